@@ -17,7 +17,8 @@ from benchmarks.device import contenders
 PHASES = {
     "problems.estimators.shared.base": ("checked_on_device", "warn_if_unscaled"),
     "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
-    "problems.estimators.chosen.candidates": ("centred_spectrum", "search_spectra"),
+    "problems.estimators.chosen.tasks": ("centred_spectrum",),
+    "problems.estimators.chosen.candidates": ("search_spectra",),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
     "substrate.reduced.choice": ("sample_of",),
     "problems.estimators.reduced.prepared": ("origin_of", "accumulate"),

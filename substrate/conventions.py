@@ -9,11 +9,20 @@ The package uses
 2.0
 >>> conventions.sigma_to("scikit-learn", 0.5)
 4.0
+
+One width per column, :math:`k(x, z) = \exp(-\sum_c (x_c - z_c)^2 / \sigma_c^2)`, is converted column by column:
+
+>>> conventions.sigma_from("scikit-learn Gaussian process", [0.5, 2.0])
+(0.7071067811865476, 2.8284271247461903)
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import positive
 from substrate.errors import DeclarationError
@@ -163,16 +172,38 @@ def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
     return _converted(lambda: convention.from_gamma(given, size), f"{name}'s weight for gamma = {gamma!r}")
 
 
-def sigma_from(name: str, value: float) -> float:
-    """Our sigma for the parameter of the Gaussian kernel in a convention."""
-    convention, given = _find(name), positive(value, "value")
-    return _converted(lambda: convention.to_sigma(given), f"sigma for {name}'s {value!r}")
+@overload
+def sigma_from(name: str, value: float) -> float: ...
+@overload
+def sigma_from(name: str, value: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
+def sigma_from(name: str, value: Any) -> Any:
+    """Our sigma for the parameter of the Gaussian kernel in a convention, of one width or of one per column."""
+    to_sigma = _find(name).to_sigma
+    return _by_column(
+        lambda given: _converted(lambda: to_sigma(given), f"sigma for {name}'s {given!r}"), value, "value"
+    )
 
 
-def sigma_to(name: str, sigma: float) -> float:
-    """The parameter of the Gaussian kernel in a convention for our sigma."""
-    convention, given = _find(name), positive(sigma, "sigma")
-    return _converted(lambda: convention.from_sigma(given), f"{name}'s width for sigma = {sigma!r}")
+@overload
+def sigma_to(name: str, sigma: float) -> float: ...
+@overload
+def sigma_to(name: str, sigma: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
+def sigma_to(name: str, sigma: Any) -> Any:
+    """The parameter of the Gaussian kernel in a convention for our sigma, of one width or of one per column."""
+    from_sigma = _find(name).from_sigma
+    return _by_column(
+        lambda given: _converted(lambda: from_sigma(given), f"{name}'s width for sigma = {given!r}"), sigma, "sigma"
+    )
+
+
+def _by_column(convert: Callable[[float], float], value: Any, name: str) -> float | tuple[float, ...]:
+    """One width converted, or one for each column."""
+    several = value.ndim > 0 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
+    if not several or isinstance(value, str):
+        return convert(positive(value, name))
+    if len(value) == 0:
+        raise DeclarationError(f"{name} must be a positive number or one per column, received none")
+    return tuple(convert(positive(one, f"{name}[{column}]")) for column, one in enumerate(value))
 
 
 def table() -> str:

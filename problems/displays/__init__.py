@@ -19,6 +19,7 @@ DISPLAYS = {
     "L1PathDisplay": "problems.displays.paths",
     "LeaveOneOutDisplay": "problems.displays.criteria",
     "PruningPathDisplay": "problems.displays.sizes",
+    "RelevanceDisplay": "problems.displays.relevance",
     "ResidualsDisplay": "problems.displays.residuals",
     "SupportVectorsDisplay": "problems.displays.support_vectors",
 }
@@ -34,6 +35,7 @@ __all__ = [
     "L1PathDisplay",
     "LeaveOneOutDisplay",
     "PruningPathDisplay",
+    "RelevanceDisplay",
     "ResidualsDisplay",
     "SupportVectorsDisplay",
 ]

@@ -117,6 +117,18 @@ class Sum(_Pair):
         sides = (self.left, self.right)
         return np.asarray(sum(side._mixed_derivative(X, Z, column, other) for side in sides))
 
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of both."""
+        return self.left.terms(n_features) + self.right.terms(n_features)
+
+    def relevances(self, spreads: Array) -> Array:
+        """The root mean square of both, where a sum is a factor of a product."""
+        return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)) / math.sqrt(2.0))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Those of both."""
+        return np.concatenate([side._scale_gradient(X, Z, weights) for side in (self.left, self.right)])
+
     def rank(self, n_features: int) -> int | None:
         """The features of both."""
         left, right = self.left.rank(n_features), self.right.rank(n_features)
@@ -205,6 +217,16 @@ class Product(_Pair):
         )
         crossed = k._gradient(X, Z, column) * m._gradient(Z, X, other).T
         return np.asarray(straight + crossed + k._gradient(Z, X, other).T * m._gradient(X, Z, column))
+
+    def relevances(self, spreads: Array) -> Array:
+        """The root of the sum of the squares of both."""
+        return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Those of both, each side weighted by the other's values."""
+        k, m = self.left, self.right
+        sides = (k._scale_gradient(X, Z, weights * m(X, Z)), m._scale_gradient(X, Z, weights * k(X, Z)))
+        return np.concatenate(sides)
 
     def rank(self, n_features: int) -> int | None:
         """The products of the features of both."""

@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, positive, real_points
+from substrate.arrays import Array, is_sparse, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.on_device import device_matrix
+from substrate.kernels.scales import Scales
+from substrate.kernels.terms import Terms
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
 
@@ -29,7 +31,6 @@ __all__ = [
     "row_blocks",
     "strips",
     "symmetric_matrix",
-    "width",
 ]
 
 #: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
@@ -58,15 +59,6 @@ def strips(n_rows: int, step: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def width(value: Any, name: str = "sigma") -> float | str:
-    """A kernel width: a positive number as a plain float, or ``"median"``."""
-    if isinstance(value, str) and value == "median":
-        return value
-    if isinstance(value, str):
-        raise DeclarationError(f"{name} must be a positive number or 'median', received {value!r}")
-    return positive(value, name)
-
-
 def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
     """k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
     if is_device_array(X):
@@ -90,7 +82,7 @@ def ones(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class BaseKernel(Value, Derivatives, ABC):
+class BaseKernel(Value, Derivatives, Scales, Terms, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its

@@ -2,20 +2,30 @@ r"""Componentwise kernels: one component per input, or per group of inputs.
 
 .. math:: k(x, z) = \sum_{l} k^l(x^l, z^l), \qquad \Omega = \sum_l \Omega^l
 
-[Pelckmans2005]_ eq. (6)-(8). With groups of columns, interactions of an ANOVA decomposition can be written too.
+[Pelckmans2005]_ eq. (6)-(8). With ``order=2`` every pair of components is a component too, the product of both, which
+is the ANOVA kernel of main effects and interactions ([Stitson1999]_):
+
+.. math:: k(x, z) = \sum_l k^l(x^l, z^l) + \sum_{l < m} k^l(x^l, z^l)\, k^m(x^m, z^m),
+
+d + d(d-1)/2 components of d inputs, and so on for a larger order. Their sum needs d kernels only: with the elementary
+symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{m-1}` for one input after another.
+Each input has one kernel, and one width, in its main effect and in all its interactions. ``factors`` weigh the
+components, :math:`\sum_t f_t k_t`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import EPS, Array, check_memory, non_negative, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel
+from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
-from substrate.kernels.nested import Restricted, column_tuple
+from substrate.kernels.interactions import count_of, groups_of, multipliers, summed
+from substrate.kernels.nested import Restricted, Scaled, column_tuple
 
 __all__ = ["Componentwise"]
 
@@ -26,12 +36,19 @@ class Componentwise(Kernel):
 
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
     for each column in turn; ``Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})`` names columns and groups.
+    ``Componentwise(RBF(1.0), order=2)`` has one component per input and one per pair of inputs, the product of both; of
+    named kernels, which must not share a column, the pairs are products of those. ``factors`` are one non-negative
+    number per component, in the order of :meth:`components`; None: all are one.
     """
 
     kernel: Any
+    order: int = 1
+    factors: Any = None
 
     def __post_init__(self) -> None:
         given = self.kernel
+        object.__setattr__(self, "order", whole_number(self.order, "order", 1))
+        object.__setattr__(self, "factors", _factors(self.factors))
         if isinstance(given, Kernel):
             if given.pairwise:
                 raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
@@ -49,15 +66,58 @@ class Componentwise(Kernel):
         if not parts:
             raise DeclarationError("Componentwise needs at least one component")
         object.__setattr__(self, "kernel", parts)
+        self._check_counts(len(parts), "components", DeclarationError)
+        if self.order > 1:
+            columns = [column for part in parts for column in part.columns]
+            if len(set(columns)) < len(columns):
+                raise DeclarationError(
+                    f"the products of order={self.order} are of components on different columns, and {given!r} has a "
+                    "column twice; name each column once, or name the products with order=1"
+                )
 
-    def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """The kernels k^l, each on its own columns."""
+    def _check_counts(self, count: int, of: str, error: type[DeclarationError | DataError]) -> None:
+        if self.order > count:
+            raise error(
+                f"order={self.order} is the largest number of {of} in a product, and there are {count}; use "
+                f"order={count} or less"
+            )
+        if self.factors is not None and len(self.factors) != count_of(count, self.order):
+            raise error(
+                f"factors must be one number per component: expected {count_of(count, self.order)}, received "
+                f"{len(self.factors)}"
+            )
+
+    def _kernels(self, n_features: int) -> tuple[Restricted, ...]:
+        """The kernels k^l, each on its own columns, without their products."""
         if isinstance(self.kernel, Kernel):
+            self._check_counts(n_features, "columns", DataError)
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
         if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:
             raise DataError(f"{self!r} names {len(self.kernel)} columns, the points have {n_features}")
-        parts: tuple[Kernel, ...] = self.kernel
-        return parts
+        kernels: tuple[Restricted, ...] = self.kernel
+        return kernels
+
+    def components(self, n_features: int) -> tuple[Kernel, ...]:
+        """The kernels of the sum, each on its own columns: those of single inputs first, then their products."""
+        kernels = self._kernels(n_features)
+        if self.order == 1 and self.factors is None:
+            return kernels
+        count = count_of(len(kernels), self.order)
+        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
+        found = tuple(_product([kernels[one] for one in some]) for some in groups_of(len(kernels), self.order))
+        if self.factors is None:
+            return found
+        weighed = zip(self.factors, found, strict=True)
+        return tuple(Restricted(Scaled(factor, part.kernel), part.columns) for factor, part in weighed)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of all components."""
+        return tuple(term for part in self.components(n_features) for term in part.terms(n_features))
+
+    def relevances(self, spreads: Array) -> Array:
+        """The root mean square of all components, where the sum is a factor of a product."""
+        squares = [np.square(part.relevances(spreads)) for part in self.components(spreads.size)]
+        return np.sqrt(np.mean(squares, axis=0))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them where one number is the width for every column; else what each component compares."""
@@ -77,25 +137,29 @@ class Componentwise(Kernel):
         return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
 
     def _resolved(self, X: Any) -> Self:
-        parts = self.components(X.shape[1])
+        parts = self._kernels(X.shape[1])
         fixed = tuple(part.resolved(X) for part in parts)
         return self if fixed == parts else replace(self, kernel=fixed)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the sum over the components into ``out``."""
+        self._fill(X, Z, out, careful=False)
+
+    def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
+        kernels = self._kernels(X.shape[1])
+        if self.order > 1:
+            out[...] = summed((_values(part, X, Z, out, careful) for part in kernels), self.order, self.factors)
+            return
         term = np.empty_like(out)
         out[...] = 0.0
-        for part in self.components(X.shape[1]):
-            part.fill(X, Z, term)
-            out += term
+        for part, factor in zip(kernels, self.factors or (1.0,) * len(kernels), strict=True):
+            if factor > 0.0:
+                (part.fill_carefully if careful else part.fill)(X, Z, term)
+                out += term if factor == 1.0 else factor * term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The sum over the components as a new array."""
-        first, *others = self.components(X.shape[1])
-        values = first.evaluate(X, Z, dtype)
-        for part in others:
-            values = values + part.evaluate(X, Z, dtype)
-        return values
+        return summed((part.evaluate(X, Z, dtype) for part in self._kernels(X.shape[1])), self.order, self.factors)
 
     @property
     def not_smooth(self) -> str:
@@ -111,6 +175,24 @@ class Componentwise(Kernel):
         """The sum over the components."""
         return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""
+        kernels = self._kernels(X.shape[1])
+        if self.order == 1 and self.factors is None:
+            parts = [part._scale_gradient(X, Z, weights) for part in kernels]
+            return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        values = [part(X, Z) for part in kernels]
+        beside = multipliers(values, self.order, self.factors)
+        parts = [part._scale_gradient(X, Z, weights * by) for part, by in zip(kernels, beside, strict=True)]
+        slopes = np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        if self.factors is None:
+            return slopes
+        own = zip(self.factors, groups_of(len(kernels), self.order), strict=True)
+        products = (
+            (factor, reduce(np.multiply, [values[one] for one in some])) for factor, some in own if factor > 0.0
+        )
+        return np.append(slopes, [factor * np.vdot(weights, product) for factor, product in products])
+
     def rank(self, n_features: int) -> int | None:
         """The features of all components."""
         ranks = [part.rank(n_features) for part in self.components(n_features)]
@@ -121,32 +203,35 @@ class Componentwise(Kernel):
         return np.concatenate([part.features(X) for part in self.components(X.shape[1])], axis=1)
 
     def feature_rounding(self) -> float:
-        """The largest of the components'."""
+        """The largest of the components'; relative errors of a product add up."""
         parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return max(part.feature_rounding() for part in parts)
+        largest = max(part.feature_rounding() for part in parts)
+        error = reduce(lambda error, _: 1.01 * (error + largest) + EPS, range(1, self.order), largest)
+        return error if self.factors is None else error + 2.0 * EPS
 
     def rounding(self, X: Any) -> float:
         """The largest of the components', and the rounding of their sum."""
         parts = self.components(X.shape[1])
-        return max(part.rounding(X) for part in parts) + len(parts) * EPS
+        return max(part.rounding(X) for part in parts) + self._terms(len(parts)) * EPS
+
+    def _terms(self, count: int) -> int:
+        """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
+        return count if self.order == 1 and self.factors is None else count + 2 * self.order + 1
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The sum over the components, by the more accurate formulas."""
-        term = np.empty_like(out)
-        out[...] = 0.0
-        for part in self.components(X.shape[1]):
-            part.fill_carefully(X, Z, term)
-            out += term
+        self._fill(X, Z, out, careful=True)
 
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
         parts = self.components(X.shape[1])
-        return max(part.careful_rounding(X) for part in parts) + len(parts) * EPS
+        return max(part.careful_rounding(X) for part in parts) + self._terms(len(parts)) * EPS
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of the components' formulas."""
-        parts = [part.exact_formula(number, n_features) for part in self.components(n_features)]
-        return lambda x, z: sum(part(x, z) for part in parts)
+        parts = [part.exact_formula(number, n_features) for part in self._kernels(n_features)]
+        factors = None if self.factors is None else tuple(number(factor) for factor in self.factors)
+        return lambda x, z: summed((part(x, z) for part in parts), self.order, factors)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """The features of all components, side by side."""
@@ -154,20 +239,48 @@ class Componentwise(Kernel):
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""
-        first, *others = (part.diag(X) for part in self.components(X.shape[1]))
-        return sum(others, start=first)
+        return summed((part.diag(X) for part in self._kernels(X.shape[1])), self.order, self.factors)
 
     def __repr__(self) -> str:
+        order = f", order={self.order}" if self.order > 1 else ""
+        factors = "" if self.factors is None else f", factors={self.factors}"
+        return f"Componentwise({self._inside()}{order}{factors})"
+
+    def _inside(self) -> str:
         if isinstance(self.kernel, Kernel):
-            return f"Componentwise({self.kernel!r})"
+            return repr(self.kernel)
         columns = [part.columns for part in self.kernel]
         if len(set(columns)) < len(columns) or any(isinstance(part.kernel, Restricted) for part in self.kernel):
-            return f"Componentwise([{', '.join(map(repr, self.kernel))}])"
+            return f"[{', '.join(map(repr, self.kernel))}]"
         if columns == [(column,) for column in range(len(columns))]:
-            return f"Componentwise([{', '.join(repr(part.kernel) for part in self.kernel)}])"
+            return f"[{', '.join(repr(part.kernel) for part in self.kernel)}]"
         named = (f"{_key(part.columns)}: {part.kernel!r}" for part in self.kernel)
-        return f"Componentwise({{{', '.join(named)}}})"
+        return f"{{{', '.join(named)}}}"
 
 
 def _key(columns: tuple[int, ...]) -> str:
     return str(columns[0]) if len(columns) == 1 else repr(columns)
+
+
+def _values(part: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Array:
+    term = np.empty_like(like)
+    (part.fill_carefully if careful else part.fill)(X, Z, term)
+    return term
+
+
+def _factors(given: Any) -> tuple[float, ...] | None:
+    """Non-negative numbers."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
+        raise DeclarationError(f"factors must be one number per component, or None; received {given!r}")
+    return tuple(non_negative(factor, f"factors[{number}]") for number, factor in enumerate(given))
+
+
+def _product(kernels: Sequence[Restricted]) -> Restricted:
+    """The product of kernels on different columns, as one kernel on all of them."""
+    if len(kernels) == 1:
+        return kernels[0]
+    columns = [column for part in kernels for column in part.columns]
+    inside = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in kernels]
+    return Restricted(reduce(Product, inside), tuple(columns))

@@ -7,35 +7,30 @@ is one matrix product once the norms are appended as columns,
 nothing. Where the norms are so large that the cancellation would show, the entries that matter are computed again from
 plain differences.
 
-The median heuristic gives a width for a kernel that compares distances,
-
-.. math:: \sigma = \operatorname{median}_{i<j} \|x_i - x_j\|
-
-over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
-repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, represent all: the
-result is deterministic and does not depend on the order of the rows. Where there are very many rows, machines on a
-reduced basis pass some of them only, by :func:`substrate.streaming.array_source.width_rows`.
+Where every column has a width of its own, ``root`` and ``unit`` are one number per column. An offset of 1e8 and a unit
+of 1e-12 still cost nothing: differences, or centred coordinates, are taken first and divided by the widths afterwards.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse
-from substrate.errors import DeclarationError
-from substrate.namespaces import is_device_array, namespace_of, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of
 
 __all__ = [
+    "MOST_DENSE",
+    "Units",
     "differences",
     "exact_squared_distance",
-    "median_distance",
     "metric_distances",
-    "needs_number",
     "scaled_squared_distances",
     "squared_distance_error",
 ]
+
+#: What coordinates are measured in: one number for all columns, or one for each.
+Units = float | Array
 
 #: Largest accepted absolute error of an entry that is not beyond `_NEAR`.
 _ABSOLUTE_ERROR = 1e-13
@@ -45,8 +40,10 @@ _ABSOLUTE_ERROR_ON_DEVICE = 1e-12
 _NEAR = 50.0
 #: Coordinates, in units of the width, beyond which squares would overflow.
 _FAR = 1e150
+#: No difference in units of a width has a larger power of two.
+_LARGEST_POWER = 4000
 #: Entries of sparse rows that are made dense at a time.
-_MOST_DENSE = 10_000_000
+MOST_DENSE = 10_000_000
 
 
 def exact_squared_distance(x: Sequence[Any], z: Sequence[Any]) -> Any:
@@ -54,7 +51,7 @@ def exact_squared_distance(x: Sequence[Any], z: Sequence[Any]) -> Any:
     return sum((a - b) * (a - b) for a, b in zip(x, z, strict=True))
 
 
-def scaled_squared_distances(X: Any, Z: Any, root: float, sign: float, out: Array) -> Array:
+def scaled_squared_distances(X: Any, Z: Any, root: Units, sign: float, out: Array) -> Array:
     """Write ``sign * (root * ||x_i - z_j||)^2`` into ``out``; every entry has the sign of ``sign`` (+1 or -1).
 
     The points are multiplied by ``root`` before anything is squared, so no width is too small or too large.
@@ -78,15 +75,15 @@ def differences(X: Array, Z: Array, column: int) -> Array:
     return np.asarray(X[:, column, None] - Z[None, :, column])
 
 
-def squared_distance_error(X: Any, root: float) -> float:
+def squared_distance_error(X: Any, root: Units) -> float:
     """A bound on the absolute error of ``(root * ||x_i - x_j||)^2`` wherever it is below 50, over all rows of X."""
     with np.errstate(over="ignore", invalid="ignore"):
         if is_sparse(X):
-            reach = 2.0 * float(_row_norms(X * root).max())
+            reach = 2.0 * float(_row_norms(_times(X, root)).max())
         else:
             # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
             xp = namespace_of(X)
-            centred = (X - xp.mean(X, axis=0)) * root
+            centred = (X - xp.mean(X, axis=0)) * (root if isinstance(root, float) else on_device_of(X, root))
             reach = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1)))
         # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
         error = (1.5 * X.shape[1] + 7.0) * EPS * reach
@@ -95,7 +92,7 @@ def squared_distance_error(X: Any, root: float) -> float:
     return float(error if error <= 1.5 * accepted else 1.5 * accepted + (X.shape[1] + 6.0) * EPS)
 
 
-def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tuple[Array, Array]:
+def _dense_into(X: Array, Z: Array, root: Units, sign: float, out: Array) -> tuple[Array, Array]:
     d = X.shape[1]
     centre = _finite_mean(Z)[:, None]
     # One coordinate per row: the long axis is contiguous, so each of these lines is a vector operation.
@@ -103,8 +100,9 @@ def _dense_into(X: Array, Z: Array, root: float, sign: float, out: Array) -> tup
     right = np.empty((d + 2, Z.shape[0]))
     np.subtract(X.T, centre, out=left[:d])
     np.subtract(Z.T, centre, out=right[:d])
-    left[:d] *= root
-    right[:d] *= root
+    roots = np.reshape(root, (-1, 1))
+    left[:d] *= roots
+    right[:d] *= roots
     norms_x = np.square(left[:d]).sum(axis=0)
     norms_z = np.square(right[:d]).sum(axis=0)
     left[d], left[d + 1] = sign * norms_x, 1.0
@@ -119,9 +117,9 @@ def _finite_mean(points: Array) -> Array:
     return np.where(np.isfinite(mean), mean, 0.0)
 
 
-def _sparse_into(X: Any, Z: Any, root: float, sign: float, out: Array) -> tuple[Array, Array]:
+def _sparse_into(X: Any, Z: Any, root: Units, sign: float, out: Array) -> tuple[Array, Array]:
     # Centring would fill a sparse matrix; sparse data lie around the origin anyway.
-    left, right = X * root, Z * root
+    left, right = _times(X, root), _times(Z, root)
     norms_x, norms_z = _row_norms(left), _row_norms(right)
     product = left @ right.T
     out[...] = product.toarray() if is_sparse(product) else product
@@ -131,12 +129,17 @@ def _sparse_into(X: Any, Z: Any, root: float, sign: float, out: Array) -> tuple[
     return norms_x, norms_z
 
 
+def _times(points: Any, root: Units) -> Any:
+    """The points, dense or sparse, times a number or times one number per column."""
+    return points * root if isinstance(root, float) or not is_sparse(points) else points.multiply(root[None, :]).tocsr()
+
+
 def _row_norms(points: Any) -> Array:
     squares = points.multiply(points).sum(axis=1) if is_sparse(points) else (points * points).sum(axis=1)
     return np.asarray(squares, dtype=np.float64).ravel()
 
 
-def _differences_into(X: Any, Z: Any, root: float, sign: float, out: Array, wanted: Any) -> None:
+def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, wanted: Any) -> None:
     """Compute the marked entries again without cancellation, one row at a time."""
     for i in range(out.shape[0]):
         (columns,) = np.nonzero(wanted[i])
@@ -152,11 +155,11 @@ def _differences_into(X: Any, Z: Any, root: float, sign: float, out: Array, want
 
 def _chunks(columns: Any, Z: Any) -> list[Any]:
     """All at once, or as many sparse rows at a time as may be made dense."""
-    size = max(1, _MOST_DENSE // max(Z.shape[1], 1)) if is_sparse(Z) else columns.size
+    size = max(1, MOST_DENSE // max(Z.shape[1], 1)) if is_sparse(Z) else columns.size
     return [columns[start : start + size] for start in range(0, columns.size, size)]
 
 
-def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> None:
+def metric_distances(X: Any, Z: Any, metric: str, unit: Units, out: Array) -> None:
     """Write distances in units of ``unit`` into ``out``, from plain differences.
 
     Kernels with a cusp at zero need this: sqrt(||x||^2 - 2x'z + ||z||^2) would turn a rounding error of 1e-16
@@ -167,57 +170,28 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: float, out: Array) -> No
     left = X.toarray() if is_sparse(X) else X
     right = Z.toarray() if is_sparse(Z) else Z
     # cdist takes differences first; only the unit must be applied before they are squared, and a power of two does so
-    # without rounding.
-    mantissa, exponent = math.frexp(unit)
+    # without rounding. What is left of one unit divides the distances, what is left of many is the columns' weights.
+    mantissa, exponent = np.frexp(unit)
+    weights = None if mantissa.ndim == 0 else 1.0 / mantissa if metric == "cityblock" else 1.0 / np.square(mantissa)
     with np.errstate(over="ignore", under="ignore"):
         near_x, near_z = np.ldexp(left, -exponent), np.ldexp(right, -exponent)
         far_x, far_z = (np.abs(near_x) > _FAR).any(axis=1), (np.abs(near_z) > _FAR).any(axis=1)
-        out[...] = cdist(np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR), metric)
+        out[...] = cdist(np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR), metric, w=weights)
         if far_x.any() or far_z.any():
             for i in range(out.shape[0]) if far_z.any() else np.nonzero(far_x)[0]:
-                out[i] = _far_distances(left[i], right, metric, exponent)
-        out /= mantissa
+                out[i] = _far_distances(left[i], right, metric, exponent, 1.0 if weights is None else weights)
+        if weights is None:
+            out /= mantissa
 
 
-def _far_distances(x: Array, Z: Array, metric: str, exponent: int) -> Array:
+def _far_distances(x: Array, Z: Array, metric: str, exponent: Any, weights: Any) -> Array:
     """Distances of one point where squares would overflow, each pair in units of its own largest difference."""
-    differences = np.ldexp(Z, -1) - np.ldexp(x, -1)  # halves: the difference of two huge numbers is finite
-    tops = np.frexp(np.abs(differences).max(axis=1))[1]
-    scaled = np.ldexp(differences, -tops[:, None])
-    sums = np.abs(scaled).sum(axis=1) if metric == "cityblock" else np.sqrt(np.square(scaled).sum(axis=1))
-    distances: Array = np.ldexp(sums, tops + 1 - exponent)
+    halves = np.ldexp(Z, -1) - np.ldexp(x, -1)  # halves: the difference of two huge numbers is finite
+    fractions, powers = np.frexp(halves)
+    powers = np.where(halves == 0.0, -_LARGEST_POWER, powers - exponent)
+    tops = powers.max(axis=1)
+    scaled = np.ldexp(fractions, powers - tops[:, None])
+    terms = weights * (np.abs(scaled) if metric == "cityblock" else np.square(scaled))
+    sums = terms.sum(axis=1) if metric == "cityblock" else np.sqrt(terms.sum(axis=1))
+    distances: Array = np.ldexp(sums, tops + 1)
     return distances
-
-
-_MOST_ROWS = 1000
-
-
-def _spaced(X: Any) -> Any:
-    n = X.shape[0]
-    return X[np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)]
-
-
-def median_distance(X: Any, metric: str = "euclidean") -> float:
-    """Median distance between distinct rows of X; 1 where all rows are the same point."""
-    from scipy.spatial.distance import pdist
-
-    X = to_numpy(X)
-    sparse = is_sparse(X)
-    if sparse and X.shape[0] * X.shape[1] > _MOST_DENSE:
-        X = _spaced(X)
-    sample = _spaced(np.unique(X.toarray() if sparse else X, axis=0))
-    # Distances may overflow or vanish although the points do not: measure in units of their spread.
-    halves = sample / 2.0 - sample[:1] / 2.0
-    unit = float(np.abs(halves).max())
-    if unit == 0.0:
-        return 1.0
-    distances = pdist(halves / unit, metric)
-    typical = float(np.median(distances[distances > 0.0]))
-    return min(2.0 * typical * unit, float(np.finfo(np.float64).max))
-
-
-def needs_number(kernel: object, sigma: Any) -> float:
-    """The width as a number, or an error that states how to obtain one."""
-    if isinstance(sigma, str):
-        raise DeclarationError(f"{kernel!r} depends on data; call kernel.resolved(X) first (estimators do)")
-    return float(sigma)

@@ -39,6 +39,14 @@ class Precomputed(Kernel):
         """A matrix has no inputs."""
         return "a precomputed matrix has no inputs; pass X and the kernel itself"
 
+    def refuse_scale_gradient(self) -> None:
+        """A matrix has no scales."""
+        raise DeclarationError(f"{self!r} has no derivatives in its scales: {self.not_smooth}")
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """None, inside another kernel."""
+        return np.zeros(0)
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Copy the given rows into ``out``."""
         _check_shape(X, out.shape)
@@ -94,6 +102,17 @@ class Foreign(Kernel):
             "only its values are known; write it as a Kernel with `_gradient`, `_mixed_derivative` and an empty "
             "`not_smooth`, or constrain differences of values"
         )
+
+    def refuse_scale_gradient(self) -> None:
+        """Only values are known of a function."""
+        raise DeclarationError(
+            f"{self!r} has no derivatives in its scales: only its values are known; write it as a Kernel whose fields "
+            "are its scales, with a `_scale_gradient`, or search without derivatives"
+        )
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """None, inside another kernel: its values are given."""
+        return np.zeros(0)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Check the values of the function and write them into ``out``."""

@@ -1,50 +1,46 @@
-r"""The Laplacian kernel :math:`k(x, z) = \exp(-\|x - z\|_1 / \sigma)` (scikit-learn's gamma is 1/sigma)."""
+r"""The Laplacian kernel :math:`k(x, z) = \exp(-\|x - z\|_1 / \sigma)` (scikit-learn's gamma is 1/sigma).
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+With one width per column,
+
+.. math:: k(x, z) = \exp\!\left(-\sum_c \frac{|x_c - z_c|}{\sigma_c}\right), \qquad
+          \frac{\partial k(x, z)}{\partial \log \sigma_c} = \frac{|x_c - z_c|}{\sigma_c} \, k(x, z) .
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number, ones, width
-from substrate.kernels.distances import median_distance, metric_distances, needs_number
+from substrate.kernels.base import Formula, Number
+from substrate.kernels.distances import metric_distances
 from substrate.kernels.on_device import manhattan_distances
+from substrate.kernels.scales import distances_by_column
+from substrate.kernels.widths import KernelOfDistance
 from substrate.namespaces import namespace_of
 
 __all__ = ["Laplacian"]
 
 
 @dataclass(frozen=True, repr=False)
-class Laplacian(Kernel):
-    """exp(-||x - z||_1 / sigma); ``sigma="median"`` takes the median L1 distance of the training points."""
+class Laplacian(KernelOfDistance):
+    """exp(-||x - z||_1 / sigma), or one width per column.
 
-    sigma: float | str = "median"
+    ``sigma="median"`` takes the median L1 distance of the training points, ``sigma="each"`` one width per column from
+    them.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", width(self.sigma))
-
-    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """All of them."""
-        return (tuple(range(n_features)),)
-
-    @property
-    def decays(self) -> bool:
-        """True: the width is sigma."""
-        return True
-
-    def _resolved(self, X: Any) -> Self:
-        return replace(self, sigma=median_distance(X, "cityblock")) if isinstance(self.sigma, str) else self
+    metric: ClassVar[str] = "cityblock"
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""
-        metric_distances(X, Z, "cityblock", needs_number(self, self.sigma), out)
+        metric_distances(X, Z, self.metric, self._widths(X.shape[1]), out)
         np.negative(out, out=out)
         np.exp(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The kernel values as a new array in the namespace of the points."""
-        distances = manhattan_distances(X, Z, needs_number(self, self.sigma), dtype)
+        distances = manhattan_distances(X, Z, self._widths(X.shape[1]), dtype)
         return namespace_of(X).exp(-distances)
 
     @property
@@ -52,15 +48,22 @@ class Laplacian(Kernel):
         """It has a kink."""
         return "it has a kink where x = z; take RBF or Matern(nu > 1)"
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """|x_c - z_c|/sigma_c k(x, z), weighted and added up; of one width, the sum over the columns."""
+        widths = self._widths(X.shape[1])
+        distances = np.empty(weights.shape)
+        metric_distances(X, Z, self.metric, widths, distances)
+        np.minimum(distances, 1e3, out=distances)  # exp(-1e3) is zero; infinity times zero would be NaN
+        slopes = weights * np.exp(-distances)
+        if isinstance(widths, float):
+            return np.array([np.vdot(slopes, distances)])
+        return distances_by_column(X, Z, widths, slopes, 1)
+
     def rounding(self, X: Any) -> float:
         """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
         return float(0.37 * (X.shape[1] + 6.0) + 4.0) * EPS / 2.0
 
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
+    def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above."""
-        scale = -1 / number(needs_number(self, self.sigma))
+        scale = -1 / number(sigma)
         return lambda x, z: (sum(abs(a - b) for a, b in zip(x, z, strict=True)) * scale).exp()
-
-    def diag(self, X: Any) -> Any:
-        """Ones."""
-        return ones(X)

@@ -72,6 +72,11 @@ class Linear(Kernel):
         return new_inner_products(X, Z, dtype, self)
 
     @property
+    def linear(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def not_smooth(self) -> str:
         """Empty: it is linear."""
         return ""
@@ -83,6 +88,10 @@ class Linear(Kernel):
     def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
         """One where both are the same input."""
         return np.full((X.shape[0], Z.shape[0]), float(column == other))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """None: it has no scale."""
+        return np.zeros(0)
 
     def rank(self, n_features: int) -> int | None:
         """One feature per column."""

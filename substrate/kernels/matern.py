@@ -4,27 +4,27 @@ r"""The Matérn kernel of smoothness nu.
           s = \frac{\sqrt{2\nu}\,\|x - z\|_2}{\sigma}
 
 with :math:`K_\nu` the modified Bessel function [Rasmussen2006]_ eq. (4.14); nu = 1/2, 3/2 and 5/2 have elementary
-forms. The limit of large nu is exp(-||x-z||^2/(2 sigma^2)), which is ``RBF(sigma * sqrt(2))``.
+forms. The limit of large nu is exp(-||x-z||^2/(2 sigma^2)), which is ``RBF(sigma * sqrt(2))``. With one width per
+column, :math:`s^2 = 2 \nu \sum_c (x_c - z_c)^2 / \sigma_c^2`, and since
+:math:`\frac{d}{ds} s^\nu K_\nu(s) = -s^\nu K_{\nu-1}(s)`,
+
+.. math:: \frac{\partial k(x, z)}{\partial \log \sigma_c} = \frac{2^{1-\nu}}{\Gamma(\nu)} \, s^{\nu-1} K_{\nu-1}(s)
+          \, \frac{2 \nu (x_c - z_c)^2}{\sigma_c^2} .
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number, ones, width
-from substrate.kernels.distances import (
-    differences,
-    exact_squared_distance,
-    median_distance,
-    metric_distances,
-    needs_number,
-)
+from substrate.kernels.base import Formula, Number
+from substrate.kernels.distances import Units, differences, exact_squared_distance, metric_distances
 from substrate.kernels.on_device import euclidean_distances
+from substrate.kernels.scales import squares_by_column
+from substrate.kernels.widths import KernelOfDistance, one_of
 from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]
@@ -34,32 +34,25 @@ _SMALLEST_KNOWN, _LARGEST_KNOWN = 0.1, 40.0
 
 
 @dataclass(frozen=True, repr=False)
-class Matern(Kernel):
-    """Matérn kernel of width ``sigma`` and smoothness ``nu`` (a positive number; for infinity write RBF)."""
+class Matern(KernelOfDistance):
+    """Matérn kernel of width ``sigma`` and smoothness ``nu`` (a positive number; for infinity write RBF).
 
-    sigma: float | str = "median"
+    The width is a number, one per column, or taken from the data by ``"median"`` or ``"each"``, as for the RBF kernel.
+    """
+
     nu: float = 1.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", width(self.sigma))
+        super().__post_init__()
         object.__setattr__(self, "nu", positive(self.nu, "nu"))
 
-    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """All of them."""
-        return (tuple(range(n_features)),)
-
-    @property
-    def decays(self) -> bool:
-        """True: the width is sigma."""
-        return True
-
-    def _resolved(self, X: Any) -> Self:
-        return replace(self, sigma=median_distance(X)) if isinstance(self.sigma, str) else self
+    def _unit(self, n_features: int) -> Units:
+        """The widths, for s to be the distance in units of them."""
+        return self._widths(n_features) / math.sqrt(2.0 * self.nu)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""
-        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
-        metric_distances(X, Z, "euclidean", unit, out)
+        metric_distances(X, Z, self.metric, self._unit(X.shape[1]), out)
         np.minimum(out, 1e6, out=out)  # exp(-1e6) is zero; infinity times zero would be NaN
         if self.nu == 0.5:
             factor: Any = 1.0
@@ -81,9 +74,8 @@ class Matern(Kernel):
                 f"{self!r} needs a Bessel function that only numpy's road has; take nu = 0.5, 1.5 or 2.5, or pass "
                 "numpy arrays (X.cpu().numpy(), X.get())"
             )
-        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
         xp = namespace_of(X)
-        s = xp.clip(euclidean_distances(X, Z, unit, dtype), max=1e6)
+        s = xp.clip(euclidean_distances(X, Z, self._unit(X.shape[1]), dtype), max=1e6)
         values = xp.exp(-s)
         if self.nu == 1.5:
             values *= 1.0 + s
@@ -102,25 +94,49 @@ class Matern(Kernel):
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
         """-(x_c - z_c)/u^2 m(s)/(2 nu - 2), u the unit of s and m the kernel of smoothness nu - 1."""
-        s, unit = self._scaled_distances(X, Z)
+        s, unit = self._scaled_distances(X, Z), one_of(self._unit(X.shape[1]), column)
         slope = _bessel_form(s, self.nu - 1.0) / (2.0 * self.nu - 2.0)
         return np.asarray(-(differences(X, Z, column) / unit) * slope / unit)
 
     def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
         """As the derivative of :meth:`gradient`, by d(s^nu K_nu(s))/ds = -s^nu K_(nu-1)(s)."""
-        s, unit = self._scaled_distances(X, Z)
+        s = self._scaled_distances(X, Z)
+        one, another = (one_of(self._unit(X.shape[1]), which) for which in (column, other))
         apart = np.where(s > 0.0, s, 1.0)
-        along = (differences(X, Z, column) / unit / apart) * (differences(X, Z, other) / unit / apart)
+        along = (differences(X, Z, column) / one / apart) * (differences(X, Z, other) / another / apart)
         bend = along * _bessel_bend(s, self.nu)
         return np.asarray(
-            ((column == other) * _bessel_form(s, self.nu - 1.0) - bend) / (2.0 * self.nu - 2.0) / unit / unit
+            ((column == other) * _bessel_form(s, self.nu - 1.0) - bend) / (2.0 * self.nu - 2.0) / one / another
         )
 
-    def _scaled_distances(self, X: Array, Z: Array) -> tuple[Array, float]:
-        unit = needs_number(self, self.sigma) / math.sqrt(2.0 * self.nu)
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """As above, weighted and added up; of one width, the sum over the columns."""
+        if self.nu > _LARGEST_KNOWN:
+            raise DeclarationError(f"{self!r} has no derivatives in its widths: {self.not_smooth}")
+        s = self._scaled_distances(X, Z)
+        slopes = weights * self._slope(s)
+        unit = self._unit(X.shape[1])
+        if isinstance(unit, float):
+            return np.array([np.vdot(slopes, s * s)])
+        return squares_by_column(X, Z, unit, slopes)
+
+    def _slope(self, s: Array) -> Array:
+        """2^(1-nu)/Gamma(nu) s^(nu-1) K_(nu-1)(s), which is -1/s times the derivative in s; zero for s = 0."""
+        apart = np.where(s > 0.0, s, 1.0)
+        if self.nu == 0.5:
+            slope = np.exp(-s) / apart
+        elif self.nu == 1.5:
+            slope = np.exp(-s)
+        elif self.nu == 2.5:
+            slope = (1.0 + s) * np.exp(-s) / 3.0
+        else:
+            slope = _bessel_bend(s, self.nu + 1.0) / apart / apart
+        return np.asarray(np.where(s > 0.0, slope, 0.0))
+
+    def _scaled_distances(self, X: Array, Z: Array) -> Array:
         s = np.empty((X.shape[0], Z.shape[0]))
-        metric_distances(X, Z, "euclidean", unit, s)
-        return np.minimum(s, 1e6, out=s), unit
+        metric_distances(X, Z, self.metric, self._unit(X.shape[1]), s)
+        return np.minimum(s, 1e6, out=s)
 
     def rounding(self, X: Any) -> float:
         """As for the Laplacian kernel; the general form uses logarithms and a Bessel function.
@@ -133,10 +149,10 @@ class Matern(Kernel):
         known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
         return 1e-12 * (1.0 + self.nu) + X.shape[1] * EPS if known else math.inf
 
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
+    def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above, with the elementary forms where there are some."""
         nu = number(self.nu)
-        root = (2 * nu).sqrt() / number(needs_number(self, self.sigma))
+        root = (2 * nu).sqrt() / number(sigma)
 
         def value(x: Any, z: Any) -> Any:
             s = exact_squared_distance(x, z).sqrt() * root
@@ -146,10 +162,6 @@ class Matern(Kernel):
             return number(1.0) if s == 0 else 2 ** (1 - nu) / nu.gamma() * s**nu * s.bessel_k(nu)
 
         return value
-
-    def diag(self, X: Any) -> Any:
-        """Ones."""
-        return ones(X)
 
 
 def _bessel_form(s: Array, nu: float) -> Array:

@@ -57,6 +57,19 @@ class Nested(Kernel):
     def _resolved(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(X))  # type: ignore[call-arg]
 
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of the inner kernel, each inside this one."""
+        inside = self.kernel.terms(n_features)
+        return tuple((factor, replace(self, kernel=term)) for factor, term in inside)  # type: ignore[call-arg]
+
+    def relevances(self, spreads: Array) -> Array:
+        """As the inner kernel."""
+        return self.kernel.relevances(spreads)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """As the inner kernel."""
+        return self.kernel._scale_gradient(X, Z, weights)
+
     def rank(self, n_features: int) -> int | None:
         """As the inner kernel."""
         return self.kernel.rank(n_features)
@@ -109,6 +122,15 @@ class Scaled(Nested, node="scaled"):
     def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
         """The multiple."""
         return self.factor * self.kernel._mixed_derivative(X, Z, column, other)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of the inner kernel, with the factor."""
+        return tuple((self.factor * factor, term) for factor, term in self.kernel.terms(n_features))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """The value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
+        inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
+        return np.append(np.vdot(weights, self(X, Z)), inside) if self.factor > 0.0 else inside
 
     def _overflow(self) -> DataError:
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
@@ -214,6 +236,25 @@ class Restricted(Nested, node="restricted"):
             return np.zeros((X.shape[0], Z.shape[0]))
         inside = (self.columns.index(column), self.columns.index(other))
         return self.kernel._mixed_derivative(self._take(X), self._take(Z), *inside)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Those of the inner kernel, each on these columns."""
+        return super().terms(len(self.columns))
+
+    @property
+    def linear(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.linear
+
+    def relevances(self, spreads: Array) -> Array:
+        """The inner kernel's, zero in other columns."""
+        found = np.zeros(spreads.size)
+        found[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
+        return found
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """The inner kernel's on its columns."""
+        return self.kernel._scale_gradient(self._take(X), self._take(Z), weights)
 
     def rank(self, n_features: int) -> int | None:
         """As the inner kernel on its columns."""

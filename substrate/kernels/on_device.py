@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.namespaces import device_blocks, device_points, diagonal_set, namespace_of, room_on_device, same_home
+from substrate.namespaces import (
+    device_blocks,
+    device_points,
+    diagonal_set,
+    namespace_of,
+    on_device_of,
+    room_on_device,
+    same_home,
+)
 
 __all__ = ["device_matrix", "euclidean_distances", "manhattan_distances", "negative_squared_distances"]
 
@@ -25,11 +34,12 @@ _SINGLE = 5e-5 / float(np.finfo(np.float32).eps)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def negative_squared_distances(X: Any, Z: Any, root: float, dtype: Any) -> Any:
+def negative_squared_distances(X: Any, Z: Any, root: float | Array, dtype: Any) -> Any:
     """The values -(root ||x_i - z_j||)^2 in the given precision."""
     xp = namespace_of(X)
     centre = xp.mean(Z, axis=0)
-    left, right = (X - centre) * root, (Z - centre) * root
+    roots = root if isinstance(root, float) else on_device_of(X, root)
+    left, right = (X - centre) * roots, (Z - centre) * roots
     norms_x, norms_z = (xp.sum(points * points, axis=1) for points in (left, right))
     reach = float(xp.max(norms_x) + xp.max(norms_z))
     largest = _DOUBLE if dtype == X.dtype else _SINGLE
@@ -41,29 +51,31 @@ def negative_squared_distances(X: Any, Z: Any, root: float, dtype: Any) -> Any:
     return xp.astype(long, dtype, copy=False) @ xp.astype(wide, dtype, copy=False).T
 
 
-def euclidean_distances(X: Any, Z: Any, unit: float, dtype: Any) -> Any:
+def euclidean_distances(X: Any, Z: Any, unit: float | Array, dtype: Any) -> Any:
     """The values ||x_i - z_j||_2 / unit, from plain differences."""
     return namespace_of(X).sqrt(_sums(X, Z, unit, dtype, squared=True))
 
 
-def manhattan_distances(X: Any, Z: Any, unit: float, dtype: Any) -> Any:
+def manhattan_distances(X: Any, Z: Any, unit: float | Array, dtype: Any) -> Any:
     """The values ||x_i - z_j||_1 / unit, from plain differences."""
     return _sums(X, Z, unit, dtype, squared=False)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _sums(X: Any, Z: Any, unit: float, dtype: Any, *, squared: bool) -> Any:
+def _sums(X: Any, Z: Any, unit: float | Array, dtype: Any, *, squared: bool) -> Any:
     """Sums over the coordinates of absolute or squared differences in units of ``unit``; infinite beyond range."""
     xp = namespace_of(X)
     if dtype != X.dtype:
         centre = xp.mean(Z, axis=0)
         centre = xp.where(xp.isfinite(centre), centre, xp.zeros_like(centre))
-        X, Z, unit = xp.astype((X - centre) / unit, dtype), xp.astype((Z - centre) / unit, dtype), 1.0
+        units = unit if isinstance(unit, float) else on_device_of(X, unit)
+        X, Z, unit = xp.astype((X - centre) / units, dtype), xp.astype((Z - centre) / units, dtype), 1.0
     total = xp.zeros((X.shape[0], Z.shape[0]), dtype=dtype, device=X.device)
     for k in range(X.shape[1]):
         difference = X[:, k][:, None] - Z[:, k][None, :]
-        if unit != 1.0:
-            difference /= unit
+        own = unit if isinstance(unit, float) else float(unit[k])
+        if own != 1.0:
+            difference /= own
         total += difference * difference if squared else xp.abs(difference)
     return total
 

@@ -71,6 +71,13 @@ class Polynomial(Kernel):
             values += p * (p - 1.0) * self._lower_power(X, Z, 2) * X[:, other, None] * Z[None, :, column]
         return np.asarray(refuse_overflow(values, self))
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
+        if self.offset == 0.0:
+            return np.zeros(0)
+        slopes = refuse_overflow(self.degree * self.offset * self._lower_power(X, Z, 1), self)
+        return np.array([np.vdot(weights, slopes)])
+
     @np.errstate(over="ignore", invalid="ignore")
     def _lower_power(self, X: Array, Z: Array, lower: int) -> Array:
         """u^(p - lower)."""

@@ -3,27 +3,29 @@ r"""The radial basis function kernel.
 .. math:: k(x, z) = \exp\!\left(-\frac{\|x - z\|^2}{\sigma^2}\right)
 
 This is the form all five source papers use ([Pelckmans2005]_ after eq. (3), [Suykens2002]_ after eq. (9));
-scikit-learn's ``gamma`` is 1/sigma^2.
+scikit-learn's ``gamma`` is 1/sigma^2. With one width per column,
+
+.. math:: k(x, z) = \exp\!\left(-\sum_c \frac{(x_c - z_c)^2}{\sigma_c^2}\right), \qquad
+          \frac{\partial k(x, z)}{\partial \log \sigma_c} = 2 \frac{(x_c - z_c)^2}{\sigma_c^2} \, k(x, z) .
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number, ones, width
+from substrate.kernels.base import Formula, Number
 from substrate.kernels.distances import (
     differences,
     exact_squared_distance,
-    median_distance,
     metric_distances,
-    needs_number,
     scaled_squared_distances,
     squared_distance_error,
 )
 from substrate.kernels.on_device import negative_squared_distances
+from substrate.kernels.scales import squares_by_column
+from substrate.kernels.widths import KernelOfDistance, one_of
 from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]
@@ -32,37 +34,23 @@ _ROOT_LOG2_E = 1.4426950408889634**0.5
 
 
 @dataclass(frozen=True, repr=False)
-class RBF(Kernel):
-    """exp(-||x - z||^2 / sigma^2); ``sigma="median"`` takes the median distance of the training points."""
+class RBF(KernelOfDistance):
+    """exp(-||x - z||^2 / sigma^2), or one width per column.
 
-    sigma: float | str = "median"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", width(self.sigma))
-
-    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """All of them."""
-        return (tuple(range(n_features)),)
-
-    @property
-    def decays(self) -> bool:
-        """True: the width is sigma."""
-        return True
-
-    def _resolved(self, X: Any) -> Self:
-        return replace(self, sigma=median_distance(X)) if isinstance(self.sigma, str) else self
+    ``sigma="median"`` takes the median distance of the training points, ``sigma="each"`` one width per column from
+    them.
+    """
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""
-        sigma = needs_number(self, self.sigma)
         # 2^(x log2 e) is e^x, and a power of two is a tenth cheaper than the exponential
-        scaled_squared_distances(X, Z, _ROOT_LOG2_E / sigma, -1.0, out)
+        scaled_squared_distances(X, Z, self._inverse(X.shape[1], _ROOT_LOG2_E), -1.0, out)
         np.exp2(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The kernel values as a new array in the namespace of the points."""
         xp = namespace_of(X)
-        values = negative_squared_distances(X, Z, 1.0 / needs_number(self, self.sigma), dtype)
+        values = negative_squared_distances(X, Z, self._inverse(X.shape[1]), dtype)
         if dtype != X.dtype:
             values = xp.clip(values, max=0.0)  # rounding may exceed zero where the kernel is one
         return xp.exp(values)
@@ -73,38 +61,50 @@ class RBF(Kernel):
         return ""
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """-2 (x_c - z_c)/sigma^2 k(x, z)."""
-        sigma = needs_number(self, self.sigma)
+        """-2 (x_c - z_c)/sigma_c^2 k(x, z)."""
+        sigma = one_of(self._widths(X.shape[1]), column)
         return np.asarray(-2.0 / sigma * (differences(X, Z, column) / sigma) * self(X, Z))
 
     def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """(2 [c = d] - 4 (x_c - z_c)(x_d - z_d)/sigma^2) k(x, z)/sigma^2."""
-        sigma = needs_number(self, self.sigma)
-        pulls = 4.0 * (differences(X, Z, column) / sigma) * (differences(X, Z, other) / sigma)
-        return np.asarray((2.0 * (column == other) - pulls) * self(X, Z) / sigma / sigma)
+        """(2 [c = d] - 4 (x_c - z_c)(x_d - z_d)/(sigma_c sigma_d)) k(x, z)/(sigma_c sigma_d)."""
+        one, another = (one_of(self._widths(X.shape[1]), which) for which in (column, other))
+        pulls = 4.0 * (differences(X, Z, column) / one) * (differences(X, Z, other) / another)
+        return np.asarray((2.0 * (column == other) - pulls) * self(X, Z) / one / another)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """2 (x_c - z_c)^2/sigma_c^2 k(x, z), weighted and added up; of one width, the sum over the columns."""
+        widths = self._widths(X.shape[1])
+        squares = np.empty(weights.shape)
+        scaled_squared_distances(X, Z, self._inverse(X.shape[1]), 1.0, squares)
+        np.minimum(squares, 1e3, out=squares)  # exp(-1e3) is zero; infinity times zero would be NaN
+        slopes = 2.0 * weights * np.exp(-squares)
+        if isinstance(widths, float):
+            return np.array([np.vdot(slopes, squares)])
+        slopes[squares == 0.0] = 0.0
+        return squares_by_column(X, Z, widths, slopes)
 
     def rounding(self, X: Any) -> float:
         """The absolute error of the exponent, and that of the exponential."""
-        error = squared_distance_error(X, 1.0 / needs_number(self, self.sigma))
+        error = squared_distance_error(X, self._inverse(X.shape[1]))
         return float(error + (X.shape[1] + 10.0) * EPS)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """By plain differences."""
-        metric_distances(X, Z, "euclidean", needs_number(self, self.sigma), out)
+        metric_distances(X, Z, self.metric, self._widths(X.shape[1]), out)
         with np.errstate(over="ignore"):
             np.square(out, out=out)
         np.negative(out, out=out)
         np.exp(out, out=out)
 
     def careful_rounding(self, X: Any) -> float:
-        """t exp(-t) is at most 1/e, and differences are right to a few units in the last place."""
-        return float(0.37 * (X.shape[1] + 8.0) + 3.0) * EPS / 2.0
+        """t exp(-t) is at most 1/e, and differences are right to a few units in the last place.
 
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        Widths of columns are squared and inverted, which takes two roundings more than one division.
+        """
+        more = 0.0 if isinstance(self.sigma, float) else 2.0
+        return float(0.37 * (X.shape[1] + 8.0 + more) + 3.0) * EPS / 2.0
+
+    def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above."""
-        scale = -1 / number(needs_number(self, self.sigma)) ** 2
+        scale = -1 / number(sigma) ** 2
         return lambda x, z: (exact_squared_distance(x, z) * scale).exp()
-
-    def diag(self, X: Any) -> Any:
-        """Ones."""
-        return ones(X)

@@ -42,6 +42,10 @@ class SinglePrecision(Nested):
         """Rounded values have no derivatives."""
         return "its values are rounded; take the kernel in double precision"
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Those of the kernel in double precision, from which its values differ by rounding."""
+        return self.kernel._scale_gradient(X, Z, weights)
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the rounded values into ``out``."""
         X, Z = (points.toarray() if is_sparse(points) else points for points in (X, Z))

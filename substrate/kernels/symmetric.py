@@ -72,6 +72,10 @@ class Symmetric(Nested):
         values, mirrored = (self.kernel._mixed_derivative(points, Z, column, other) for points in (X, -X))
         return np.asarray(self._part(values, -mirrored))
 
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """The part of both points'."""
+        return np.asarray(self._part(*(self.kernel._scale_gradient(points, Z, weights) for points in (X, -X))))
+
     def features(self, X: Any) -> Array:
         """The part of every feature: a monomial or zero."""
         return np.asarray(self._part(self.kernel.features(X), self.kernel.features(-X)))

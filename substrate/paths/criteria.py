@@ -42,6 +42,7 @@ from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum, Targets
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.paths.kernel_slope import Slope, gcv_slope, leave_one_out_slope
 from substrate.threads import blas_threads
 
 __all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "between", "unknown_at"]
@@ -134,6 +135,22 @@ class Criterion(ABC):
     def sample(self, t: Array) -> Samples:
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
+    def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
+        """The derivative of the sum of ``shares`` times the criteria in the kernel values, at one t for each of them.
+
+        In the units of the values; one slope, or one for each part of a sum. Host arrays only.
+        """
+        z, slopes = self.targets.coordinates, []
+        with blas_threads(self.spectrum.n):
+            for number, (share, g) in enumerate(zip(shares, self._inverses(t).T, strict=True)):
+                own = slice(None) if self.pooled else slice(number, number + 1)
+                slopes.append(self._slope(g, z[:, own], own).scaled(float(share)))
+        return (sum(slopes[1:], slopes[0]),)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        """The slope of the mean criterion of the columns of z, which are these of all."""
+        raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
+
     def _moved(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
         """Shrink and shift per interval, from the shift's two factors at the points; no bound is left from q = 1/2 on.
 
@@ -198,6 +215,9 @@ class LeaveOneOut(Criterion):
         moved = self._moved(q, share, alpha, shrink)
         return Samples(self._shaped(squares / n, t), between(falling, rising), *moved)
 
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        return leave_one_out_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
+
 
 def _following(sums: Array, t: Array) -> Array:
     """Sums at the next point of the interval; the last one has none."""
@@ -253,3 +273,6 @@ class GeneralizedCrossValidation(LeaveOneOut):
         nothing = np.zeros((*t.shape, self.targets.outputs))
         moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
         return Samples(falling * rising, between(falling, rising), *moved)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        return gcv_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)

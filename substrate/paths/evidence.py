@@ -27,6 +27,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Samples, between, unknown_at
+from substrate.paths.kernel_slope import Slope, evidence_slope
 
 __all__ = ["OF_SPECTRUM", "Evidence", "log_evidence", "log_rounding"]
 
@@ -61,6 +62,9 @@ class Evidence(LeaveOneOut):
         nothing = np.zeros((*t.shape, self.targets.outputs))
         moved = self._moved(q, np.zeros(t.shape), nothing, np.sqrt(np.maximum(exact, 0.0)))
         return Samples(falling * rising, between(falling, rising), *moved)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        return evidence_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
 
 
 #: The criteria of a dense spectrum, by name.

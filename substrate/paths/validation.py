@@ -13,6 +13,7 @@ from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DataError
 from substrate.paths.criteria import Criterion, Samples, unknown_at
+from substrate.paths.kernel_slope import Slope, validation_slope
 from substrate.threads import blas_threads
 
 __all__ = ["Sum", "Validation"]
@@ -21,6 +22,8 @@ __all__ = ["Sum", "Validation"]
 @dataclass(frozen=True, slots=True)
 class Validation(Criterion):
     """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
+
+    Both are multiplied by ``roots``, those of the weights of these points, if any.
 
     :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
     """
@@ -32,6 +35,7 @@ class Validation(Criterion):
     directions: Array
     offsets: Array
     rounding: float
+    roots: Array | None = None
 
     @classmethod
     def of(
@@ -51,10 +55,11 @@ class Validation(Criterion):
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
         offsets = (known / targets.unit - targets.mean) - targets.rest
+        roots = None
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
-            roots = np.sqrt(weights / weights.mean())[:, None]
-            directions, offsets = roots * directions, roots * offsets
-        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding)
+            roots = np.sqrt(weights / weights.mean())
+            directions, offsets = roots[:, None] * directions, roots[:, None] * offsets
+        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding, roots)
 
     def sample(self, t: Array) -> Samples:
         """One matrix product per output, and the ceiling from each interval's lowest lambda."""
@@ -77,6 +82,11 @@ class Validation(Criterion):
         moved = self._moved(q, share, alpha, np.ones(len(t)))
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         return Samples(self._shaped(values, t), top, *moved)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        root = np.ones(self.spectrum.n) if self.spectrum.root is None else self.spectrum.root
+        known = (self.directions, self.offsets[:, columns], root / float(root @ root), self.roots)
+        return validation_slope(self.spectrum.basis, g, z, *known).weighted(self.spectrum.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +149,9 @@ class Sum:
                 shrink = np.minimum(shrink, samples.shrink)
                 squares += scale * samples.shift**2  # the triangle inequality for all errors in one vector
         return Samples(values, ceiling, shrink, np.sqrt(squares))
+
+    def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
+        """The slope of every part, as it is in the sum."""
+        scales = [weight * (part.unit / self.unit) ** 2 for part, weight in zip(self.parts, self.weights, strict=True)]
+        found = [part.slopes(t, shares)[0] for part in self.parts]
+        return tuple(slope.scaled(scale) for slope, scale in zip(found, scales, strict=True))

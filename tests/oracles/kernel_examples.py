@@ -1,6 +1,7 @@
 """One or more instances of every kernel class, each beside its naive formula."""
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,22 +68,34 @@ def _precomputed(kernel: Kernel, given: np.ndarray) -> np.ndarray:
 
 
 _R, _L, _P = naive.rbf(1.3), naive.linear(), naive.polynomial(2, 0.5)
+_EFFECTS = [naive.on(_R, column) for column in range(N_FEATURES)]
+_PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
+_ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
+_EACH = (1.3, 0.4, 2.0)
 
 EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
-    RBF: (Example(RBF(1.3), _R), Example(RBF(sigma=0.2), naive.rbf(0.2))),
+    RBF: (
+        Example(RBF(1.3), _R),
+        Example(RBF(sigma=0.2), naive.rbf(0.2)),
+        Example(RBF(_EACH), naive.rbf(_EACH)),
+    ),
     Linear: (Example(Linear(), _L),),
     Polynomial: (
         Example(Polynomial(2, 0.5), _P),
         Example(Polynomial(), naive.polynomial(3, 1.0)),
         Example(Polynomial(degree=1, offset=0.0), _L),
     ),
-    Laplacian: (Example(Laplacian(0.7), naive.laplacian(0.7)),),
+    Laplacian: (
+        Example(Laplacian(0.7), naive.laplacian(0.7)),
+        Example(Laplacian(_EACH), naive.laplacian(_EACH)),
+    ),
     Matern: (
         Example(Matern(1.1, 0.5), naive.matern(1.1, 0.5)),
         Example(Matern(1.1), naive.matern(1.1, 1.5)),
         Example(Matern(0.6, 2.5), naive.matern(0.6, 2.5)),
         Example(Matern(1.1, nu=3.2), naive.matern(1.1, 3.2)),
         Example(Matern(0.9, nu=0.8), naive.matern(0.9, 0.8)),
+        Example(Matern(_EACH), naive.matern(_EACH, 1.5)),
     ),
     Precomputed: (Example(Precomputed(), None),),
     Foreign: (Example(Foreign(cauchy), _cauchy_pair),),
@@ -106,10 +119,12 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
     SinglePrecision: (
         Example(SinglePrecision(RBF(1.3)), _R, 1e7),
         Example(SinglePrecision(Laplacian(0.7) + Linear()), naive.total(naive.laplacian(0.7), _L), 1e7),
+        Example(SinglePrecision(Matern(_EACH, 2.5)), naive.matern(_EACH, 2.5), 1e7),
     ),
     Restricted: (
         Example(RBF(1.3).on(1), naive.on(_R, 1)),
         Example((RBF(1.3) + Linear()).on(2, 0), naive.on(naive.total(_R, _L), 2, 0)),
+        Example(RBF(_EACH[:2]).on(2, 0), naive.on(naive.rbf(_EACH[:2]), 2, 0)),
         Example(Polynomial(2, 0.5).on(1).on(2, 0), naive.on(_P, 0)),  # column 1 of the columns (2, 0)
     ),
     Symmetric: (
@@ -126,6 +141,22 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(
             Componentwise({0: Linear(), (2, 1): RBF(1.3)}),
             naive.total(naive.on(_L, 0), naive.on(_R, 2, 1)),
+        ),
+        Example(Componentwise(RBF(1.3), order=2), naive.total(*_EFFECTS, *_PAIRS)),
+        Example(
+            Componentwise(RBF(1.3), factors=(2.0, 0.0, 0.5)),
+            naive.total(naive.scaled(2.0, _EFFECTS[0]), naive.scaled(0.5, _EFFECTS[2])),
+        ),
+        Example(
+            Componentwise(RBF(1.3), order=2, factors=(2.0, 1.0, 0.0, 0.5, 0.0, 3.0)),
+            naive.total(
+                naive.scaled(2.0, _EFFECTS[0]), _EFFECTS[1], naive.scaled(0.5, _PAIRS[0]), naive.scaled(3.0, _PAIRS[2])
+            ),
+        ),
+        Example(Componentwise(RBF(1.3), order=3), naive.total(*_EFFECTS, *_PAIRS, _ALL_THREE)),
+        Example(
+            Componentwise({0: Linear(), (2, 1): RBF(1.3)}, order=2),
+            naive.total(naive.on(_L, 0), naive.on(_R, 2, 1), naive.product(naive.on(_L, 0), naive.on(_R, 2, 1))),
         ),
     ),
 }

@@ -9,9 +9,15 @@ Points = Sequence[Sequence[float]]
 PairKernel = Callable[[Sequence[float], Sequence[float]], float]
 
 
-def rbf(sigma: float) -> PairKernel:
+def _apart(x, z, sigma):
+    """Absolute differences in units of the width, or of the width of their column."""
+    widths = sigma if isinstance(sigma, tuple) else (sigma,) * len(x)
+    return [abs(a - b) / width for a, b, width in zip(x, z, widths, strict=True)]
+
+
+def rbf(sigma: float | tuple[float, ...]) -> PairKernel:
     def k(x, z):
-        return math.exp(-sum(((a - b) / sigma) ** 2 for a, b in zip(x, z, strict=True)))
+        return math.exp(-sum(gap**2 for gap in _apart(x, z, sigma)))
 
     return k
 
@@ -24,15 +30,15 @@ def polynomial(degree: int, offset: float) -> PairKernel:
     return lambda x, z: (linear()(x, z) + offset) ** degree
 
 
-def laplacian(sigma: float) -> PairKernel:
-    return lambda x, z: math.exp(-sum(abs(a - b) for a, b in zip(x, z, strict=True)) / sigma)
+def laplacian(sigma: float | tuple[float, ...]) -> PairKernel:
+    return lambda x, z: math.exp(-sum(_apart(x, z, sigma)))
 
 
-def matern(sigma: float, nu: float) -> PairKernel:
+def matern(sigma: float | tuple[float, ...], nu: float) -> PairKernel:
     """2^(1-nu)/Gamma(nu) s^nu K_nu(s), with K_nu(s) the integral of exp(-s cosh t) cosh(nu t) over t > 0."""
 
     def k(x, z):
-        s = math.sqrt(2.0 * nu) * math.dist(x, z) / sigma
+        s = math.sqrt(2.0 * nu) * math.hypot(*_apart(x, z, sigma))
         if s == 0.0:
             return 1.0
         top = math.acosh(1.0 + 750.0 / s)

@@ -4,8 +4,15 @@ The mean square over left-out rows, folds or validation rows, generalised cross-
 minimised with a lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out
 residuals (mean absolute, median, trimmed, misclassification) on a grid, without one.
 
-For a machine with a free bias, points are centred at their mean where that changes nothing else; the rounding of kernel
-values of validation rows is bounded.
+The criterion has derivatives in the scales of a kernel too. With W its derivatives in the kernel values
+(:mod:`substrate.paths.kernel_slope`), those of its minimum over gamma are, for an s among the scales,
+
+.. math:: \frac{d F}{d \log s} = \sum_{ij} \Big( W - \frac{W : K}{\operatorname{tr} P K} P \Big)_{ij}
+          \frac{\partial K_{ij}}{\partial \log s},
+
+since a derivative in gamma vanishes at a minimum inside the range: there W : K is zero. At an end of the default range
+the second term is the effect of the end, which is a multiple of the trace of the centred matrix (at the other end,
+where rounding begins, it is taken for one). The ends of a given range do not move, and W is all.
 """
 
 import time
@@ -17,94 +24,34 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse, positive
+from problems.estimators.chosen.tasks import Part, Task, centred_points, criterion_of
+from substrate.arrays import EPS, Array, positive
 from substrate.closed_form.leave_one_out import ROBUST, Split, checked_splits
-from substrate.closed_form.spectrum import Spectrum, centred_spectrum
+from substrate.closed_form.spectrum import Spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
-from substrate.kernels import Kernel, Linear
-from substrate.kernels.nested import Scaled
-from substrate.namespaces import is_device_array, to_numpy
-from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.kernels import Kernel
+from substrate.namespaces import to_numpy
+from substrate.paths.criteria import Criterion
 from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
-from substrate.paths.validation import Sum, Validation
+from substrate.paths.validation import Sum
 
-__all__ = ["SMOOTH", "Judged", "Task", "centred_points", "held_out_rows", "judge", "judged_by", "trainable_splits"]
+__all__ = ["SMOOTH", "Judged", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
 #: Criteria that are smooth in gamma.
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "evidence", "folds", "validation")
-
-
-def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
-    """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
-
-    Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
-    points would cost digits of every kernel value.
-    """
-    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-    if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
-        return (X, *others)
-    with np.errstate(over="ignore", invalid="ignore"):
-        center = np.mean(X, axis=0)
-    if not np.isfinite(center).all():
-        return (X, *others)
-    return tuple(points - center for points in (X, *others))
-
-
-def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
-    """The kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
-    if kernel.pairwise:
-        return 0.0
-    if is_sparse(X):
-        from scipy.sparse import vstack
-
-        return kernel.rounding(vstack([X, X_check]).tocsr())
-    return kernel.rounding(np.vstack([X, X_check]))
-
-
-def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
-    """A bound on the root mean square error of centred kernel rows, from k(x, x) and the weights of both sets."""
-    if p == 0.0:
-        return 0.0
-    if v is not None and w is not None:
-        means = [float(np.average(np.abs(part), weights=by)) for part, by in ((diagonal, v), (checked, w))]
-        diagonal, checked = v * diagonal, np.array([max(means)])
-    # once for the row, once for the mean row that is subtracted
-    own = float(np.sqrt(np.abs(diagonal).sum()))
-    return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """The data by which candidates are judged: rows, targets (one column per output, 0: not in this machine), rules.
-
-    ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` states that all outputs share
-    one gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their
-    targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal.
-    """
-
-    X: Any
-    Y: Array
-    criterion: str
-    splits: tuple[Split, ...]
-    gammas: Any
-    gap: float
-    pooled: bool
-    wrong: Callable[[Array], float] | None = None
-    check: tuple[Any, Array] | None = None
-    weights: Array | None = None
-    check_weights: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
-    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma.
+    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
+    has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
+    for.
     """
 
     kernel: Kernel
@@ -113,6 +60,7 @@ class Judged:
     split_scores: Array
     error: float
     seconds: float
+    slope: Array | None = None
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
@@ -162,24 +110,27 @@ def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ..
     return pairs
 
 
-def judge(kernel: Kernel, task: Task) -> Judged:
-    """Find the best gamma of one kernel."""
+def judge(kernel: Kernel, task: Task, slope: bool = False) -> Judged:
+    """Find the best gamma of one kernel, and the slope of the score there."""
     start = time.perf_counter()
-    found = _judge(kernel, task) if task.weights is None else _judged_by_weights(kernel, task, to_numpy(task.weights))
+    if task.weights is None:
+        found = _judge(kernel, task, slope)
+    else:
+        found = _judged_by_weights(kernel, task, to_numpy(task.weights), slope)
     return replace(found, seconds=time.perf_counter() - start)
 
 
-def _judged_by_weights(kernel: Kernel, task: Task, v: Array) -> Judged:
+def _judged_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> Judged:
     """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
-    found = _judge(kernel, replace(task, weights=v / size, gammas=gammas))
+    found = _judge(kernel, replace(task, weights=v / size, gammas=gammas), slope)
     low, high = found.search.gamma_range
     gamma, seen = found.search.gamma / size, found.search.seen / size
     return replace(found, search=replace(found.search, gamma=gamma, gamma_range=(low / size, high / size), seen=seen))
 
 
-def _judge(kernel: Kernel, task: Task) -> Judged:
+def _judge(kernel: Kernel, task: Task, slope: bool) -> Judged:
     if task.check is None:
         task = replace(task, X=centred_points(kernel, task.X)[0])
     else:
@@ -191,7 +142,7 @@ def _judge(kernel: Kernel, task: Task) -> Judged:
         gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
-    criterion = _criterion_of(gram, task)
+    criterion, pieces = criterion_of(gram, task)
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
     spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
     if task.criterion in SMOOTH:
@@ -208,7 +159,37 @@ def _judge(kernel: Kernel, task: Task) -> Judged:
         columns = range(search.gamma.size)
         at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
         splits = np.array([float(np.mean(values / scales)) for values in at])
-    return Judged(kernel, search, score, splits, error, 0.0)
+    slopes = _slope(gram, task, criterion, pieces, search.gamma, scales) if slope else None
+    return Judged(kernel, search, score, splits, error, 0.0, slopes)
+
+
+def _slope(
+    gram: Gram, task: Task, criterion: Criterion | Sum, pieces: tuple[Part, ...], gamma: Array, scales: Array
+) -> Array:
+    """The derivatives of the score in the logarithms of the scales of the kernel."""
+    if gram.kernel is None:
+        raise TypeError("derivatives come with a kernel")
+    kernel, K, X = gram.kernel, gram.matrix, task.X
+    shares = np.ones(gamma.size) / (gamma.size * scales)
+    slopes = criterion.slopes(np.log(1.0 / gamma - criterion.lift), shares)
+    within, X_check = np.zeros(K.shape), X if task.check is None else task.check[0]
+    below = within if task.check is None else np.zeros((X_check.shape[0], gram.n))
+    for part, slope in zip(pieces, slopes, strict=True):
+        within[np.ix_(part.train, part.train)] += slope.within
+        if slope.below is not None:
+            below[np.ix_(part.check, part.train)] += slope.below
+    if task.gammas is None:
+        change = float(np.vdot(within, K))
+        if task.check is not None:
+            change += float(np.vdot(below, kernel(X_check, X)))
+        widest = max(pieces, key=lambda part: part.criterion.spectrum.trace)
+        spectrum = widest.criterion.spectrum
+        if spectrum.trace > 1e3 * EPS * spectrum.norm:  # the trace of a constant kernel is rounding
+            v = np.ones(widest.train.size) if task.weights is None else to_numpy(task.weights)[widest.train]
+            within[np.ix_(widest.train, widest.train)] += change / spectrum.trace * np.outer(v, v / v.sum())
+            within[widest.train, widest.train] -= change / spectrum.trace * v
+    found: Array = kernel.scale_gradient(X, X, within)
+    return found if task.check is None else found + kernel.scale_gradient(X_check, X, below)
 
 
 def _scales(task: Task, unit: float) -> Array:
@@ -218,70 +199,6 @@ def _scales(task: Task, unit: float) -> Array:
     spread = (to_numpy(task.Y) / unit).std(axis=0)
     power = 1.0 if task.criterion in ("mean_absolute", "median_absolute") else 2.0
     return np.asarray(np.where(spread > 0.0, spread, 1.0) ** power)
-
-
-def _criterion_of(gram: Gram, task: Task) -> Criterion | Sum:
-    """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth."""
-    Y, pooled = task.Y, task.pooled
-    p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
-    if task.check is not None:
-        return Sum.of(*zip(*_checked_parts(gram, task), strict=True))
-    if task.criterion == "folds":
-        parts = []
-        for train, valid in task.splits:
-            rows = gram.matrix[np.ix_(valid, train)]
-            w = None if task.weights is None else (task.weights[train], task.weights[valid])
-            round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
-            parts += [(part, share / len(task.splits)) for part, share in round_]
-        return Sum.of(*zip(*parts, strict=True))
-    kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
-    if not pooled or (to_numpy(Y) != 0.0).all():
-        return kind.of(centred_spectrum(gram, p, task.weights), Y, pooled=pooled)
-    criteria, counts, mass = [], [], 0.0
-    for one in each_machine(Y, True):  # one against one: every machine has its own rows
-        v = None if task.weights is None else task.weights[one.rows]
-        criteria.append(kind.of(centred_spectrum(gram.block(one.rows), p, v), one.y, pooled=True))
-        counts.append(float(one.rows.size))
-        mass += float(one.rows.size if v is None else v.sum())
-    return Sum.of(criteria, [count / mass for count in counts])
-
-
-def _checked_parts(gram: Gram, task: Task) -> list[tuple[Criterion, float]]:
-    """The criterion on validation rows, whose kernel values are computed here."""
-    if task.check is None or gram.kernel is None:
-        raise TypeError("validation rows come with a kernel")
-    kernel, (X_check, Y_check) = gram.kernel, task.check
-    below = np.empty((Y_check.shape[0], task.Y.shape[0]))
-    kernel.fill(X_check, None if kernel.pairwise else task.X, below)
-    p = _joint_rounding(kernel, task.X, X_check)
-    checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
-    ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
-    weights = None if task.weights is None else (task.weights, ones)
-    return _validated(gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
-
-
-def _validated(
-    gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array,
-    weights: tuple[Array, Array] | None = None,
-) -> list[tuple[Criterion, float]]:  # fmt: skip
-    """The mean square error on validation rows, as one criterion or one per machine, with shares."""
-    if not pooled or (Y != 0.0).all():
-        v, w = (None, None) if weights is None else weights
-        spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
-        return [(Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w), 1.0)]
-    found = []
-    for k in range(Y.shape[1]):  # one against one: every machine has its own rows
-        train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
-        if check.size:
-            v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
-            rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w)
-            spectrum = centred_spectrum(gram.block(train), p, v)
-            known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
-            part = Validation.of(spectrum, *known, rounding=unsure, weights=w)
-            found.append((part, float(check.size if w is None else w.sum())))
-    total = sum(count for _, count in found)
-    return [(part, count / total) for part, count in found]
 
 
 def _loss(task: Task) -> Callable[[Array], Array]:

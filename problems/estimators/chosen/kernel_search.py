@@ -1,46 +1,58 @@
-"""The search outside: over a list of kernels, or over the logarithms of a kernel's parameters."""
+r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by a simplex or by slopes.
 
+The search by slopes minimises, from several starts,
+
+.. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
+
+by a limited-memory quasi-Newton method within bounds [Byrd1995]_: the derivatives in all scales s of a kernel cost less
+than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of the
+criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of
+the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor, and
+then each on its own from there.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged, Task, judge
+from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
+from problems.estimators.chosen.tasks import Task
+from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
+from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["best_of", "nelder_mead", "tunable"]
-
-#: Parameters that select a formula rather than a scale.
-_FIXED = ("degree", "nu")
+__all__ = ["best_of", "check_slopes", "descend", "nelder_mead"]
 
 _FIRST_STEP = 0.5
 
 
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 _FARTHEST = 12.0
+#: Widths of the further starts of a search by slopes, as multiples of the given ones.
+_SPREADS = (3.0, 1.0 / 3.0)
+#: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
+_PULL, _SETTLED = 1e-4, 1e-4
+#: After so many kernels, and multiples of that, a start is compared with the first one.
+_PATIENCE = 5
 
 
-def tunable(kernel: Kernel) -> dict[str, float]:
-    """The positive numbers of a resolved kernel that set a scale, by name."""
-    return {
-        name: float(value)
-        for name, value in kernel.get_params(deep=True).items()
-        if isinstance(value, float) and value > 0.0 and name.rpartition("__")[2] not in _FIXED
-    }
-
-
-def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress) -> list[Judged]:
+def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress, slope: bool = False) -> list[Judged]:
     """Judge every kernel, several at a time if requested."""
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
             progress.step(repr(kernel))
-            judged.append(judge(kernel, task))
+            judged.append(judge(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
 
-    calls = (delayed(judge)(kernel, task) for kernel in kernels)
+    calls = (delayed(judge)(kernel, task, slope) for kernel in kernels)
     done = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
         progress.step(repr(result.kernel))
@@ -52,18 +64,12 @@ def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> lis
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
-    names = tunable(start.kernel)
-    if not names:
-        raise DeclarationError(f"{start.kernel!r} has no parameter to search; give kernels= or search=None")
-    origin = np.log(np.array(list(names.values())))
+    names, origin = _searched_scales(start.kernel)
     seen: dict[Kernel, Judged] = {start.kernel: start}
     judged: list[Judged] = []
 
     def value(x: Any) -> float:
-        near = np.exp(np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
-        kernel = start.kernel.with_params(**dict(zip(names, (float(v) for v in near), strict=True)))
-        if np.array_equal(x, origin):  # exp(log(v)) may differ from v by rounding
-            kernel = start.kernel
+        kernel = _moved(start.kernel, names, origin, np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
         if kernel not in seen:
             progress.step(repr(kernel))
             seen[kernel] = judge(kernel, task)
@@ -74,6 +80,158 @@ def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> lis
     options = {"maxfev": most, "xatol": 1e-2, "fatol": 1e-4, "initial_simplex": simplex}
     minimize(value, origin, method="Nelder-Mead", options=options)
     return judged
+
+
+def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
+    """Refuse a search by slopes where there are none."""
+    if criterion not in SMOOTH:
+        raise DeclarationError(
+            f"search='gradient' needs a criterion with derivatives: use loss='squared', or search='nelder-mead' for "
+            f"loss={criterion!r}"
+        )
+    if is_device_array(X) or is_sparse(X):
+        kind = "a dense numpy array (X.cpu().numpy(), X.get())" if is_device_array(X) else "dense (X.toarray())"
+        raise DeclarationError(f"search='gradient' needs points whose columns it can weigh: X must be {kind}")
+    for kernel in kernels:
+        if kernel.scales():
+            kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
+
+
+def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progress) -> list[Judged]:
+    """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
+
+    A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
+    ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
+    the same.
+    """
+    names, origin = _searched_scales(start.kernel)
+    if not start.score > np.finfo(np.float64).tiny:
+        return []  # nothing is left to gain
+    space = _Space(start.kernel, names, origin, task)
+    ranked, judged = [(start, origin)], list[Judged]()
+
+    def spread(around: Array, factors: Sequence[float]) -> None:
+        places = [around + np.log(factor) * space.widths for factor in factors if space.widths.any()]
+        places = places[: most - len(judged)]
+        found = best_of([space.kernel_at(x) for x in places], task, n_jobs, progress, slope=True)
+        judged.extend(found)
+        ranked.extend(zip(found, places, strict=True))
+        ranked.sort(key=lambda pair: pair[0].score)
+
+    spread(origin, _SPREADS)
+    if space.together.shape[1] < origin.size:
+        run = _run(space, ranked[0], space.together, most - len(judged), (), progress)
+        judged += [one for one, _ in run]
+        ranked = [min([ranked[0], *run], key=lambda pair: pair[0].score)]
+        spread(ranked[0][1], _SPREADS[:1])
+    budget, every, pace = most - len(judged), np.eye(origin.size), list[float]()
+    runs: list[list[_Place]] = []
+    if n_jobs not in (None, 1) and len(ranked) > 1:
+        from joblib import Parallel, delayed
+
+        runs = Parallel(n_jobs=n_jobs)(delayed(_run)(space, place, every, budget, (), None) for place in ranked)
+    for number, place in enumerate(ranked):
+        run = runs[number] if runs else _run(space, place, every, budget, pace, progress)
+        run = run[: _kept([one.score for one, _ in run], budget, pace)]
+        judged += [one for one, _ in run]
+        budget -= len(run)
+        pace = pace or [one.score for one, _ in run]
+    return judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """The logarithms of the scales of a kernel, by name, from an origin on."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    origin: Array
+    task: Task
+
+    @property
+    def widths(self) -> Array:
+        """One for a width, zero for other scales."""
+        return np.array([float(name.rpartition("__")[2].partition("[")[0] == "sigma") for name in self.names])
+
+    @property
+    def together(self) -> Array:
+        """Directions in which scales that differ by the number of a column alone change by the same factor."""
+        groups = [re.sub(r"\[\d+\]", "", name) for name in self.names]
+        return np.array([[float(group == one) for one in dict.fromkeys(groups)] for group in groups])
+
+    def kernel_at(self, x: Array) -> Kernel:
+        """The kernel with scales e^x."""
+        return _moved(self.kernel, self.names, self.origin, x)
+
+
+#: A judged kernel and the logarithms of its scales.
+_Place = tuple[Judged, Array]
+
+
+def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
+    """The number of kernels after which a run ends: the budget, or where it is behind the ``pace`` of another one."""
+    for count in range(_PATIENCE, min(len(scores), budget) + 1, _PATIENCE) if pace else ():
+        if min(scores[:count]) > min(pace[:count]):
+            return count
+    return budget
+
+
+class _Spent(Exception):
+    """No kernel is judged any more in this run."""
+
+
+def _run(
+    space: _Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
+) -> list[_Place]:
+    """The kernels judged in a descent from one start along some directions, until it settles."""
+    from scipy.optimize import minimize
+
+    run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
+    unit, steps = start[0].score, [0.0]
+
+    def judged_at(u: Array) -> Judged:
+        if u.tobytes() not in seen:
+            if len(run) >= _kept([one.score for one, _ in run], budget, pace):
+                raise _Spent
+            x = start[1] + directions @ u
+            kernel = space.kernel_at(x)
+            if progress is not None:
+                progress.step(repr(kernel))
+            run.append((judge(kernel, space.task, True), x))
+            seen[u.tobytes()] = run[-1][0]
+        return seen[u.tobytes()]
+
+    def value(u: Array) -> tuple[float, Array]:
+        judged = judged_at(u)
+        slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
+        return _logarithm(judged.score / unit) + _PULL * float(u @ u), slope + 2.0 * _PULL * u
+
+    def settled(intermediate_result: Any) -> None:
+        steps.append(float(intermediate_result.fun))
+        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * _SETTLED:
+            raise StopIteration
+
+    u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
+    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": _SETTLED}
+    with suppress(_Spent):
+        minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
+    return run
+
+
+def _searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
+    """The names of the scales of a kernel, and their logarithms."""
+    scales = kernel.scales()
+    if not scales:
+        raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
+    return tuple(scales), np.log(np.array(list(scales.values())))
+
+
+def _moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
+    """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
+    if np.array_equal(x, origin):
+        return kernel
+    moved: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
+    return moved
 
 
 def _logarithm(score: float) -> float:

@@ -10,16 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from problems.estimators.chosen.candidates import (
-    Judged,
-    Task,
-    centred_points,
-    held_out_rows,
-    judge,
-    judged_by,
-    trainable_splits,
-)
-from problems.estimators.chosen.kernel_search import best_of, nelder_mead
+from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
+from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -97,8 +90,8 @@ class ModelSearch:
         positive(self.gap, "gap")
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
-        if self.search not in (None, "nelder-mead"):
-            raise DeclarationError(f"search must be None or 'nelder-mead', received {self.search!r}")
+        if self.search not in (None, "nelder-mead", "gradient"):
+            raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
         whole_number(self.max_evaluations, "max_evaluations", 1)
         if self.kernels is None:
             return
@@ -145,11 +138,16 @@ class ModelSearch:
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
         total = len(kernels) + (self.max_evaluations if self.search else 0)
+        by_slopes = self.search == "gradient"
+        if by_slopes:
+            check_slopes(kernels, task.X, task.criterion)
         progress = Progress(total, shown=bool(self.verbose))
         try:
-            judged = best_of(kernels, task, self.n_jobs, progress)
-            if self.search is not None:
-                first = min(judged, key=lambda candidate: candidate.score)
+            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
+            first = min(judged, key=lambda candidate: candidate.score)
+            if by_slopes:
+                judged += descend(first, task, int(self.max_evaluations), self.n_jobs, progress)
+            elif self.search is not None:
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
             progress.close()

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Task
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.model_search import ModelSearch, Parted
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of

@@ -10,11 +10,11 @@ from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import shared_columns
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
-from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, room_on_device, to_numpy
 from substrate.uncertainty.gaussian import noise_of_targets
-from substrate.uncertainty.influence import FeatureInfluence, Influence, LeftOutMachines, feature_root, kernel_influence
+from substrate.uncertainty.influence import Influence, LeftOutMachines, kernel_influence
+from substrate.uncertainty.own_rows import primal_influence
 
 __all__ = ["DenseIntervals"]
 
@@ -36,7 +36,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             d = np.array(ridge[:, columns[0]])  # of its own: a view of a broadcast array cannot be sent to a device
             influence: Influence
             if primal is not None:
-                influence = _primal_influence(primal, self.support_vectors_, 1.0 / d)
+                influence = primal_influence(primal, self.support_vectors_, 1.0 / d)
             else:
                 influence = kernel_influence(gram, on_device_of(gram.diagonal, d), self._kernel_rows)
             home, diagonal = influence.diagonal, to_numpy(influence.diagonal)
@@ -101,20 +101,3 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
         if (ridge != ridge[0]).any():
             found.append("rows of unequal weight are not exchangeable with a new row of weight one")
         return tuple(found)
-
-
-def _primal_influence(primal: PrimalWeights, X: Any, pulls: Array) -> FeatureInfluence:
-    """In the features of a kernel of finite rank, where support values do not represent the machine."""
-    from scipy.linalg import solve_triangular
-
-    def centred(points: Any) -> Array:
-        dense = points.toarray() if hasattr(points, "toarray") else points
-        return np.asarray(primal.kernel.features(dense) - primal.center)
-
-    features = centred(X)
-    sizes, R = feature_root(features, pulls)
-
-    def represent(points: Any) -> Array:
-        return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
-
-    return FeatureInfluence(represent, represent(X), pulls)

@@ -1,6 +1,7 @@
 """The common part of LS-SVMs on one saddle system: the method, the expansion, the certificate, leaving rows out."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,14 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import CheckedAgain
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal
+from problems.estimators.shared.importance import (
+    LeftOutImportance,
+    Losses,
+    importance_of,
+    refuse_matrix,
+    weights_of,
+)
+from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal, shared_columns
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
@@ -27,6 +35,13 @@ from substrate.namespaces import (
     own_copy,
     room_on_device,
     to_numpy,
+)
+from substrate.uncertainty.own_rows import (
+    MachinesInFeatures,
+    MachinesOnRows,
+    OwnRows,
+    machines_on_rows,
+    primal_influence,
 )
 
 __all__ = ["LeavesOut", "SaddleMachine", "SolvedMachine", "ridges_of"]
@@ -57,16 +72,10 @@ class LeavesOut(KernelEstimator):
         their choice, which the certificate states.
         """
         check_is_fitted(self)
-        n, home = self.support_.size, self.support_values_
-        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
-        advice = "leave rows out by folds, with cross_val_predict."
-        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
+        home, one = self.support_values_, self.support_values_.ndim == 1
+        self._check_room("leave rows out by folds, with cross_val_predict.")
         gram, primal = self._training_gram(X), self._primal()
-        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self._ridge())
-        one = alpha.ndim == 1
-        alpha = alpha[:, None] if one else alpha
-        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
-        ridge = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
+        alpha, ridge, codes = self._in_columns()
         if primal is not None:
             done = leave_rows_out_primal(primal, self.support_vectors_, alpha, ridge)
         else:
@@ -83,6 +92,80 @@ class LeavesOut(KernelEstimator):
         freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
         certificate = Certificate("Leave-one-out without refitting", (done.row, *self._rests_on()), facts)
         return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
+
+    def left_out_importance(
+        self, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
+    ) -> LeftOutImportance:
+        """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+
+        Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
+        Of N rows every input and repetition costs one kernel matrix, after one inverse for all of them.
+
+        Parameters
+        ----------
+        X, y : array, default=None
+            As for :meth:`leave_one_out`; not needed.
+        n_repeats : int, default=5
+            Permutations of each input.
+        random_state : int, Generator, RandomState or None, default=0
+            Where permutations come from.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
+
+        Returns
+        -------
+        LeftOutImportance
+            ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
+            the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
+        """
+        check_is_fitted(self)
+        refuse_matrix(self)
+        weights = weights_of(sample_weight, self.support_)
+        self._check_room("permute the inputs of other rows, with scikit-learn's permutation_importance.")
+        gram = self._training_gram(X)
+        machines, outputs, targets = self._own_rows(gram)
+        losses = Losses.of_model(self, targets, weights)
+        return importance_of(machines, self.support_vectors_, outputs, losses, n_repeats, random_state)
+
+    def _own_rows(self, gram: Gram) -> tuple[OwnRows, Array, Array]:
+        """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
+        alpha, ridge, codes = self._in_columns()
+        X, primal, members = self.support_vectors_, self._primal(), self._members(alpha, codes)
+        bias = np.atleast_1d(to_numpy(self.bias_))
+        fitted = primal(X) if primal is not None else to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias
+        targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
+        for columns in shared_columns(ridge, members):
+            (rows,) = np.nonzero(members[:, columns[0]])
+            here, d = np.ix_(rows, columns), np.ascontiguousarray(ridge[rows, columns[0]])
+            group: MachinesOnRows | MachinesInFeatures
+            if primal is not None:
+                influence = primal_influence(primal, X, 1.0 / d)
+                spare = np.maximum(influence.spare, np.finfo(np.float64).tiny)
+                group = MachinesInFeatures(columns, influence, (ridge * alpha)[here] / spare[:, None])
+            else:
+                part = gram if rows.size == gram.n else gram.block(rows)
+                group = machines_on_rows(part, d, columns, rows, alpha[here])
+            outputs[here] = targets[here] - group.residuals
+            groups.append(group)
+        truth = codes if self._labels else targets
+        if primal is not None:
+            return OwnRows(tuple(groups), None, primal), outputs, truth
+        known = on_device_of(gram.diagonal, np.ascontiguousarray(alpha)), on_device_of(gram.diagonal, bias)
+        represent = partial(self.kernel_, Z=X)
+        return OwnRows(tuple(groups), represent, lambda values: values @ known[0] + known[1]), outputs, truth
+
+    def _check_room(self, advice: str) -> None:
+        """Refuse an inverse that does not fit memory."""
+        n, home = self.support_.size, self.support_values_
+        copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
+        room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
+
+    def _in_columns(self) -> tuple[Array, Array, Array]:
+        """Support values in the sign of the expansion, diagonal of the system and codes, one column per machine."""
+        alpha, ridge = to_numpy(self._coefficients()), to_numpy(self._ridge())
+        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+        codes = np.reshape(to_numpy(getattr(self, "support_codes_", np.ones(alpha.shape))), alpha.shape)
+        return alpha, np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape), codes
 
     def _rests_on(self) -> tuple[Row, ...]:
         """The accuracy of the fit: left-out residuals are only as accurate as the support values."""

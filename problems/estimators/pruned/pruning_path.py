@@ -246,9 +246,6 @@ def _wider(kernel: Kernel, factor: float) -> Kernel | None:
     """The kernel with all its widths multiplied, or None where it has none."""
     if factor == 1.0:
         return kernel
-    widths = {
-        name: factor * value
-        for name, value in kernel.get_params().items()
-        if name.rpartition("__")[2] == "sigma" and isinstance(value, float)
-    }
-    return kernel.with_params(**widths) if widths else None
+    scales = kernel.scales().items()
+    widths = {name: factor * value for name, value in scales if name.rpartition("__")[2].startswith("sigma")}
+    return kernel.with_scales(widths) if widths else None

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
-from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.importance import ReducedImportance
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
@@ -89,7 +89,7 @@ _CHEAP_REFIT = 1e8
 
 
 @dataclass(eq=False, repr=False)
-class SparseMachine(ReducedMachine):
+class SparseMachine(ReducedImportance):
     """The common part of sparse regression and classification, with targets as columns of numbers."""
 
     gamma: float = 1.0

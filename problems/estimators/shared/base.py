@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from problems.estimators.shared.checks import check_home, check_state, checked_on_device, warn_if_unscaled
 from problems.estimators.shared.machine_rows import points_of
+from problems.estimators.shared.relevance import Relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.kernel_products import expansion_values
@@ -28,7 +29,7 @@ __all__ = ["KernelEstimator", "page_named"]
 
 
 @dataclass(eq=False, repr=False)
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(Relevance, BaseEstimator):
     """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
 
     Parameters
@@ -252,8 +253,7 @@ class KernelEstimator(BaseEstimator):
 
     def _coefficients(self) -> Array:
         """The factors of the kernel values: alpha, with the sign of the model."""
-        coefficients: Array = self.support_values_
-        return coefficients
+        return self.support_values_  # type: ignore[no-any-return]
 
     def _outputs(self) -> tuple[int, ...]:
         """The shape of one row's prediction."""

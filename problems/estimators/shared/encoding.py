@@ -9,6 +9,7 @@ Records of the steps of a fit are frozen values, compared by content and written
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,8 @@ _SPARSE_PARTS = ("data", "indices", "indptr")
 _BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "SinglePrecision"}
 #: Bytes of a number, including copies of it, and of a component's kernel.
 _NUMBER, _COMPONENT = 32, 1024
+#: Columns of a component up to which components are counted before a file is read.
+_MOST_COLUMNS = 64
 
 
 def encode(value: Any, name: str, arrays: Arrays) -> Any:
@@ -166,6 +169,7 @@ def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
     """The memory of encoded values besides their arrays; refused unless each array belongs to one of them."""
     used: Counter[str] = Counter()
     classes: set[str] = set()
+    order = 1
     shapes: list[tuple[int, int]] = []
     for node in _nodes(parts):
         kind = node.get("kind")
@@ -176,6 +180,7 @@ def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
             used[str(node.get("name"))] += 1
         elif kind == "kernel":
             classes.add(str(node.get("class")))
+            order = max(order, _order(node.get("fields")))
     if twice := [name for name, count in used.items() if count > 1]:
         raise DataError(f"the array {twice[0]!r} is used twice, and belongs to one value only")
     if names != set(used):
@@ -183,7 +188,15 @@ def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
     dense = bool(classes & _DENSE)
     needed = sum(_NUMBER * columns * (rows if dense else 1) for rows, columns in shapes)
     width = n_features if isinstance(n_features, int) else 0
-    return needed + max(width, 0) * (_COMPONENT if classes & _BY_COLUMN else _NUMBER)
+    if not classes & _BY_COLUMN:
+        return needed + max(width, 0) * _NUMBER
+    return needed + _COMPONENT * sum(comb(max(width, 0), size) for size in range(1, order + 1))
+
+
+def _order(fields_of_kernel: Any) -> int:
+    """How many columns a component may have; far fewer than a number that would take long to count with."""
+    order = fields_of_kernel.get("order", 1) if isinstance(fields_of_kernel, dict) else 1
+    return min(order, _MOST_COLUMNS) if type(order) is int else 1
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:

@@ -198,7 +198,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ModelSearch": _KERNELS | {
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead")),
+        "search": either(nothing(), word("nelder-mead", "gradient")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},

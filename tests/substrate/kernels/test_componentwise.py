@@ -48,6 +48,9 @@ def test_an_additive_kernel_ignores_a_column_nobody_names():
         Componentwise({1: RBF(1.0), 0: Linear()}),
         Componentwise(2.0 * RBF(1.0) + Linear()),
         Componentwise([2.0 * RBF(1.0), RBF(1.0) + Linear()]),
+        Componentwise(RBF(1.0), order=2),
+        Componentwise({1: RBF(1.0), (0, 2): Linear()}, order=2),
+        Componentwise(RBF(1.0), order=2, factors=[1, 0.0, 2.5, 1.0, 1.0, 0.1]),
     ],
     ids=repr,
 )
@@ -102,3 +105,101 @@ def test_scales_matter_where_one_width_serves_several_columns():
     assert Componentwise(RBF("median")).compared_columns(3) == ()
     assert Componentwise({(0, 2): RBF(1.0)}).compared_columns(3) == ((0, 2),)
     assert Componentwise([RBF(1.0), RBF(2.0)]).compared_columns(2) == ((0,), (1,))
+
+
+def test_the_first_order_is_the_sum_over_columns_bit_by_bit():
+    assert Componentwise(RBF(1.5), order=1) == Componentwise(RBF(1.5))
+    assert repr(Componentwise(RBF(1.5), order=1)) == "Componentwise(RBF(sigma=1.5))"
+    total = np.zeros((8, 8))
+    for part in Componentwise(RBF(1.5)).components(3):
+        total += part(X, X)
+    assert_array_equal(Componentwise(RBF(1.5))(X, X), total)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_the_components_of_an_order_are_all_products_up_to_it(order):
+    kernel = Componentwise(RBF(1.5) + Linear(), order=order)
+    parts = kernel.components(3)
+    assert len(parts) == (6 if order == 2 else 7)
+    assert [part.columns for part in parts[:6]] == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    single = [part(X) for part in parts[:3]]
+    assert_allclose(parts[4](X), single[0] * single[2], rtol=1e-14)
+    for values, terms in ((kernel(X), [part(X) for part in parts]), (kernel.diag(X), [part.diag(X) for part in parts])):
+        assert_allclose(values, sum(terms), rtol=1e-13)
+    careful = np.empty((8, 8))
+    kernel.fill_carefully(X, X, careful)
+    assert_allclose(careful, kernel(X), rtol=1e-12)
+
+
+def test_a_width_from_the_data_is_that_of_the_column_in_all_its_products():
+    spread = X * np.array([1.0, 1e6, 1e-6])
+    resolved = Componentwise(RBF(), order=2).resolved(spread)
+    assert resolved == Componentwise([part.kernel for part in Componentwise(RBF()).resolved(spread).components(3)], 2)
+    assert_allclose(resolved(spread), Componentwise(RBF(), order=2).resolved(X)(X), rtol=1e-9)
+
+
+def test_features_of_products_give_the_kernel():
+    kernel = Componentwise(Linear(), order=2)
+    assert kernel.rank(3) == 6
+    assert_allclose(kernel.features(X) @ kernel.features(X).T, kernel(X), atol=1e-13)
+    assert kernel.feature_rounding() > Componentwise(Linear()).feature_rounding()
+
+
+@pytest.mark.parametrize("order", [0, -1, True, 2.0, "2", None], ids=repr)
+def test_an_order_is_a_positive_integer(order):
+    with pytest.raises(DeclarationError, match="order must be an integer >= 1"):
+        Componentwise(RBF(1.0), order=order)
+
+
+def test_an_order_beyond_the_columns_is_refused():
+    with pytest.raises(DataError, match="number of columns in a product, and there are 3; use order=3 or less"):
+        Componentwise(RBF(1.0), order=4)(X)
+    with pytest.raises(DeclarationError, match="number of components in a product, and there are 2"):
+        Componentwise([RBF(1.0), Linear()], order=3)
+    with pytest.raises(DeclarationError, match="has a column twice"):
+        Componentwise({0: RBF(1.0), (0, 1): Linear()}, order=2)
+
+
+def test_so_many_components_are_not_listed():
+    with pytest.raises(DataError, match="a list of 2368906509390 components needs"):
+        Componentwise(Linear(), order=7).components(200)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("given", [RBF(1.3), [RBF(1.0), 2.0 * RBF(0.7), Linear()]], ids=["one", "list"])
+def test_slopes_in_the_scales_of_an_order(given, order):
+    for factors in (None, [0.5, 2.0, 0.0, 3.0, 1.0, 1.0, 1.0][: (3, 6, 7)[order - 1]]):
+        _check_slopes(Componentwise(given, order=order, factors=factors))
+
+
+def _check_slopes(kernel):
+    W, step = np.random.default_rng(1).normal(size=(8, 8)), 1e-5
+    slopes = []
+    for name, value in kernel.scales().items():
+        up, down = (kernel.with_scales({name: value * np.exp(move)})(X, X) for move in (step, -step))
+        slopes.append(np.vdot(W, up - down) / (2.0 * step))
+    assert_allclose(kernel.scale_gradient(X, X, W), slopes, atol=1e-7)
+
+
+def test_factors_weigh_the_components():
+    plain, factors = Componentwise(RBF(1.5), order=2), (2.0, 0.0, 1.0, 0.5, 0.0, 4.0)
+    kernel = Componentwise(RBF(1.5), order=2, factors=np.array(factors))
+    assert kernel == Componentwise(RBF(1.5), 2, factors)
+    assert hash(kernel) == hash(Componentwise(RBF(1.5), 2, factors))
+    for factor, part, whole in zip(factors, kernel.components(3), plain.components(3), strict=True):
+        assert part.columns == whole.columns
+        assert_allclose(part(X), factor * whole(X))
+    assert kernel.terms(3) == tuple(zip(factors, plain.components(3), strict=True))
+    assert_allclose(kernel(X), sum(part(X) for part in kernel.components(3)), rtol=1e-13)
+    assert_allclose(Componentwise(RBF(1.5), 2, [1.0] * 6)(X), plain(X), rtol=1e-13)
+    assert list(kernel.scales()) == ["kernel__sigma", "factors[0]", "factors[2]", "factors[3]", "factors[5]"]
+
+
+def test_factors_are_one_number_per_component():
+    with pytest.raises(DeclarationError, match="expected 3, received 2"):
+        Componentwise([RBF(1.0), Linear()], order=2, factors=[1.0, 1.0])
+    with pytest.raises(DataError, match="expected 3, received 2"):
+        Componentwise(RBF(1.0), factors=[1.0, 1.0])(X)
+    for wrong in ("ones", 2.0, [1.0, -1.0, 1.0], [np.nan, 1.0, 1.0], ["a", 1.0, 1.0]):
+        with pytest.raises(DeclarationError, match="factors"):
+            Componentwise(RBF(1.0), factors=wrong)

@@ -1,0 +1,194 @@
+r"""Which inputs matter: what a model loses, on rows left out, when the values of one input are permuted.
+
+.. math:: I_c = \frac1N \sum_i \ell\big(y_i, f^{(-i)}(\tilde x_i^{(c)})\big)
+                - \frac1N \sum_i \ell\big(y_i, f^{(-i)}(x_i)\big)
+
+with :math:`\tilde x_i^{(c)}` the row i whose input c is that of another row, by a random permutation ([Breiman2001]_
+section 10), :math:`\ell` the square error in regression and 0 or 1 in classification, and :math:`f^{(-i)}` the machine
+fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
+without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.own_rows`).
+
+A row that receives the value that it has, keeps its prediction to the last bit, so that a constant input has the
+importance zero exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.coded import scores_of, winners
+from substrate.arrays import Array, is_sparse, real_array, whole_number
+from substrate.closed_form.saddle_system import target_unit
+from substrate.datasets.bunch import random_source
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.base import blocks_beside
+from substrate.namespaces import is_device_array, on_device_of, own_copy, take_rows, to_numpy
+from substrate.uncertainty.own_rows import OwnRows
+from substrate.values import Record
+
+__all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOutImportance(Record):
+    """The importance of every input, named as by scikit-learn's ``permutation_importance``.
+
+    Parameters
+    ----------
+    importances_mean, importances_std : array of shape (n_features,)
+        Mean and standard deviation over the repetitions.
+    importances : array of shape (n_features, n_repeats)
+        The increase of the mean square error, or the drop of the accuracy, of rows left out. With several outputs each
+        error is in units of the variance of its output, and the mean of all outputs is taken.
+    score : str
+        ``"mean square error"`` or ``"accuracy"``.
+    left_out_score : float
+        That of the rows left out, with all inputs as they are.
+    """
+
+    importances_mean: Array
+    importances_std: Array
+    importances: Array
+    score: str
+    left_out_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The loss of every row from outputs, one column per machine, in numpy.
+
+    ``decode`` maps outputs to numbers of classes, None in regression; ``weights`` are those of the rows in the mean.
+    """
+
+    targets: Array
+    decode: Callable[[Array], Any] | None
+    weights: Array | None
+
+    @classmethod
+    def of_model(cls, model: Any, targets: Array, weights: Array | None) -> "Losses":
+        """Those of a regression on the targets, or of the classes that they encode."""
+        if not model._labels:
+            return cls(targets, None, weights)
+
+        def decode(outputs: Array) -> Any:
+            return winners(scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, book))
+
+        book = to_numpy(model.code_book_)
+        return cls(targets, decode, weights)
+
+    @property
+    def score(self) -> str:
+        """What the losses make up."""
+        return "mean square error" if self.decode is None else "accuracy"
+
+    def of(self, outputs: Array, rows: Any) -> Array:
+        """Of some rows: square errors in units of their own, or 0 and 1."""
+        if self.decode is not None:
+            return np.asarray(self.decode(outputs) != self.decode(self.targets[rows]), dtype=np.float64)
+        errors = (self.targets[rows] - outputs) / self._units()
+        return np.asarray(np.mean(np.square(errors), axis=1))
+
+    def mean(self, losses: Array) -> float:
+        """Over the rows, in the units of the score."""
+        unit = self._units()
+        scale = float(unit[0]) if self.decode is None and unit.size == 1 else 1.0
+        with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+            return float(np.average(losses, weights=self.weights)) * scale * scale
+
+    def _units(self) -> Array:
+        """A unit in which no square overflows; of several outputs the deviation of each."""
+        if self.targets.shape[1] == 1:
+            return np.array([target_unit(self.targets)])
+        sizes = np.ptp(self.targets, axis=0)
+        safe = np.where(sizes > 0.0, sizes, 1.0)
+        spread = safe * np.std(self.targets / safe, axis=0)
+        return np.where(sizes > 0.0, spread, np.inf)  # a constant output is predicted exactly, and has no part
+
+
+def refuse_matrix(model: Any) -> None:
+    """Raise for a precomputed kernel."""
+    if model.kernel_.pairwise:
+        raise DeclarationError(
+            "left_out_importance permutes the values of an input, and a precomputed kernel matrix has no inputs; fit "
+            "with a kernel of substrate.kernels on X itself"
+        )
+
+
+def importance_of(
+    machines: OwnRows, X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any
+) -> LeftOutImportance:
+    """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine."""
+    n, d = (int(size) for size in X.shape)
+    repeats = whole_number(n_repeats, "n_repeats", 1)
+    source = random_source(random_state)
+    everything = np.arange(n)
+    known = losses.of(outputs, everything)
+    importances = np.zeros((d, repeats))
+    for column in range(d):
+        values = _column(X, column)
+        for repeat in range(repeats):
+            order = source.permutation(n)
+            (moved,) = np.nonzero(values[order] != values)
+            change = np.zeros(n)
+            for some in blocks_beside(X, moved.size, n):
+                which = moved[some]
+                changed = machines.outputs(which, _with_column(X, which, column, values[order[which]]))
+                change[which] = losses.of(changed, which) - known[which]
+            importances[column, repeat] = losses.mean(change)  # more wrong classes, less accuracy
+    base = losses.mean(known)
+    return LeftOutImportance(
+        importances.mean(axis=1),
+        importances.std(axis=1),
+        importances,
+        losses.score,
+        base if losses.decode is None else 1.0 - base,
+    )
+
+
+def weights_of(sample_weight: Any, support: Any) -> Array | None:
+    """The weights of the rows of a model, from one for each row of its fit."""
+    if sample_weight is None:
+        return None
+    given = real_array(to_numpy(sample_weight), "sample_weight", ndim=1)
+    if given.size <= int(support.max()):
+        raise DataError(
+            f"sample_weight must have one entry per row of the fit: at least {int(support.max()) + 1}, received "
+            f"{given.size}"
+        )
+    chosen = given[support]
+    if (chosen < 0.0).any() or not chosen.any():
+        raise DataError("sample_weight must not be negative, and not zero for all rows of this model")
+    return np.asarray(chosen)
+
+
+def _column(X: Any, column: int) -> Array:
+    """One input of all rows, in numpy."""
+    if is_sparse(X):
+        return np.asarray(X[:, [column]].toarray()[:, 0])
+    return np.asarray(to_numpy(X[:, column]))
+
+
+def _with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
+    """Copies of some rows with other values of one input."""
+    if is_sparse(X):
+        return _sparse_with_column(X, rows, column, values)
+    points = own_copy(take_rows(X, rows))
+    if is_device_array(points):
+        points[:, column] = on_device_of(points, values)
+    else:
+        points[:, column] = values
+    return points
+
+
+def _sparse_with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
+    from scipy.sparse import csr_matrix, diags
+
+    others = np.ones(X.shape[1])
+    others[column] = 0.0
+    (kept,) = np.nonzero(values)
+    put = csr_matrix((values[kept], (kept, np.full(kept.size, column))), shape=(rows.size, X.shape[1]))
+    changed = csr_matrix(X[rows] @ diags(others).tocsr()) + put
+    changed.eliminate_zeros()
+    return changed

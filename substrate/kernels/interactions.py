@@ -1,0 +1,80 @@
+r"""Sums over the products of values, as of main effects and interactions: with factors, and without.
+
+.. math:: \sum_{m = 1}^{q} e_m(v_1, \dots, v_d) = \sum_l v_l + \sum_{l < m} v_l v_m + \dots, \qquad
+          e_m \leftarrow e_m + v_l e_{m-1} \quad \text{for one } v_l \text{ after another}
+
+takes q d operations for all products of up to q of d values. Where every product has a factor of its own they are
+computed one by one. Values are numbers, arrays of any namespace, or numbers of an exact arithmetic.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import combinations
+from math import comb
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+
+__all__ = ["count_of", "groups_of", "multipliers", "summed"]
+
+
+def count_of(values: int, order: int) -> int:
+    """The number of products."""
+    return sum(comb(values, size) for size in range(1, order + 1))
+
+
+def groups_of(values: int, order: int) -> Iterator[tuple[int, ...]]:
+    """The numbers of the values in each product: single ones first, then pairs, and so on."""
+    return (some for size in range(1, order + 1) for some in combinations(range(values), size))
+
+
+def summed(values: Iterable[Any], order: int, factors: Sequence[Any] | None) -> Any:
+    """The sum of all values, and of all products of up to ``order`` of them, each times its factor."""
+    if factors is None:
+        return reduce(lambda total, more: total + more, _symmetric_sums(values, order))
+    known = list(values)
+    pairs = zip(factors, groups_of(len(known), order), strict=True)
+    terms = (factor * reduce(mul, [known[one] for one in some]) for factor, some in pairs)
+    return reduce(lambda total, more: total + more, terms)
+
+
+def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
+    """e_1, e_2, ..., up to the order."""
+    sums: list[Any] = []
+    for value in values:
+        for size in range(min(len(sums), order - 1), 0, -1):
+            product = sums[size - 1] * value
+            if size < len(sums):
+                sums[size] = sums[size] + product
+            else:
+                sums.append(product)
+        if sums:
+            sums[0] = sums[0] + value
+        else:
+            sums.append(value)
+    return sums
+
+
+def multipliers(values: Sequence[Array], order: int, factors: Sequence[float] | None) -> list[Array]:
+    """What multiplies each value in the sum: its derivative in that value."""
+    if factors is not None:
+        found = [np.zeros(values[0].shape) for _ in values]
+        for factor, some in zip(factors, groups_of(len(values), order), strict=True):
+            if factor > 0.0:
+                for one in some:
+                    found[one] += factor * reduce(mul, [values[other] for other in some if other != one], 1.0)
+        return found
+    sums = _symmetric_sums(values, order)[: order - 1]
+    return [_without(value, sums) for value in values]
+
+
+def _without(value: Array, sums: Sequence[Array]) -> Array:
+    """One, and the symmetric sums of the other values, e_m(others) = e_m - v e_{m-1}(others)."""
+    others = total = np.ones(value.shape)
+    for products in sums:
+        others = products - value * others
+        total = total + others
+    return total

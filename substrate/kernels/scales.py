@@ -1,0 +1,177 @@
+r"""The scales of a kernel, its positive parameters by name, and derivatives in their logarithms.
+
+What a search over the parameters :math:`s` of a kernel needs is the slope of a criterion
+:math:`c(\Omega)` of the kernel matrix,
+
+.. math:: \frac{\partial c}{\partial \log s} = \sum_{ij} W_{ij} \, \frac{\partial k(x_i, z_j)}{\partial \log s},
+          \qquad W_{ij} = \frac{\partial c}{\partial \Omega_{ij}},
+
+for all of them at once. Widths of columns have :math:`\partial k / \partial \log \sigma_c = g(x, z)\,(x_c -
+z_c)^2/\sigma_c^2` with one factor g for all columns, so with :math:`G_{ij} = W_{ij}\, g(x_i, z_j)` and columns in units
+of their widths, about a common centre,
+
+.. math:: \sum_{ij} G_{ij} (x_{ic} - z_{jc})^2 = \sum_i x_{ic}^2 \sum_j G_{ij} + \sum_j z_{jc}^2 \sum_i G_{ij}
+          - 2 \sum_i x_{ic} \, (G Z)_{ic}
+
+is one matrix product for all columns. Where its terms cancel, as they do when points that are near each other are far
+from the centre, the column is added up from differences instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, is_sparse, positive, real_array, real_points
+from substrate.errors import DataError, DeclarationError
+from substrate.namespaces import is_device_array
+
+__all__ = ["Scales", "distances_by_column", "squares_by_column"]
+
+#: Parameters that select a formula rather than a scale.
+_FIXED = ("degree", "nu")
+#: Rows of a block: small enough for its entries to stay in a core's cache.
+_ROWS = 128
+#: Accepted error of a sum over pairs, relative to the sum of its absolute terms.
+_ACCEPTED = 1e-10
+#: Differences in units of the width beyond which a square would overflow.
+_FAR = 1e150
+
+
+class Scales:
+    """The scales of a kernel; one that has any defines ``_scale_gradient``."""
+
+    def scales(self) -> dict[str, float]:
+        """The positive parameters that set a scale, by the names of :meth:`get_params`.
+
+        One width per column gives ``sigma[0]``, ``sigma[1]``, ..., a list of components ``kernel[0]__kernel__sigma``.
+        Parameters that are zero, and those that select a formula (``degree``, ``nu``), are none.
+        """
+        found: dict[str, float] = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            if field.name not in _FIXED:
+                found |= self._scales_of(field.name, getattr(self, field.name))
+        return found
+
+    def _scales_of(self, name: str, value: Any) -> dict[str, float]:
+        if isinstance(value, Scales):
+            return {f"{name}__{inner}": scale for inner, scale in value.scales().items()}
+        if isinstance(value, tuple):
+            numbered = (self._scales_of(f"{name}[{number}]", one) for number, one in enumerate(value))
+            return {inner: scale for part in numbered for inner, scale in part.items()}
+        if isinstance(value, str) and value in ("median", "each"):
+            raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
+        return {name: value} if isinstance(value, float) and value > 0.0 else {}
+
+    def with_scales(self, values: Mapping[str, float]) -> Self:
+        """The same kernel with some of its :meth:`scales` replaced."""
+        known = self.scales()
+        for name in values:
+            if name not in known:
+                raise DeclarationError(f"{self!r} has no scale {name!r}; it has {list(known)}")
+        checked = {name: positive(value, name) for name, value in values.items()}
+        return self._replaced(checked)
+
+    def _replaced(self, values: Mapping[str, float]) -> Self:
+        changed = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            held = getattr(self, field.name)
+            made = _with(field.name, held, values)
+            if made is not held:
+                changed[field.name] = made
+        return replace(self, **changed) if changed else self  # type: ignore[type-var]
+
+    def scale_gradient(self, X: Any, Z: Any, weights: Any) -> Array:
+        """The sums of ``weights[i, j]`` times the derivative of k(x_i, z_j) in the logarithm of each scale.
+
+        Parameters
+        ----------
+        X, Z
+            Points, n x d and m x d.
+        weights
+            One number per pair, n x m.
+
+        Returns
+        -------
+        array
+            One number per entry of :meth:`scales`, in that order.
+        """
+        if any(is_device_array(given) for given in (X, Z, weights)):
+            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
+        left = _dense(X, "X")
+        right = left if Z is X else _dense(Z, "Z")
+        if left.shape[1] != right.shape[1]:
+            raise DataError(f"X has {left.shape[1]} columns and Z has {right.shape[1]}; they must agree")
+        W = real_array(weights, "weights", ndim=2)
+        if W.shape != (left.shape[0], right.shape[0]):
+            raise DataError(
+                f"weights must have one number per pair of points, {left.shape[0]} x {right.shape[0]}, "
+                f"received shape {W.shape}"
+            )
+        self.refuse_scale_gradient()
+        total = np.zeros(len(self.scales()))
+        for start in range(0, left.shape[0], _ROWS):
+            rows = slice(start, start + _ROWS)
+            total += self._scale_gradient(left[rows], right, W[rows])
+        return total
+
+    def refuse_scale_gradient(self) -> None:
+        """Raise with the reason where nothing is known of the scales."""
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """As :meth:`scale_gradient`, of two checked dense point sets."""
+        raise DeclarationError(
+            f"{self!r} has no derivatives in its scales: their formula is not known; take a kernel of this package, "
+            "give its class a `_scale_gradient`, or search without derivatives"
+        )
+
+
+def _dense(points: Any, name: str) -> Array:
+    checked = real_points(points, name)
+    return np.asarray(checked.toarray() if is_sparse(checked) else checked)
+
+
+def _with(name: str, held: Any, values: Mapping[str, float]) -> Any:
+    """What ``held`` under ``name`` becomes when scales of these names are replaced; itself where none is in it."""
+    if isinstance(held, Scales):
+        start = f"{name}__"
+        inside = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
+        return held._replaced(inside) if inside else held
+    if isinstance(held, tuple):
+        made = tuple(_with(f"{name}[{number}]", one, values) for number, one in enumerate(held))
+        return held if all(new is old for new, old in zip(made, held, strict=True)) else made
+    return values.get(name, held)
+
+
+def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
+    """The sums over pairs of ``G[i, j] (x_ic - z_jc)^2 / widths_c^2``, one for each column c."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = Z.mean(axis=0)
+        left, right = (X - centre) / widths, (Z - centre) / widths
+        signed, _ = _expanded(left, right, G)
+        sizes, terms = _expanded(left, right, np.abs(G))
+        # every product has as many roundings as a sum over all points
+        error = 4.0 * (X.shape[0] + Z.shape[0]) ** 0.5 * EPS * terms
+        lost = ~(error <= _ACCEPTED * sizes)
+    if lost.any():
+        signed[lost] = distances_by_column(X[:, lost], Z[:, lost], widths[lost], G, 2)
+    return signed
+
+
+def _expanded(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
+    """The sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
+    own = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
+    return own - 2.0 * np.einsum("ic,ic->c", left, G @ right), own
+
+
+def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int) -> Array:
+    """The sums over pairs of ``G[i, j] (|x_ic - z_jc| / widths_c)^power``, one for each column c, from differences."""
+    sums = np.zeros(widths.size)
+    with np.errstate(over="ignore"):
+        for column, unit in enumerate(widths):
+            apart = np.abs(X[:, column, None] - Z[None, :, column])
+            apart /= unit
+            np.minimum(apart, _FAR, out=apart)
+            sums[column] = np.vdot(G, apart if power == 1 else np.square(apart, out=apart))
+    return sums

@@ -1,0 +1,184 @@
+r"""Widths: the units in which a kernel that falls with the distance measures it.
+
+One number for all columns, one for each, or numbers that the data give. The median heuristic gives one width,
+
+.. math:: \sigma = \operatorname{median}_{i<j} \|x_i - x_j\|
+
+over pairs of distinct points [Gretton2012]_. A point that occurs twice counts once, so that a row of weight two and a
+repeated row mean the same. Beyond a thousand points a thousand evenly spaced ones, in sorted order, represent all: the
+result is deterministic and does not depend on the order of the rows. Where there are very many rows, machines on a
+reduced basis pass some of them only, by :func:`substrate.streaming.array_source.width_rows`.
+
+``"each"`` gives one width per column, by the same heuristic on columns that are divided by their spreads
+:math:`s_c`, the standard deviations over distinct points,
+
+.. math:: \sigma_c = s_c \operatorname{median}_{i<j} \Big( \sum_c \frac{(x_{ic} - x_{jc})^2}{s_c^2} \Big)^{1/2}
+
+(for the Laplacian kernel with absolute differences), so that the units of a column do not matter. A column that is
+constant tells nothing of its unit: its width is 1e100, so that it has no effect, on new points neither.
+"""
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse, positive
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import Kernel
+from substrate.kernels.base import Formula, Number, ones
+from substrate.kernels.distances import MOST_DENSE, Units
+from substrate.namespaces import to_numpy
+
+__all__ = ["KernelOfDistance", "Width", "each_distance", "median_distance", "one_of", "width"]
+
+#: A number, one per column, or the name of a rule that takes it from the data.
+Width = float | str | tuple[float, ...]
+
+_RULES = ("median", "each")
+_MOST_ROWS = 1000
+#: The width of a column that tells nothing of its unit; its square is still a number.
+_NO_EFFECT = 1e100
+
+
+def width(value: Any, name: str = "sigma") -> Width:
+    """A kernel width: a positive number as a plain float, several as a tuple, or the name of a rule."""
+    if isinstance(value, str):
+        if value in _RULES:
+            return value
+        raise DeclarationError(
+            f"{name} must be a positive number, one per column, 'median' or 'each', received {value!r}"
+        )
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        value = list(value)
+    if not isinstance(value, Sequence):
+        return positive(value, name)
+    if len(value) == 0:
+        raise DeclarationError(
+            f"{name} must be a positive number or one per column, received {value!r}, which is empty"
+        )
+    return tuple(positive(entry, f"{name}[{column}]") for column, entry in enumerate(value))
+
+
+def one_of(widths: Units, column: int) -> float:
+    """The width of one column."""
+    return widths if isinstance(widths, float) else float(widths[column])
+
+
+@dataclass(frozen=True, repr=False)
+class KernelOfDistance(Kernel, ABC):
+    """A kernel that falls from one with the distance of two points, measured in widths."""
+
+    sigma: Width = "median"
+    #: How coordinates make a distance.
+    metric: ClassVar[str] = "euclidean"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", width(self.sigma))
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """All of them; none where every column has its own width."""
+        own = self.sigma == "each" or isinstance(self.sigma, tuple)
+        return () if own else (tuple(range(n_features)),)
+
+    @property
+    def decays(self) -> bool:
+        """True: the width is sigma."""
+        return True
+
+    def _resolved(self, X: Any) -> Self:
+        if self.sigma == "each":
+            return replace(self, sigma=each_distance(X, self.metric))
+        if self.sigma == "median":
+            return replace(self, sigma=median_distance(X, self.metric))
+        self._widths(X.shape[1])
+        return self
+
+    def _widths(self, n_features: int) -> Units:
+        """The width or widths as numbers, or an error that states how to obtain them."""
+        if isinstance(self.sigma, str):
+            raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
+        if not isinstance(self.sigma, tuple):
+            return self.sigma
+        if len(self.sigma) != n_features:
+            raise DataError(
+                f"{self!r} has {len(self.sigma)} widths, the points have {n_features} columns; give one width per "
+                "column, one number for all, or name its columns by kernel.on(...)"
+            )
+        return np.array(self.sigma)
+
+    def _inverse(self, n_features: int, of: float = 1.0) -> Units:
+        """``of`` over the widths, and no more than the largest number there is."""
+        widths, largest = self._widths(n_features), float(np.finfo(np.float64).max)
+        if isinstance(widths, float):
+            return min(of / widths, largest)
+        with np.errstate(over="ignore"):
+            return np.minimum(of / widths, largest)
+
+    def relevances(self, spreads: Array) -> Array:
+        """The spreads over the widths."""
+        with np.errstate(over="ignore"):
+            return np.minimum(spreads * self._inverse(spreads.size), np.finfo(np.float64).max)
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """The formula of one width; several divide the columns."""
+        widths = self._widths(n_features)
+        if isinstance(widths, float):
+            return self._exact(number, widths)
+        inner, units, origin = self._exact(number, 1.0), [number(one) for one in widths], [number(0.0)] * n_features
+        return lambda x, z: inner([(a - b) / u for a, b, u in zip(x, z, units, strict=True)], origin)
+
+    def _exact(self, number: Number, sigma: float) -> Formula:
+        raise NotImplementedError
+
+    def diag(self, X: Any) -> Any:
+        """Ones."""
+        self._widths(X.shape[1])
+        return ones(X)
+
+
+def _spaced(X: Any) -> Any:
+    n = X.shape[0]
+    return X[np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)]
+
+
+def _distinct(X: Any) -> Array:
+    """The distinct rows, sorted; of very many sparse rows, of some of them."""
+    X = to_numpy(X)
+    if is_sparse(X):
+        X = (_spaced(X) if X.shape[0] * X.shape[1] > MOST_DENSE else X).toarray()
+    return np.asarray(np.unique(X, axis=0))
+
+
+def median_distance(X: Any, metric: str = "euclidean") -> float:
+    """Median distance between distinct rows of X; 1 where all rows are the same point."""
+    from scipy.spatial.distance import pdist
+
+    sample = _spaced(_distinct(X))
+    # Distances may overflow or vanish although the points do not: measure in units of their spread.
+    halves = sample / 2.0 - sample[:1] / 2.0
+    unit = float(np.abs(halves).max())
+    if unit == 0.0:
+        return 1.0
+    distances = pdist(halves / unit, metric)
+    typical = float(np.median(distances[distances > 0.0]))
+    return min(2.0 * typical * unit, float(np.finfo(np.float64).max))
+
+
+def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
+    """One width per column: its spread times the median distance of rows that are divided by the spreads."""
+    points = _distinct(X)
+    halves = points / 2.0 - points[:1] / 2.0
+    units = np.abs(halves).max(axis=0)
+    moving = units > 0.0
+    if not moving.any():
+        return (_NO_EFFECT,) * points.shape[1]
+    inside = halves[:, moving] / units[moving]
+    spreads = inside.std(axis=0)
+    typical = median_distance(inside / spreads, metric)
+    widths = np.full(points.shape[1], _NO_EFFECT)
+    with np.errstate(over="ignore"):
+        widths[moving] = np.minimum(2.0 * (typical * spreads) * units[moving], np.finfo(np.float64).max)
+    return tuple(float(one) for one in widths)

@@ -1,0 +1,281 @@
+"""Scales of kernels and their derivatives, against exact arithmetic, sums over pairs, and in all units."""
+
+import numpy as np
+import pytest
+from array_homes import HOMES, sender
+from kernel_examples import ALL, EXAMPLES, N_FEATURES, cauchy, concrete_kernels
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import (
+    RBF,
+    Componentwise,
+    Foreign,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    SinglePrecision,
+    Symmetric,
+)
+from substrate.kernels.scales import Scales
+
+flint = pytest.importorskip("flint")
+
+EACH = (0.5, 2.0, 1.0)
+BY_COLUMN = [RBF(EACH), Laplacian(EACH), Matern(EACH, 0.5), Matern(EACH), Matern(EACH, 2.5), Matern(EACH, 0.8)]
+MORE = [
+    *BY_COLUMN[2:],
+    Matern(EACH, 1.0),
+    Matern(1.2, 0.05),
+    Matern(EACH, 40.0),
+    RBF(EACH) * Laplacian(EACH) + 0.5 * Matern(1.5),
+    Symmetric(RBF(EACH) + Laplacian(1.0), "odd"),
+    Componentwise([RBF((1.2,)), 2.0 * Laplacian(0.4), Matern(0.7)]),
+]
+KNOWN = [example.kernel for example in ALL if "cauchy" not in repr(example) and not example.kernel.pairwise]
+
+
+@pytest.fixture(autouse=True)
+def many_digits():
+    kept, flint.ctx.prec = flint.ctx.prec, 200
+    yield
+    flint.ctx.prec = kept
+
+
+def exact_sum(kernel, X, Z, W):
+    formula = kernel.exact_formula(flint.arb, X.shape[1])
+    rows, others = ([[flint.arb(float(a)) for a in x] for x in points] for points in (X, Z))
+    return sum(
+        (flint.arb(float(W[i, j])) * formula(x, z) for i, x in enumerate(rows) for j, z in enumerate(others)),
+        start=flint.arb(0),
+    )
+
+
+def exact_gradient(kernel, X, Z, W):
+    """Central differences in each scale, of two steps, which leave an error of the fourth power of the step."""
+
+    def slope(name, scale, step):
+        above, below = scale * (1.0 + step), scale * (1.0 - step)
+        sums = [exact_sum(kernel.with_scales({name: value}), X, Z, W) for value in (above, below)]
+        return flint.arb(scale) * (sums[0] - sums[1]) / (flint.arb(above) - flint.arb(below))
+
+    pairs = [[slope(name, scale, step) for step in (2.0**-13, 2.0**-14)] for name, scale in kernel.scales().items()]
+    return np.array([float((4 * near - far) / 3) for far, near in pairs])
+
+
+def by_pairs(kernel, X, Z, W):
+    """One pair of points at a time, so that nothing is centred and nothing cancels."""
+    sums = np.zeros(len(kernel.scales()))
+    for i, j in np.ndindex(W.shape):
+        sums += kernel.scale_gradient(X[i : i + 1], Z[j : j + 1], W[i : i + 1, j : j + 1])
+    return sums
+
+
+def some_points(seed=0):
+    """Points of which two are the same and two are near each other."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(3, N_FEATURES)), rng.normal(size=(3, N_FEATURES))
+    Z[0], Z[1] = X[0] + 1e-3 * rng.normal(size=N_FEATURES), X[1]
+    return X, Z, rng.normal(size=(3, 3))
+
+
+def test_every_kernel_class_has_derivatives_in_its_scales_or_a_reason():
+    without = {cls for cls in concrete_kernels() if cls._scale_gradient is Scales._scale_gradient}
+    assert without == set()
+    refusing = {cls for cls in concrete_kernels() if cls.refuse_scale_gradient is not Scales.refuse_scale_gradient}
+    assert refusing == {Foreign, Precomputed}
+    assert refusing.isdisjoint(type(kernel) for kernel in KNOWN)
+    assert {type(kernel) for kernel in KNOWN} | refusing == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("kernel", [*KNOWN, *MORE], ids=repr)
+def test_derivatives_are_limits_of_differences(kernel):
+    X, Z, W = some_points()
+    exact = exact_gradient(kernel.kernel if isinstance(kernel, SinglePrecision) else kernel, X, Z, W)
+    found = kernel.scale_gradient(X, Z, W)
+    assert found.shape == (len(kernel.scales()),)
+    assert_allclose(found, exact, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", [*KNOWN, *MORE], ids=repr)
+def test_scales_are_replaced_by_name(kernel):
+    scales = kernel.scales()
+    assert all(type(value) is float and value > 0.0 for value in scales.values())
+    assert kernel.with_scales(scales) == kernel
+    assert kernel.with_scales({}) is kernel
+    for number, name in enumerate(scales):
+        other = kernel.with_scales({name: 3.25})
+        assert list(other.scales()) == list(scales)
+        assert list(other.scales().values()) == [
+            3.25 if k == number else value for k, value in enumerate(scales.values())
+        ]
+    shared = {name: value for name, value in kernel.get_params().items() if name in scales}
+    assert shared == {name: scales[name] for name in shared}
+
+
+def test_names_of_scales():
+    kernel = 2.0 * RBF((1.0, 3.0)).on(0, 2) + Laplacian(0.5) * Polynomial(2, 0.25) + Componentwise([Matern(0.7)])
+    assert kernel.scales() == {
+        "left__left__factor": 2.0,
+        "left__left__kernel__kernel__sigma[0]": 1.0,
+        "left__left__kernel__kernel__sigma[1]": 3.0,
+        "left__right__left__sigma": 0.5,
+        "left__right__right__offset": 0.25,
+        "right__kernel[0]__kernel__sigma": 0.7,
+    }
+    assert (0.0 * Polynomial(3, 0.0)).scales() == {}
+    assert kernel.with_scales({"right__kernel[0]__kernel__sigma": 2.0}).right == Componentwise([Matern(2.0)])
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian("each"), 2.0 * Matern() + Linear()], ids=repr)
+def test_scales_of_a_kernel_that_depends_on_data_are_refused(kernel):
+    with pytest.raises(DeclarationError, match=r"depends on data; call kernel\.resolved\(X\) first"):
+        kernel.scales()
+
+
+def test_unknown_scales_and_values_are_refused():
+    with pytest.raises(DeclarationError, match=r"has no scale 'nu'; it has \['sigma\[0\]', 'sigma\[1\]'\]"):
+        Matern((1.0, 2.0)).with_scales({"nu": 2.5})
+    with pytest.raises(DeclarationError, match=r"sigma\[1\] must be positive and finite, received -1.0"):
+        Matern((1.0, 2.0)).with_scales({"sigma[1]": -1.0})
+
+
+@pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
+def test_equal_widths_are_one_width(kernel):
+    X, Z, W = some_points(1)
+    one, each = kernel.with_params(sigma=0.8), kernel.with_params(sigma=(0.8,) * 3)
+    assert_allclose(each(X, Z), one(X, Z), rtol=1e-14)
+    assert_allclose(each.scale_gradient(X, Z, W).sum(keepdims=True), one.scale_gradient(X, Z, W), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
+def test_units_of_a_column_and_its_width_do_not_matter(kernel):
+    X, Z, W = some_points(2)
+
+    def measured(units):
+        other = kernel.with_params(sigma=tuple(np.multiply(kernel.sigma, units)))
+        return other(X * units, Z * units), other.scale_gradient(X * units, Z * units, W)
+
+    for power in ([0, 60, -40], [3, -200, 200]):
+        for found, known in zip(measured(2.0 ** np.array(power)), measured(np.ones(3)), strict=True):
+            assert_array_equal(found, known)
+    for found, known in zip(measured(np.array([1e-12, 1e6, 1e12])), measured(np.ones(3)), strict=True):
+        assert_allclose(found, known, rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
+def test_offsets_do_not_matter(kernel):
+    grid = np.random.default_rng(3).integers(-9, 10, size=(12, 3)) / 8.0
+    X, Z, W = grid[:7], grid[7:], np.random.default_rng(4).normal(size=(7, 5))
+    far = np.array([1e8, -1e8, 2.0**27])
+    assert_allclose(kernel(X + far, Z + far), kernel(X, Z), rtol=1e-13)
+    assert_allclose(kernel.scale_gradient(X + far, Z + far, W), kernel.scale_gradient(X, Z, W), rtol=1e-11)
+
+
+@pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
+@pytest.mark.parametrize("apart", [1e4, 1e9, 1e200])
+def test_clusters_far_apart_do_not_drown_each_other(kernel, apart):
+    """Pairs that are near each other count, and lie far from the common centre."""
+    rng = np.random.default_rng(5)
+    place = np.repeat(np.array([0.0, apart, -apart]), 3)[:, None]
+    X = place + np.round(rng.normal(size=(9, 3)) * 64.0) / 64.0
+    W = rng.normal(size=(9, 9))
+    assert_allclose(kernel.scale_gradient(X, X, W), by_pairs(kernel, X, X, W), rtol=1e-8, atol=1e-300)
+
+
+@pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0), Laplacian(1.0), Matern(1.0)], ids=repr)
+def test_one_point_of_another_world_counts_for_nothing(kernel):
+    X, _, _ = some_points(6)
+    W = np.ones((4, 4))
+    for far in (1e20, 1e300):
+        with_far = np.vstack([X, np.full((1, 3), far)])
+        alone = kernel.scale_gradient(X, X, W[:3, :3])
+        assert_allclose(kernel.scale_gradient(with_far, with_far, W), alone, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0) * Linear(), Matern(1.0)], ids=repr)
+def test_blocks_of_rows_add_up_and_a_row_of_weight_two_is_two_rows(kernel):
+    rng = np.random.default_rng(7)
+    X, Z = rng.normal(size=(300, 3)), rng.normal(size=(40, 3))
+    W = rng.normal(size=(300, 40))
+    whole, sizes = kernel.scale_gradient(X, Z, W), kernel.scale_gradient(X, Z, np.abs(W))
+    rows = rng.permutation(300)
+    assert_allclose(kernel.scale_gradient(X[rows], Z, W[rows]), whole, rtol=0.0, atol=1e-12 * np.abs(sizes).max())
+    twice = kernel.scale_gradient(np.vstack([X, X[:9]]), Z, np.vstack([W, W[:9]]))
+    W[:9] *= 2.0
+    assert_allclose(twice, kernel.scale_gradient(X, Z, W), rtol=0.0, atol=1e-12 * np.abs(sizes).max())
+
+
+@pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
+def test_the_symmetric_matrix_has_the_derivatives_of_any_other(kernel):
+    rng = np.random.default_rng(8)
+    X, W = rng.normal(size=(150, 3)), rng.normal(size=(150, 150))
+    for weights in (W, W + W.T):
+        same, copied = (kernel.scale_gradient(X, Z, weights) for Z in (X, X.copy()))
+        assert_allclose(same, copied, rtol=1e-12, atol=1e-12 * np.abs(kernel.scale_gradient(X, X, np.abs(W))).max())
+
+
+def test_sparse_points_and_other_forms_have_the_same_derivatives():
+    X, Z, W = some_points(9)
+    kernel = RBF(EACH) + Laplacian(1.0)
+    known = kernel.scale_gradient(X, Z, W)
+    assert_array_equal(kernel.scale_gradient(csr_array(X), csr_array(Z), W), known)
+    assert_array_equal(kernel.scale_gradient(X.tolist(), np.asfortranarray(Z), W.tolist()), known)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (Foreign(cauchy), "only its values are known; write it as a Kernel .* `_scale_gradient`, or search without"),
+        (Precomputed(), "a precomputed matrix has no inputs; pass X and the kernel itself"),
+        (Matern(1.0, 50.0), r"overflows for such a large nu; take RBF\(sigma \* sqrt\(2\)\)"),
+    ],
+    ids=repr,
+)
+def test_what_has_no_derivatives_in_its_scales_says_why(kernel, why):
+    X = np.eye(3)
+    with pytest.raises(DeclarationError, match=rf"has no derivatives in its .*: .*{why}"):
+        kernel.scale_gradient(X, X, X)
+
+
+def test_a_function_inside_a_kernel_has_no_scales_and_hides_none():
+    X, Z, W = some_points(10)
+    assert_allclose((RBF(0.7) + Foreign(cauchy)).scale_gradient(X, Z, W), RBF(0.7).scale_gradient(X, Z, W))
+    product = (RBF(0.7) * Foreign(cauchy)).scale_gradient(X, Z, W)
+    assert_allclose(product, RBF(0.7).scale_gradient(X, Z, W * cauchy(X, Z)))
+    assert_allclose((3.0 * Precomputed()).scale_gradient(Z, Z, W), [3.0 * (W * Z).sum()])
+
+
+def test_a_kernel_without_a_formula_is_refused_not_guessed():
+    class Constant(Kernel):
+        def fill(self, X, Z, out):
+            out[...] = 1.0
+
+        def diag(self, X):
+            return np.ones(X.shape[0])
+
+    with pytest.raises(DeclarationError, match="their formula is not known; take a kernel of this package, give its"):
+        (2.0 * Constant()).scale_gradient(np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 2)))
+
+
+def test_points_and_weights_must_agree_and_be_finite():
+    X, Z, W = some_points(11)
+    with pytest.raises(DataError, match="X has 3 columns and Z has 2; they must agree"):
+        RBF(1.0).scale_gradient(X, Z[:, :2], W)
+    with pytest.raises(DataError, match=r"weights must have one number per pair of points, 3 x 3, received .*\(2, 3\)"):
+        RBF(1.0).scale_gradient(X, Z, W[:2])
+    with pytest.raises(DataError, match="weights contains NaN or infinity"):
+        RBF(1.0).scale_gradient(X, Z, np.full((3, 3), np.nan))
+    with pytest.raises(DataError, match=r"has 2 widths, the points have 3 columns; give one width per column"):
+        RBF((1.0, 2.0)).scale_gradient(X, Z, W)
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_points_of_a_device_are_refused_with_the_next_step(home):
+    X = sender(home)(np.eye(3))
+    with pytest.raises(DeclarationError, match=r"computed by numpy; pass numpy arrays"):
+        RBF(1.0).scale_gradient(X, X, X)
