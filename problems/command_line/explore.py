@@ -5,7 +5,7 @@ targets. Other files do not, and need the table that they were fitted to.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from problems.command_line.embedded_sets import question_of
 from problems.command_line.fit import Choices, fit_table
 from problems.command_line.models import Weights
+from problems.command_line.report.answers import importance, important
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy
@@ -53,14 +54,14 @@ def explored(options: argparse.Namespace) -> str:
         validation=options.validation, seed=options.seed, refit=False,
     )  # fmt: skip
     fit = fit_table(table, choices)
-    still = "".join(figures(pictures(fit, still=True)))
+    still, found = "".join(figures(pictures(fit, still=True))), importance(fit)
     title = f"{target} from {Path(options.data.removeprefix('@')).name}"
-    return moving_document(title, Subject.of(fit), still=still)
+    return moving_document(title, Subject.of(fit), still=still, first=[] if found is None else important(found))
 
 
-def moving_document(title: str, subject: Subject, *words: str, still: str = "") -> str:
+def moving_document(title: str, subject: Subject, *words: str, still: str = "", first: Sequence[int] = ()) -> str:
     """A page of the machine that moves, with these paragraphs above it; ``still`` is shown where no script runs."""
-    parts = [*(paragraph(text) for text in words), moving_section(moving(subject), subject, still)]
+    parts = [*(paragraph(text) for text in words), moving_section(moving(subject, first=first), subject, still)]
     return page(title, parts, script_policy(), "broad")
 
 

@@ -1,84 +1,76 @@
 """The first screen of a report: how good is it, how sure, by which inputs, is it solved; and its table of errors."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from problems.command_line.fit import Fit, bound_of
 from problems.command_line.intervals import interval_columns
+from problems.command_line.quality import TRAINING, quality_of
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
 from substrate.errors import SubstrateError
 
-__all__ = ["Measure", "first_screen", "measures"]
+__all__ = ["first_screen", "importance", "important", "measures"]
 
 #: The share of new targets that the intervals of the first screen hold.
 _COVERAGE = 0.9
 #: Most inputs named.
 _NAMED = 5
+#: Times that an input is shuffled, and multiplications up to which that is done.
+_REPEATS, _MOST_WORK = 5, 4e9
 
 #: A question, the answer in few words, a sentence, and how it is marked.
 Answer = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One line of the table of errors; None where there are no held-out rows, or nothing to compare with."""
-
-    name: str
-    training: float
-    held_out: float | None
-    baseline: float | None
-
-
-def measures(fit: Fit) -> list[Measure]:
-    """RMSE, mean squared error and R² of numbers, or the accuracy of classes; the baseline is a constant prediction."""
-    model, y_val = fit.model.estimator, fit.y_val
-    inside, outside = model.predict(fit.X), model.predict(fit.X_val) if y_val.size else None
-    judged = y_val if y_val.size else fit.y
-    if fit.preparation.task == "classification":
-        classes, counts = np.unique(fit.y, return_counts=True)
-        right = None if outside is None else float(np.mean(outside == y_val))
-        always = float(np.mean(judged == classes[counts.argmax()]))
-        return [Measure("accuracy (share of right classes)", float(np.mean(inside == fit.y)), right, always)]
-    first, second = _square(inside - fit.y), None if outside is None else _square(outside - y_val)
-    constant = _square(judged - fit.y.mean())
-    roots = float(np.sqrt(first)), None if second is None else float(np.sqrt(second)), float(np.sqrt(constant))
-    lines = [Measure("RMSE (root mean squared error)", *roots), Measure("mean squared error", first, second, constant)]
-    spread, other = float(np.var(fit.y)), float(np.var(judged))
-    if spread > 0.0 and other > 0.0:
-        explained = None if second is None else 1.0 - second / other
-        name = "R² (share of the variance explained)"
-        lines.insert(0, Measure(name, 1.0 - first / spread, explained, 1.0 - constant / other))
-    return lines
+def measures(fit: Fit) -> list[tuple[str, float, float | None, float]]:
+    """The lines of the table of errors: a measure, its value on training rows, on the rows that judge, and baseline."""
+    task, rows = fit.preparation.task, (fit.X, fit.y)
+    inside = quality_of(fit.model.estimator, fit.choices, task, *rows, *rows).measures
+    alone = fit.quality.rows == TRAINING
+    return [
+        (one.name, of_training.value, None if alone else one.value, one.baseline)
+        for one, of_training in zip(fit.quality.measures, inside, strict=True)
+    ]
 
 
-def _square(errors: Any) -> float:
-    return float(np.mean(errors**2))
+def importance(fit: Fit) -> LeftOutImportance | None:
+    """By leaving training rows out, where the machine can and the work is not more than that of its fit."""
+    model, (n, d) = fit.model.estimator, fit.X.shape
+    if d < 2 or not hasattr(model, "left_out_importance"):
+        return None
+    if float(n) * model.support_values_.shape[0] * d * d * _REPEATS > _MOST_WORK:
+        return None
+    rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
+    found: LeftOutImportance = model.left_out_importance(*rows, n_repeats=_REPEATS)
+    return found
 
 
-def first_screen(fit: Fit) -> list[Answer]:
+def important(found: LeftOutImportance) -> list[int]:
+    """The inputs whose importance is more than chance, the most important first."""
+    mean, deviation = found.importances_mean, found.importances_std
+    return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > max(2.0 * deviation[k], 0.0)]
+
+
+def first_screen(fit: Fit, found: LeftOutImportance | None) -> list[Answer]:
     """The four answers."""
-    return [_good(fit), _sure(fit), _inputs(fit), _solved(fit)]
+    return [_good(fit), _sure(fit), _inputs(fit, found), _solved(fit)]
 
 
 def _good(fit: Fit) -> Answer:
-    question, rows = "How good is it?", fit.y_val.size
-    lines = measures(fit)
-    where = (
-        f"on {rows} held-out rows"
-        if rows
-        else "on the training rows: no rows were held out, new rows are predicted worse"
-    )
-    value = lines[0].held_out if rows else lines[0].training
+    question, quality = "How good is it?", fit.quality
+    where = f"On {quality.n_rows} {quality.rows}"
+    caveat = f" {_started(quality.caveat)}." if quality.caveat else ""
+    known = {one.name: one for one in quality.measures}
     if fit.preparation.task == "classification":
-        always = f"Always the most frequent class (baseline): {_percent(lines[0].baseline)}."
-        return question, f"{_percent(value)} right", f"{_started(where)}. {always}", ""
-    root = next(one for one in lines if one.name.startswith("RMSE"))
-    error = root.held_out if rows else root.training
-    against = f"RMSE {error:.4g}, against {root.baseline:.4g} for always predicting the training mean (baseline)"
-    short = f"R² = {value:.3g}" if value is not None and lines[0].name.startswith("R²") else f"RMSE {error:.4g}"
-    return question, short, f"{_started(where)}: {against}.", ""
+        right = known["accuracy"]
+        more = f"{where}; {quality.baseline} (baseline) is right in {_percent(right.baseline)}.{caveat}"
+        return question, f"{_percent(right.value)} right", more, ""
+    root, explained = known["RMSE"], known["R squared"]
+    against = f"RMSE {root.value:.4g}, against {root.baseline:.4g} for {quality.baseline} (baseline)"
+    short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {root.value:.4g}"
+    return question, short, f"{where}: {against}.{caveat}", ""
 
 
 def _started(text: str) -> str:
@@ -116,18 +108,23 @@ def _sure(fit: Fit) -> Answer:
     ), ""  # fmt: skip
 
 
-def _inputs(fit: Fit) -> Answer:
+def _inputs(fit: Fit, found: LeftOutImportance | None) -> Answer:
     question, model, names = "Which inputs matter?", fit.model.estimator, fit.preparation.features
     if isinstance(model, AdditiveEstimator):
         variation, mask = np.atleast_2d(model.maximal_variation_).max(axis=0), model.get_support()
         order = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
-        more = (
-            f"{len(order)} of {len(names)} inputs vary by more than {model.relevance:g} of the largest; in this order."
-        )
+        share = f"{model.relevance:g}"
+        more = f"{len(order)} of {len(names)} inputs vary by more than {share} of the largest; the largest first."
         return question, _listed([names[k] for k in order]), more, ""
     if len(names) == 1:
         return question, names[0], "It is the only one.", ""
-    return question, f"{len(names)} inputs", f"All enter the kernel: {_listed(names)}.", ""
+    if found is None:
+        return question, f"{len(names)} inputs", f"All enter the kernel: {_listed(names)}.", ""
+    how = "rows left out are predicted worse when the values of these inputs are shuffled; the most important first"
+    order = important(found)
+    if not order:
+        return question, "None is seen to", "Shuffling the values of an input makes left-out rows no worse.", ""
+    return question, _listed([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
 
 
 def _listed(names: Any) -> str:

@@ -130,15 +130,19 @@ def _short(one: Affine) -> dict[str, Any]:
     return {"offset": encoded(one.offset), "matrix": encoded(one.matrix)}
 
 
-def moving(subject: Subject, largest: int = LARGEST) -> Moving:
-    """Everything that a page of at most ``largest`` bytes needs; rows and points are thinned out if it is more."""
+def moving(subject: Subject, largest: int = LARGEST, first: Sequence[int] = ()) -> Moving:
+    """Everything that a page of at most ``largest`` bytes needs; rows and points are thinned out if it is more.
+
+    ``first`` are inputs that come before the others where one is put on the x axis.
+    """
     X, y, X_val, y_val = subject.targets()
     path = path_of(subject.estimator, X, y)
     stops = path.stops()
     curves, lines = _curves(subject, path, stops, X_val, y_val)
+    inputs = _inputs(subject, path, first)
     rows, points = 400, 1.0
     while True:
-        made = _drawn(subject, path, stops, (X_val, y_val), (curves, lines), rows, points)
+        made = _drawn(subject, path, stops, (X_val, y_val), (curves, lines), inputs, rows, points)
         if made.size() <= largest or rows <= 10:
             return made
         rows, points = int(0.7 * min(rows, max(y.size, y_val.size))), max(0.8 * points, 0.2)
@@ -212,11 +216,10 @@ def _some(count: int, most: int) -> Any:
 
 def _drawn(
     subject: Subject, path: ModelPath, stops: Array, held: tuple[Array, Array],
-    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]], most: int, share: float,
+    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]], inputs: tuple[int, ...], most: int, share: float,
 ) -> Moving:  # fmt: skip
     X_val, y_val = held
     rows, other = _some(path.y.size, most), _some(y_val.size, most)
-    inputs = _inputs(subject, path)
     constants = {"y": path.y[rows], "y_held": y_val[other], "ends": np.array([path.y.min(), path.y.max()])}
     vectors = {"held": path.predictions(X_val[other])} if other.size else {}
     if isinstance(path, GammaPath):
@@ -241,10 +244,11 @@ def _drawn(
     return Moving(path, stops, start, vectors, constants, *known, inputs, _notes(subject, path, rows, other, inputs))
 
 
-def _inputs(subject: Subject, path: ModelPath) -> tuple[int, ...]:
+def _inputs(subject: Subject, path: ModelPath, first: Sequence[int]) -> tuple[int, ...]:
     """The inputs that can be on the x axis: numbers that vary, at most six; of components the largest."""
     moves = np.ptp(path.X, axis=0) > 0.0
-    found = np.flatnonzero(moves & ~subject.coded)
+    order = np.array([*first, *(k for k in range(path.X.shape[1]) if k not in first)], dtype=int)
+    found = order[(moves & ~subject.coded)[order]]
     if isinstance(path, RhoPath):
         parts = path.kernel.components(path.X.shape[1])
         if [part.columns for part in parts] != [(k,) for k in range(path.X.shape[1])]:
@@ -260,8 +264,9 @@ def _notes(subject: Subject, path: ModelPath, rows: Array, other: Array, inputs:
         drawn = f"{rows.size} of {path.y.size} training rows and {other.size} of {len(subject.y_val)} held-out rows"
         notes.append(f"To keep the page small, {drawn} are drawn; the errors are those of all rows.")
     if len(inputs) < len(subject.features) and len(inputs):
-        which = "with the largest components" if isinstance(path, RhoPath) else "that are numbers and vary"
-        notes.append(f"{len(inputs)} of {len(subject.features)} inputs can be put on the x axis, the first {which}.")
+        notes.append(
+            f"{len(inputs)} of {len(subject.features)} inputs can be put on the x axis, the most important first."
+        )
     if len(subject.classes) > 2:
         notes.append(f"Of the machines of this classifier the first is shown; +1 is {subject.plus}.")
     if np.ndim(to_numpy(subject.y)) == 2:

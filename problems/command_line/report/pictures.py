@@ -21,11 +21,13 @@ from problems.displays import (
     CriterionDisplay,
     EvolutionDiagramDisplay,
     LeaveOneOutDisplay,
+    RelevanceDisplay,
     ResidualsDisplay,
     SupportVectorsDisplay,
 )
 from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
@@ -49,7 +51,7 @@ class _Plan(NamedTuple):
     still: bool = False
 
 
-def pictures(fit: Fit, still: bool = False) -> list[Picture]:
+def pictures(fit: Fit, found: LeftOutImportance | None = None, still: bool = False) -> list[Picture]:
     """What can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says so."""
     try:
         import matplotlib
@@ -57,13 +59,12 @@ def pictures(fit: Fit, still: bool = False) -> list[Picture]:
         reason = 'matplotlib is not installed: pip install "lssvm-substrate[plot]", then fit again.'
         return [Picture("No pictures", reason, "")]
     matplotlib.use("agg")  # files only: no window, no display needed
-    settings: Any = {"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}
-    with matplotlib.rc_context(settings):
-        planned = (one for one in _all(fit, still) if one.still or not still)
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
+        planned = (one for one in _all(fit, found, still) if one.still or not still)
         return [one if isinstance(one, Picture) else _drawn(one) for one in planned]
 
 
-def _all(fit: Fit, still: bool) -> Iterator[_Plan | Picture]:
+def _all(fit: Fit, found: LeftOutImportance | None, still: bool) -> Iterator[_Plan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
@@ -93,6 +94,12 @@ def _all(fit: Fit, still: bool) -> Iterator[_Plan | Picture]:
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
             yield _Plan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+    if found is not None:
+        caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
+        relevance = getattr(model, "relevance_", None)
+        alike = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
+        shown = RelevanceDisplay(tuple(names), None if alike else relevance, found, target)
+        yield _Plan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
         yield _Plan(

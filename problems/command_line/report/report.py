@@ -9,7 +9,8 @@ import numpy as np
 import substrate
 from problems.command_line.fit import Bound, Fit, bound_of
 from problems.command_line.models import MODELS
-from problems.command_line.report.answers import first_screen, measures
+from problems.command_line.quality import Confusion
+from problems.command_line.report.answers import first_screen, importance, important, measures
 from problems.command_line.report.formulas import (
     choice_formula,
     kernel_formula,
@@ -33,6 +34,7 @@ from problems.command_line.report.page import (
 from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
 from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
@@ -66,18 +68,19 @@ def report(fit: Fit, model_path: str | None) -> str:
     """The page as text."""
     prepared = fit.preparation
     bound = bound_of(fit)
-    drawn = pictures(fit)
-    moves, scripts = _moving(fit, [one for one in drawn if one.still])
+    found = importance(fit)
+    drawn = pictures(fit, found)
+    moves, scripts = _moving(fit, [one for one in drawn if one.still], found)
     if scripts:
         drawn = [one for one in drawn if not one.still]
     # the bars of the certificate belong beside its table
     parts = [
-        answers(first_screen(fit)),
+        answers(first_screen(fit, found)),
         _summary(fit),
         _errors(fit, bound),
         moves,
         section("Pictures", *figures(drawn[:-1])) if len(drawn) > 1 else "",
-        _inputs(fit),
+        _inputs(fit, found),
         _fitted(fit, bound),
         _certificate(fit, drawn[-1]),
         _warnings(fit),
@@ -88,7 +91,7 @@ def report(fit: Fit, model_path: str | None) -> str:
     return page(title, filter(None, parts), scripts)
 
 
-def _moving(fit: Fit, still: list[Picture]) -> tuple[str, str]:
+def _moving(fit: Fit, still: list[Picture], found: LeftOutImportance | None) -> tuple[str, str]:
     """The part that moves, and the policy of its script; or the reason why there is none, and no script."""
     heading = f"Move {spoken(MODELS[fit.choices.model].weight)}"
     components = fit.X.shape[1] if isinstance(fit.model.estimator, AdditiveEstimator) else 1
@@ -97,7 +100,7 @@ def _moving(fit: Fit, still: list[Picture]) -> tuple[str, str]:
         return section(heading, paragraph(words)), ""
     subject = Subject.of(fit)
     try:
-        made = moving(subject, IN_REPORT)
+        made = moving(subject, IN_REPORT, [] if found is None else important(found))
     except SubstrateError as error:
         return section(heading, paragraph(f"This page cannot move: {error}.")), ""
     return section(heading, moving_section(made, subject, "".join(figures(still)))), script_policy()
@@ -128,7 +131,10 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
         parts.append(paragraph("The last is the kernel of one component; its width differs from input to input."))
     elif hasattr(kernel, "sigma"):
         unit = " (inputs standardised)" if fit.preparation.standardised else ""
-        parts.append(paragraph(f"σ = {kernel.sigma:.4g}{unit}."))
+        each = ", ".join(f"{width:.4g}" for width in np.atleast_1d(kernel.sigma))
+        parts.append(paragraph(f"σ = {each}{unit}."))
+    else:
+        parts.append(paragraph(f"In the words of the package: {kernel!r}."))
     weight = MODELS[model].weight
     if bound is not None:
         parts += [paragraph(f"{spoken(weight)} was chosen by"), choice_formula(weight, bound.by)]
@@ -146,9 +152,8 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
 
 def _errors(fit: Fit, bound: Bound | None) -> str:
     classification = fit.preparation.task == "classification"
-    guess = "always the most frequent class" if classification else "always the training mean"
-    head = ("measure", "training rows", "held-out rows", f"baseline\n{guess}")
-    rows = [[one.name, _n(one.training), _n(one.held_out), _n(one.baseline)] for one in measures(fit)]
+    head = ("measure", "training rows", fit.quality.rows, f"baseline\n{fit.quality.baseline}")
+    rows = [[name, *map(_n, values)] for name, *values in measures(fit)]
     parts = [table(head, ("", "number", "number", "number"), rows)]
     if bound is not None:
         rule = "leave-one-out" if bound.by == "loo" else "held-out"
@@ -163,48 +168,45 @@ def _errors(fit: Fit, bound: Bound | None) -> str:
             )
         parts.append(paragraph(words))
         if bound.by == "validation":
-            parts.append(
-                paragraph(
-                    "The held-out rows chose this weight, so their error is slightly smaller than that of new rows."
-                )
-            )
-    if not fit.y_val.size:
-        parts.append(paragraph("No rows were held out; the training error is no estimate of the error on new rows."))
-    elif classification:
-        parts.append(_confusion(fit))
+            words = "The held-out rows chose this weight, so their error is slightly smaller than that of new rows."
+            parts.append(paragraph(words))
+    if fit.quality.caveat:
+        parts.append(paragraph(f"{fit.quality.caveat[0].upper()}{fit.quality.caveat[1:]}."))
+    if fit.quality.confusion is not None:
+        parts.append(_confusion(fit.quality.confusion, fit.quality.rows))
     return section("Errors", *parts)
 
 
-def _confusion(fit: Fit) -> str:
-    """Held-out rows by class and predicted class."""
-    classes = fit.model.estimator.classes_
-    predicted = fit.model.estimator.predict(fit.X_val)
-    head = ["class", *(f"as {label}" for label in classes)]
-    rows = [
-        [str(label), *(str(int(((fit.y_val == label) & (predicted == other)).sum())) for other in classes)]
-        for label in classes
-    ]
-    kinds = ["", *("number" for _ in classes)]
-    return paragraph("Held-out rows by their class (down) and the predicted one (across):") + table(head, kinds, rows)
+def _confusion(known: Confusion, rows: str) -> str:
+    """Rows by class and predicted class."""
+    head = ["class", *(f"as {label}" for label in known.classes)]
+    lines = [[label, *map(str, row)] for label, row in zip(known.classes, known.counts.tolist(), strict=True)]
+    words = f"{rows[0].upper()}{rows[1:]} by their class (down) and the predicted one (across):"
+    return paragraph(words) + table(head, ["", *("number" for _ in known.classes)], lines)
 
 
 def _n(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return "none" if value is None or np.isnan(value) else f"{value:.4g}"
 
 
-def _inputs(fit: Fit) -> str:
+def _inputs(fit: Fit, found: LeftOutImportance | None) -> str:
     model = fit.model.estimator
     additive = isinstance(model, AdditiveEstimator)
     head, kinds = ["input", "centre", "scale"], ["", "number", "number"]
     if additive:
         head, kinds = [*head, "variation", "selected"], [*kinds, "number", ""]
+    if found is not None:
+        head, kinds = [*head, "importance"], [*kinds, "number"]
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0) if additive else np.zeros(0)
     mask = model.get_support() if additive else np.zeros(0)
     rows, column = [], 0
     for one in fit.preparation.inputs:
         for feature in one.features:
             row = [feature, f"{one.center:.6g}", f"{one.scale:.6g}"]
-            rows.append(row + ([f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []))
+            row += [f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []
+            if found is not None:
+                row.append(f"{found.importances_mean[column]:.3g} ± {found.importances_std[column]:.1g}")
+            rows.append(row)
             column += 1
     words = (
         "Each input x enters as (x - centre) / scale." if fit.preparation.standardised else "Inputs enter as they are."
@@ -212,6 +214,10 @@ def _inputs(fit: Fit) -> str:
     if any(one.categories is not None for one in fit.preparation.inputs):
         words += " A category enters as 1 where it is the row's and 0 elsewhere."
     parts = [paragraph(words)]
+    if found is not None:
+        how = "grows" if "error" in found.score else "falls"
+        shuffled = f"the {found.score} of left-out rows {how} when the values of an input are shuffled"
+        parts.append(paragraph(f"Importance is by how much {shuffled}."))
     if additive:
         chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
         share = f"{model.relevance:g}"

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.model_search import ModelSearch, Parted
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners

@@ -107,7 +107,7 @@ def test_a_sparse_file_needs_its_table_and_knows_which_rows_it_held_out(table):
         (["--target", "y", "--drop", "label", "--model", "robust", "--gamma", "1"], "has no path in closed form"),
         (["--drop", "label"], "--target is missing; "),
         (["--target", "y", "--drop", "label", "--table", "other.csv"], "--table goes with a model file"),
-        (["--target", "y"], "'label'"),
+        (["--target", "z"], "has no column 'z'"),
     ],
 )
 def test_what_cannot_be_explored_ends_with_2_and_writes_nothing(tmp_path, table, capsys, arguments, message):

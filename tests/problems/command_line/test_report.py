@@ -15,7 +15,7 @@ from sampled_cases import first
 
 from problems.command_line.fit import Choices, bound_of, fit_table
 from problems.command_line.models import Weights
-from problems.command_line.report.answers import measures
+from problems.command_line.report.answers import importance, important, measures
 from problems.command_line.report.pictures import COVERAGES, covered
 from problems.command_line.report.report import report
 from problems.command_line.table import Table, read_table
@@ -116,19 +116,30 @@ def test_the_sections_are_there(motorcycle):
 
 def test_the_errors_are_those_of_the_model(motorcycle):
     fit, text = motorcycle
-    explained, root, square = measures(fit)
+    root, absolute, explained = measures(fit)
     model = fit.model.estimator
-    assert square.training == pytest.approx(np.mean((model.predict(fit.X) - fit.y) ** 2))
-    assert square.held_out == pytest.approx(np.mean((model.predict(fit.X_val) - fit.y_val) ** 2))
-    assert square.baseline == pytest.approx(np.mean((fit.y_val - fit.y.mean()) ** 2))
-    assert root.held_out == pytest.approx(np.sqrt(square.held_out))
-    assert explained.training == pytest.approx(model.score(fit.X, fit.y))
-    assert explained.held_out == pytest.approx(model.score(fit.X_val, fit.y_val))
-    assert f"{square.held_out:.4g}" in text
+    inside, outside = model.predict(fit.X) - fit.y, model.predict(fit.X_val) - fit.y_val
+    assert root[0] == "RMSE"
+    assert root[1:3] == pytest.approx((np.sqrt(np.mean(inside**2)), np.sqrt(np.mean(outside**2))))
+    assert root[3] == pytest.approx(np.sqrt(np.mean((fit.y_val - fit.y.mean()) ** 2)))
+    assert absolute[1:3] == pytest.approx((np.mean(np.abs(inside)), np.mean(np.abs(outside))))
+    assert explained[1:3] == pytest.approx((model.score(fit.X, fit.y), model.score(fit.X_val, fit.y_val)))
     words = Page(text).words
-    assert f"R² = {explained.held_out:.3g} On 34 held-out rows: RMSE {root.held_out:.4g}, against" in words
+    assert f"R² = {explained[2]:.3g} On 34 held-out rows: RMSE {root[2]:.4g}, against" in words
     ends = model.predict_interval(fit.X_val, 0.9, "split")
     assert f"± {np.median(ends[:, 1] - ends[:, 0]) / 2.0:.3g}" in words
+
+
+def test_the_inputs_that_matter_are_those_whose_shuffled_values_do_harm(additive):
+    fit = fit_table(additive, Choices("y", weights=Weights(gamma=50.0)))
+    found = importance(fit)
+    assert important(found) == [0, 1] or important(found) == [1, 0]
+    text = report(fit, None)
+    words = Page(text).words
+    names = ", ".join(fit.preparation.features[k] for k in important(found))
+    assert f"Which inputs matter? {names} 2 of 3 inputs" in words
+    assert f"{found.importances_mean[0]:.3g} ± {found.importances_std[0]:.1g}" in words
+    assert 'alt="Which inputs matter"' in text
 
 
 def test_coverages_are_counted_on_held_out_rows(motorcycle):
@@ -174,7 +185,7 @@ def test_a_structured_model_names_its_inputs_and_draws_them(structure):
     assert "Not measured The held-out rows chose rho" in words
     bound = bound_of(fit)
     assert (bound.weight, bound.by) == ("rho", "validation")
-    assert bound.lower_bound <= bound.error == pytest.approx(measures(fit)[2].held_out)
+    assert bound.lower_bound <= bound.error == pytest.approx(measures(fit)[0][2] ** 2)
 
 
 def test_components_are_drawn_in_the_units_of_the_table(structure, monkeypatch):
@@ -207,8 +218,8 @@ def test_classes_are_counted(additive):
     words = Page(report(fit, None)).words
     assert "Held-out rows by their class (down) and the predicted one (across)" in words
     assert "+1 is b" in words
-    assert f"{100.0 * measures(fit)[0].held_out:.3g} % right" in words
-    assert measures(fit)[0].held_out == fit.model.estimator.score(fit.X_val, fit.y_val)
+    assert measures(fit)[0][2] == fit.model.estimator.score(fit.X_val, fit.y_val)
+    assert f"{100.0 * measures(fit)[0][2]:.3g} % right" in words
 
 
 @pytest.mark.parametrize("model", first(1, ["lssvm", "structure"]))
