@@ -29,7 +29,7 @@ def map_page(title: str, model: Any) -> str:
             f"a map is drawn of two or three weights chosen together; received {type(model).__name__}"
         )
     data, notes = map_data(*known)
-    words = "Left the worst machine, right the best one. Every dot is a machine that was solved; the large one is this."
+    words = "Left is the worst machine, right the best. Every dot is a machine; the lines cross at this one."
     return page(title, [paragraph(words), moving_html(data, notes, "", "")], script_policy(), "broad")
 
 
@@ -59,7 +59,7 @@ def map_data(names: Any, values: Array, errors: Array, bound: float) -> tuple[di
     panels: list[dict[str, Any]] = [
         {
             "title": f"{names[b]} over {names[a]}",
-            "caption": "Filled: within 1 % of the smallest error.",
+            "caption": "Large dots: within 1 % of the smallest error.",
             "x": {"label": names[a], "log": True},
             "y": {"label": names[b], "log": True},
             "marks": [

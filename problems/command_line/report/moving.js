@@ -18,9 +18,8 @@
   const curves = data.curves.map((one) => ({ ...one, values: decoded(one.values) }));
   const vectors = each(data.vectors, (one) =>
     one.take ? one : { offset: decoded(one.offset), matrix: decoded(one.matrix) });
-  const eigenvalues = data.state.eigenvalues && decoded(data.state.eigenvalues);
-  const knots = data.state.knots && decoded(data.state.knots);
-  const rows = data.state.rows && decoded(data.state.rows);
+  const [eigenvalues, knots, rows] = ["eigenvalues", "knots", "rows"].map((name) =>
+    name in data.state ? decoded(data.state[name]) : null);
 
   let stop = data.start;
   let choice = 0;

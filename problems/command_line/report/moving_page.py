@@ -124,7 +124,8 @@ def _against(subject: Subject, fitted: Any, held: bool, target: str) -> dict[str
     x: dict[str, Any] = {"label": f"{target}, measured"}
     if subject.classes:
         x = {"label": "class", "from": -1.5, "to": 1.5}
-    return _panel("Predicted against measured", caption, x, y, line, _mark("dot", "y", fitted), *rest)
+    title = "Output by class" if subject.classes else "Predicted against measured"
+    return _panel(title, caption, x, y, line, _mark("dot", "y", fitted), *rest)
 
 
 def _errors(made: Moving) -> dict[str, Any]:

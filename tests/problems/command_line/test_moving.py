@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -295,18 +296,11 @@ document.getElementById("answer").textContent = JSON.stringify(found);
 </script>"""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", ["gamma", "zeta", "rho"])
-def test_a_browser_computes_the_numbers_of_the_model(tmp_path, subjects, pages, weight):
+def in_a_browser(tmp_path, text):
+    """The page as a browser leaves it, after it has run its script without complaint."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(BROWSERS)})")
-    subject, page = subjects[weight], pages[weight]
-    stops = np.linspace(0, page.stops.size - 1, 10).astype(int).tolist()
-    names = list(page.vectors)
-    text = moving_document("moves", subject)
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)  # the question is a script too
-    text = text.replace("</body>", ASKED % (json.dumps(stops), json.dumps(names)) + "</body>")
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--no-first-run"]
     flags += ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -315,7 +309,20 @@ def test_a_browser_computes_the_numbers_of_the_model(tmp_path, subjects, pages, 
     done = subprocess.run([browser, *flags, address], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", ["gamma", "zeta", "rho"])
+def test_a_browser_computes_the_numbers_of_the_model(tmp_path, subjects, pages, weight):
+    subject, page = subjects[weight], pages[weight]
+    stops = np.linspace(0, page.stops.size - 1, 10).astype(int).tolist()
+    names = list(page.vectors)
+    text = moving_document("moves", subject)
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)  # the question is a script too
+    text = text.replace("</body>", ASKED % (json.dumps(stops), json.dumps(names)) + "</body>")
+    found_page = in_a_browser(tmp_path, text)
+    (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', found_page, re.DOTALL)
     spread = np.ptp(subject.y)
     for stop, found in zip(stops, json.loads(answer), strict=True):
         for name in names:
@@ -327,3 +334,27 @@ def test_a_browser_computes_the_numbers_of_the_model(tmp_path, subjects, pages, 
         if page.stops[stop] > 0.0:
             model = refit(subject, weight, page.stops[stop])
             assert np.abs(np.array(found["held"]) - model.predict(subject.X_val)).max() <= 1e-9 * spread
+
+
+@pytest.mark.slow
+def test_a_browser_draws_the_map_of_two_weights(tmp_path):
+    values = np.array([[1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
+    errors = np.array([0.5, 0.25, 1.0])
+    path = SimpleNamespace(parameters=("rho_1", "rho_2"), values=values, validation_errors=errors)
+    fusion = SimpleNamespace(path=path, lower_bound=0.2, validation_error=0.25)
+    page = in_a_browser(tmp_path, map_page("two", fusion))
+    assert '<output id="weight-value" for="weight">rho_1 = 2, rho_2 = 3, the best</output>' in page
+    assert 'aria-valuetext="rho_1 = 2, rho_2 = 3"' in page
+    assert '<div id="moving">' in page
+    assert page.count("<circle") == 3
+    assert '<td class="number">0.25</td>' in page
+
+
+@pytest.mark.slow
+def test_without_a_script_the_still_pictures_are_there(tmp_path, subjects, pages):
+    text = moving_section(pages["gamma"], subjects["gamma"], "<figure>still</figure>")
+    page = in_a_browser(tmp_path, text.replace(script(), ""))
+    assert '<div id="moving" hidden="">' in page
+    assert '<div id="still"><figure>still</figure></div>' in page
+    page = in_a_browser(tmp_path, text)
+    assert '<div id="still" hidden=""><figure>still</figure></div>' in page
