@@ -75,7 +75,7 @@
   const written = (x, digits = 4) => {
     if (x === 0) return "0";
     const size = Math.abs(x);
-    if (size >= 1e5 || size < 1e-3) return x.toExponential(Math.max(digits - 2, 0)).replace("e+", "e");
+    if (size >= 1e5 || size < 1e-3) return x.toExponential(Math.max(digits - 2, 0)).replace(/\.?0*e\+?/, "e");
     return String(Number(x.toPrecision(digits)));
   };
 
