@@ -6,12 +6,14 @@ from typing import TypeAlias
 import substrate
 from substrate.solvers import ORDER
 
-__all__ = ["BASIS", "MOST_CATEGORIES", "MOST_DENSE", "parser"]
+__all__ = ["BASIS", "EVALUATIONS", "MOST_CATEGORIES", "MOST_DENSE", "parser"]
 
 #: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
 MOST_DENSE = 2000
 #: Vectors of the basis of a sparse model, unless given.
 BASIS = 300
+#: Evaluations of the search for a kernel, unless given.
+EVALUATIONS = 40
 #: Text with at most so many values is coded one-hot without being asked to.
 MOST_CATEGORIES = 50
 
@@ -19,7 +21,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _Group: TypeAlias = "argparse._ActionsContainer"
 
 _MODELS = ("auto", "lssvm", "robust", "sparse", "l1", "structure", "fused")
-_KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
+_KERNELS = ("families", "rbf", "linear", "polynomial", "laplacian", "matern")
 _CODES = (
     "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its\n"
     "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): files that were\n"
@@ -225,8 +227,19 @@ def _separators(group: _Group) -> None:
 
 def _machine(group: _Group) -> None:
     group.add_argument("--model", choices=_MODELS, default="auto", help="see below (auto)")
-    group.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
-    group.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
+    group.add_argument(
+        "--kernel", choices=_KERNELS, default="families",
+        help="families: the best of linear, rbf, laplacian and matern kernels at several widths, and then of those "
+        "along the slopes of the error; a single one is tried at a few widths (families)",
+    )  # fmt: skip
+    group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; otherwise by the data")
+    group.add_argument(
+        "--evaluations", type=int, default=EVALUATIONS, metavar="N",
+        help=f"most kernels that the search along slopes tries ({EVALUATIONS}); 0 for none",
+    )  # fmt: skip
+    group.add_argument(
+        "--seconds", type=float, metavar="S", help="try fewer kernels where all of them would take longer"
+    )
     group.add_argument("--gamma", type=float, help="weight of the errors (lssvm, robust, sparse); otherwise chosen")
     group.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
     group.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")

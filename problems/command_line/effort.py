@@ -31,7 +31,7 @@ class Effort:
         return f"about {_duration(self.seconds)} and {_size(self.bytes)} of memory"
 
 
-def effort_of(choices: Choices, n_rows: int, n_inputs: int, n_kernels: int) -> Effort:
+def effort_of(choices: Choices, n_rows: int, n_inputs: int, n_kernels: float) -> Effort:
     """The effort of a fit to so many rows, judging so many kernels."""
     n, speed = float(n_rows), _speed()
     if choices.model == "sparse":

@@ -1,5 +1,6 @@
 """``substrate fit``: from a table to a certified model, its scores and the bound on its weight."""
 
+import time
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from problems.command_line.effort import Effort, effort_of
 from problems.command_line.inputs import Input, filled, imputed, raw_matrix
 from problems.command_line.models import (
     MODELS,
-    WIDTHS,
+    N_FAMILIES,
     Choices,
     check_validation,
     estimator_class,
@@ -26,7 +27,7 @@ from problems.command_line.quality import Quality, quality_of
 from problems.command_line.table import Table, named_columns
 from problems.command_line.tabular_model import TabularModel
 from problems.command_line.treatment import Treated, Wishes, treated
-from substrate.arrays import Array
+from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
@@ -118,11 +119,15 @@ def prepared(table: Table, choices: Choices) -> Prepared:
             *remarks[1:], *_classes_description(found, by_class))  # fmt: skip
     preparation = Preparation(
         table.source, choices.target, found.task, choices.standardise, inputs, split, table.decimal,
-        tuple(choices.ids), found.left_out, choices.impute, remarks=said,
+        tuple(choices.ids), found.left_out, choices.impute,
     )  # fmt: skip
-    effort = effort_of(choices, train.size, raw.shape[1], _n_kernels(choices))
+    X = preparation.scaled(raw)
+    choices, limited = _within(choices, found.task, X[train], y[train])
+    said = (*said, *limited)
+    preparation = replace(preparation, remarks=said)
+    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
-    return Prepared(preparation, choices, preparation.scaled(raw), y, train, held, by_class, said, effort)
+    return Prepared(preparation, choices, X, y, train, held, by_class, said, effort)
 
 
 def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
@@ -132,15 +137,39 @@ def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
     if n_train <= MOST_DENSE:
         return replace(choices, model="lssvm"), ()
     full = replace(choices, model="lssvm")
-    dense = effort_of(full, n_train, 1, _n_kernels(full))
+    dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
     return replace(choices, model="sparse"), (
         f"model: sparse, on {choices.n_basis} basis vectors, since more than {MOST_DENSE} rows train",
         f"  (--n-basis for more vectors; --model lssvm for all rows takes {dense})",
     )
 
 
-def _n_kernels(choices: Choices) -> int:
-    return len(WIDTHS) if choices.sigma is None and choices.weights.of(choices.model) is None else 1
+def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Choices, tuple[str, ...]]:
+    """The choices with as many kernels as fit into ``--seconds``, by the time that one of them takes, and a remark.
+
+    How much is tried is decided before the search, and recorded: the same command with these numbers repeats it.
+    """
+    if choices.evaluations < 0:
+        raise DeclarationError(f"--evaluations must be at least 0, received {choices.evaluations}")
+    if choices.seconds is None:
+        return choices, ()
+    seconds = positive(choices.seconds, "--seconds")
+    if not choices.tries_families:
+        raise DeclarationError("--seconds limits the search among families of kernels; leave it out, or --kernel and "
+                               "the weight or width given")  # fmt: skip
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself will say
+        fitted(replace(choices, kernel="rbf", sigma=1.0, shown=False), task, None, X, y, X[:2], y[:2])
+    count = seconds / max(time.perf_counter() - start, 1e-9)
+    if count >= choices.n_kernels(y.size):
+        return choices, ()
+    if count < N_FAMILIES:
+        made = replace(choices, kernel="rbf", evaluations=0)
+        return made, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
+    made = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5))
+    return made, (f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {choices.evaluations}, for which "
+                  f"there is time (--seconds {seconds:g})",)  # fmt: skip
 
 
 def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:

@@ -158,7 +158,8 @@ def _choices(options: argparse.Namespace, target: str, task: str) -> Any:
         weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
         standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
         ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis, shown=True,
+        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
+        evaluations=options.evaluations, seconds=options.seconds, shown=True,
     )  # fmt: skip
 
 

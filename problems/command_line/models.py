@@ -3,16 +3,18 @@
 =========  ==============================  ===============================================  =========
 name       estimator                       what is chosen, and by what                      bound
 =========  ==============================  ===============================================  =========
-lssvm      ``LSSVM...CV``                  gamma and width, leave-one-out on training rows  yes
-robust     ``RobustLSSVMRegressor``        gamma and width, mean absolute leave-one-out     no
-sparse     ``SparseLSSVM...CV``            gamma and width, leave-one-out on training rows  yes
+lssvm      ``LSSVM...CV``                  gamma, kernel, leave-one-out on training rows    yes
+robust     ``RobustLSSVMRegressor``        gamma, kernel, mean absolute leave-one-out       no
+sparse     ``SparseLSSVM...CV``            gamma, kernel, leave-one-out on training rows    yes
 l1         ``FusedL1Substrate...``         zeta, by the held-out rows                       yes
 structure  ``FusedMaximalVariation...``    rho, by the held-out rows                        yes
-fused      ``LSSVM...CV``                  gamma and width, by the held-out rows            yes
+fused      ``LSSVM...CV``                  gamma, kernel, by the held-out rows              yes
 =========  ==============================  ===============================================  =========
 
 ``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With ``--gamma``,
-``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none.
+``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none. Kernels are those of
+``kernels="families"``, where the rows are few also along slopes from the best of them; a kernel that is named is tried
+at a few widths. l1, structure, and machines at a given weight or width have the RBF kernel unless another is named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,17 +22,22 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import problems
-from problems.command_line.arguments import BASIS
+from problems.command_line.arguments import BASIS, EVALUATIONS
+from problems.estimators.chosen.families import FAMILIES, MULTIPLES
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
-__all__ = ["MODELS", "WIDTHS", "Choices", "ModelKind", "Weights", "fitted", "kernel_of", "refitted"]
+__all__ = ["MODELS", "N_FAMILIES", "WIDTHS", "Choices", "ModelKind", "Weights", "fitted", "kernel_of", "refitted"]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
+#: Kernels of all families, at their widths.
+N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
+#: Training rows up to which slopes are followed from the best of them.
+MOST_SEARCHED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +107,29 @@ class Choices:
     class_weight: str | Mapping[str, float] | None = None
     refit: bool = True
     n_basis: int = BASIS
+    #: Evaluations of the search along slopes, where there is one, and seconds for all of it.
+    evaluations: int = EVALUATIONS
+    seconds: float | None = None
     #: Whether bars on the terminal show how far a fit is.
     shown: bool = False
+
+    @property
+    def tries_families(self) -> bool:
+        """Whether the kernel is chosen among the families."""
+        chosen = self.sigma is None and self.weights.of(self.model) is None
+        return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
+
+    def searches(self, n_rows: int) -> bool:
+        """Whether slopes are followed from the best kernel of the families, on so many training rows."""
+        dense = self.model in ("lssvm", "fused")
+        return self.tries_families and dense and self.evaluations > 0 and n_rows <= MOST_SEARCHED
+
+    def n_kernels(self, n_rows: int) -> float:
+        """How many kernels are judged on all rows, with the searches on halves of them counted as shares of one."""
+        if self.tries_families:
+            return N_FAMILIES + (1.5 * self.evaluations if self.searches(n_rows) else 0.0)
+        widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
+        return len(WIDTHS) if widths else 1
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
@@ -136,12 +164,16 @@ def fitted(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_v
     given = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
         return _quiet(estimator(kernel=one, **{kind.weight: weight}, **given).fit(X, y))
-    kernels = _widths(one, X) if kind.tries_widths else None
+    kernels: Any = _widths(one, X) if kind.tries_widths else None
+    if choices.tries_families:
+        kernels = "families"
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
+    if choices.searches(X.shape[0]):
+        tried |= {"search": "gradient", "max_evaluations": choices.evaluations}
     judged = {"cv": None} if kind.validated else {}
     made = estimator(kernel=one, **tried, **judged, **given)
     return _quiet(made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y))
@@ -173,8 +205,8 @@ def _quiet(estimator: Any) -> Any:
 
 
 def kernel_of(name: str, sigma: float | None) -> Kernel:
-    """The kernel of a name, with its width where one was given."""
-    kernel = as_kernel(name)
+    """The kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
+    kernel = as_kernel("rbf" if name == "families" else name)
     if kernel.pairwise:
         raise DeclarationError("--kernel precomputed needs a matrix, not a table; use it from Python")
     if sigma is None:

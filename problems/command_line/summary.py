@@ -14,6 +14,7 @@ import numpy as np
 from problems.command_line.fit import Fit, bound_of
 from problems.command_line.models import MODELS
 from problems.command_line.quality import Confusion, Measure, Quality
+from problems.estimators.chosen.families import family_name
 
 __all__ = ["said", "summary"]
 
@@ -21,6 +22,8 @@ __all__ = ["said", "summary"]
 _MOST_CLASSES = 6
 #: Inputs that are named as those that matter, and multiplications up to which they are looked for.
 _MOST_INPUTS, _MOST_WORK = 5, 4e9
+#: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
+_LEAST_SHARE = 0.01
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
 
@@ -67,7 +70,7 @@ def _quality(quality: Quality, verbose: bool) -> list[str]:
 def _n(measure: Measure, value: float) -> str:
     if np.isnan(value):
         return "-"
-    return f"{value:.4g}" if measure.in_units else f"{value:.3f}"
+    return f"{value:.4g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
 
 
 def _confusion(table: Confusion, verbose: bool) -> list[str]:
@@ -93,7 +96,8 @@ def _matter(fit: Fit) -> list[str]:
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()
     found = model.left_out_importance(*rows, n_repeats=repeats)
     mean, spread = np.asarray(found.importances_mean), np.asarray(found.importances_std)
-    order = [k for k in np.argsort(-mean) if mean[k] > 2.0 * spread[k] and mean[k] > 0.0][:_MOST_INPUTS]
+    least = np.maximum(2.0 * spread, _LEAST_SHARE * abs(found.left_out_score))
+    order = [k for k in np.argsort(-mean) if mean[k] > least[k]][:_MOST_INPUTS]
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
     names, shares = fit.preparation.features, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
@@ -102,8 +106,14 @@ def _matter(fit: Fit) -> list[str]:
 
 
 def _short(text: str) -> str:
-    """A kernel as it is printed, its numbers with four digits."""
-    return re.sub(r"-?\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
+    """A kernel as it is printed, its numbers with four digits, and many widths by their ends."""
+    short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
+    return re.sub(r"\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda found: _ends(found.group(1)), short)
+
+
+def _ends(listed: str) -> str:
+    widths = [float(one) for one in listed.split(", ")]
+    return f"<{len(widths)} widths, {min(widths):.4g} to {max(widths):.4g}>"
 
 
 def _choice(fit: Fit) -> list[str]:
@@ -116,9 +126,7 @@ def _choice(fit: Fit) -> list[str]:
     if bound is None:
         return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
     rule = _CRITERIA[bound.by]
-    n_kernels = len(model.cv_results_["params"]) if hasattr(model, "cv_results_") else 1
-    best = f", the best of {n_kernels} kernels" if n_kernels > 1 else ""
-    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}{best} by {rule} error"]
+    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_searched(fit)]
     if np.isfinite(bound.lower_bound):
         regression = fit.preparation.task == "regression"
         root = np.sqrt if regression else float
@@ -128,6 +136,19 @@ def _choice(fit: Fit) -> list[str]:
             f"{root(max(bound.lower_bound, 0.0)):.5g}; this one has {root(bound.error):.5g}"
         )
     return lines
+
+
+def _searched(fit: Fit) -> list[str]:
+    """How many kernels were judged, of which families, and how the widths were decided."""
+    results = getattr(fit.model.estimator, "cv_results_", {}).get("param_kernel", [])
+    if len(results) < 2:
+        return []
+    families = ", ".join(dict.fromkeys(map(family_name, results)))
+    if not fit.choices.searches(fit.y.size):
+        return [f"tried: {len(results)} kernels ({families})"]
+    widths = dict(fit.model.estimator.certificate_.record).get("widths", "").partition(";")[0]
+    decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}
+    return [f"tried: {len(results)} kernels ({families}), the last ones along slopes{decided.get(widths, '')}"]
 
 
 def _tried(fit: Fit, verbose: bool) -> list[str]:

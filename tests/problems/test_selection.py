@@ -16,7 +16,6 @@ from problems import (
     SparseLSSVMClassifier,
     SparseLSSVMClassifierCV,
 )
-from problems.estimators.chosen.kernel_search import tunable
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
@@ -178,8 +177,8 @@ def test_the_simplex_search_improves_on_its_start_and_says_that_it_is_local():
 
 def test_what_can_be_searched_is_known():
     kernel = 0.5 * RBF(2.0) + Polynomial(3, 1.5)
-    assert set(tunable(kernel).values()) >= {2.0, 1.5}
-    assert tunable(Matern(1.1, nu=2.5)) == {"sigma": 1.1}
+    assert set(kernel.scales().values()) >= {2.0, 1.5}
+    assert Matern(1.1, nu=2.5).scales() == {"sigma": 1.1}
     with pytest.raises(DeclarationError, match="no parameter to search"):
         LSSVMRegressorCV(Linear(), search="nelder-mead").fit(X, Y)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
@@ -31,7 +32,7 @@ from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import RBF, Kernel
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, LeaveOneOut
 from substrate.paths.evidence import OF_SPECTRUM
@@ -64,6 +65,7 @@ class SparseSearch(ModelSearch, SparseMachine):
 
     search: None = field(default=None, init=False)
     max_evaluations: int = field(default=1, init=False)
+    widths: None = field(default=None, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
@@ -104,8 +106,10 @@ class SparseSearch(ModelSearch, SparseMachine):
             )
 
     def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
-        kernels = [self._data_kernel(data)] if self.kernels is None else self._data_kernels(self.kernels, data)
-        return [self._judged_kernel(kernel, data, folds, pooled) for kernel in kernels]
+        if is_families(given := self.kernels):
+            self._data_kernel(data, RBF())  # warns of columns on different scales
+        kernels = [self._data_kernel(data)] if given is None else self._data_kernels(unresolved(given), data)
+        return [self._judged_kernel(kernel, data, folds, pooled) for kernel in at_all_widths(given, kernels)]
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
@@ -144,8 +148,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         search = bounded_search(criterion, prepared, spectrum, gammas, float(self.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
-        score = float(search.values[0])
-        scores = np.array([score])
+        scores = np.array([score := float(search.values[0])])
         if isinstance(criterion, Sum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])

@@ -51,7 +51,7 @@ class Judged:
 
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
-    for.
+    for; ``facts`` is what the search that it is part of states on the certificate.
     """
 
     kernel: Kernel
@@ -61,6 +61,7 @@ class Judged:
     error: float
     seconds: float
     slope: Array | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
@@ -170,12 +171,21 @@ def _slope(
     if gram.kernel is None:
         raise TypeError("derivatives come with a kernel")
     kernel, K, X = gram.kernel, gram.matrix, task.X
+    if not kernel.scales():
+        return np.zeros(0)
     shares = np.ones(gamma.size) / (gamma.size * scales)
     slopes = criterion.slopes(np.log(1.0 / gamma - criterion.lift), shares)
-    within, X_check = np.zeros(K.shape), X if task.check is None else task.check[0]
-    below = within if task.check is None else np.zeros((X_check.shape[0], gram.n))
+    if len(slopes) == 1 and task.check is None and slopes[0].below is None:
+        within = slopes[0].within
+    else:
+        within = np.zeros(K.shape)
+    below, X_check = within, X
+    if task.check is not None:
+        X_check = task.check[0]
+        below = np.zeros((X_check.shape[0], gram.n))
     for part, slope in zip(pieces, slopes, strict=True):
-        within[np.ix_(part.train, part.train)] += slope.within
+        if slope.within is not within:
+            within[np.ix_(part.train, part.train)] += slope.within
         if slope.below is not None:
             below[np.ix_(part.check, part.train)] += slope.below
     if task.gammas is None:
@@ -186,8 +196,12 @@ def _slope(
         spectrum = widest.criterion.spectrum
         if spectrum.trace > 1e3 * EPS * spectrum.norm:  # the trace of a constant kernel is rounding
             v = np.ones(widest.train.size) if task.weights is None else to_numpy(task.weights)[widest.train]
-            within[np.ix_(widest.train, widest.train)] += change / spectrum.trace * np.outer(v, v / v.sum())
-            within[widest.train, widest.train] -= change / spectrum.trace * v
+            rate = change / spectrum.trace
+            if widest.train.size == gram.n:
+                within += np.outer(rate / v.sum() * v, v)
+            else:
+                within[np.ix_(widest.train, widest.train)] += np.outer(rate / v.sum() * v, v)
+            within[widest.train, widest.train] -= rate * v
     found: Array = kernel.scale_gradient(X, X, within)
     return found if task.check is None else found + kernel.scale_gradient(X_check, X, below)
 

@@ -3,7 +3,6 @@
 The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,10 +10,13 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend, nelder_mead
+from problems.estimators.chosen.families import at_all_widths, check_kernels, family_name, is_families, unresolved
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.width_rule import Widths, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
-from substrate.arrays import EPS, Array, positive, whole_number
+from problems.estimators.shared.checks import warn_if_unscaled
+from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.closed_form.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
@@ -22,7 +24,7 @@ from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
@@ -69,6 +71,7 @@ class ModelSearch:
     gap: float = GAP
     search: str | None = None
     max_evaluations: int = 40
+    widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
     # what a search chooses or does not use is no parameter of its machine
@@ -92,19 +95,18 @@ class ModelSearch:
             gamma_ends(self.gamma_range)
         if self.search not in (None, "nelder-mead", "gradient"):
             raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
+        check_widths(self.widths, self.search)
         whole_number(self.max_evaluations, "max_evaluations", 1)
-        if self.kernels is None:
-            return
-        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
-            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {self.kernels!r}")
-        if any(as_kernel(kernel).pairwise for kernel in self.kernels):
-            raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
+        if self.kernels is not None:
+            check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """The kernels to judge, their widths as numbers, each once."""
         if self.kernels is None:
             return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
-        return list(dict.fromkeys(as_kernel(kernel).resolved(X) for kernel in self.kernels))
+        if is_families(self.kernels) and not is_sparse(X):
+            warn_if_unscaled(self, X, tuple(range(X.shape[1])), RBF())
+        return at_all_widths(self.kernels, (kernel.resolved(X) for kernel in unresolved(self.kernels)))
 
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
         if self._criterion != "folds":
@@ -143,11 +145,12 @@ class ModelSearch:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(total, shown=bool(self.verbose))
         try:
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes)
-            first = min(judged, key=lambda candidate: candidate.score)
+            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                judged += descend(first, task, int(self.max_evaluations), self.n_jobs, progress)
+                widths = "auto" if self.widths is None and is_families(self.kernels) else self.widths
+                judged = refined(judged, task, widths, int(self.max_evaluations), self.n_jobs, progress)
             elif self.search is not None:
+                first = min(judged, key=lambda candidate: candidate.score)
                 judged += nelder_mead(first, task, int(self.max_evaluations), progress)
         finally:
             progress.close()
@@ -207,11 +210,14 @@ class ModelSearch:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if is_families(self.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             ("kernels", kernels),
+            *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts

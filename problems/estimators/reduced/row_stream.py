@@ -173,9 +173,9 @@ class RowStream(KernelEstimator):
         parameters = self.get_params(deep=False) | {"basis": self._choice()}
         return [type(self).__name__, *([key, parameters[key]] for key in sorted(parameters) if key != "passes")]
 
-    def _data_kernel(self, data: FitData) -> Kernel:
-        """The kernel with its width, warned about where columns are on different scales."""
-        kernel, survey, held = self._own_kernel(), data.survey, data.source.held
+    def _data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
+        """The kernel, or that of the machine, with its width; warned about where columns are on different scales."""
+        kernel, survey, held = kernel or self._own_kernel(), data.survey, data.source.held
         if held is not None:
             X = held.X
             if kernel.pairwise:

@@ -165,7 +165,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration", "class_weight"})
+NEWER = frozenset({"calibration", "class_weight", "widths"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -195,10 +195,12 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SolvedMachine": _SOLVER,
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
-    "ModelSearch": _KERNELS | {
+    "ModelSearch": {
+        "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead", "gradient")),
+        "widths": either(nothing(), word("auto", "shared", "each")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},

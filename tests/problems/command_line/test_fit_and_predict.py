@@ -84,7 +84,20 @@ def read_csv(path):
 def test_regression_is_that_of_python(tmp_path, regression, model):
     path, X, y = regression
     out, predictions = tmp_path / "model.npz", tmp_path / "predictions.csv"
-    line = ["fit", str(path), "--target", "y", "--model", model, "--out", str(out), "--quiet", "--no-refit"]
+    line = [
+        "fit",
+        str(path),
+        "--target",
+        "y",
+        "--model",
+        model,
+        "--out",
+        str(out),
+        "--quiet",
+        "--no-refit",
+        "--kernel",
+        "rbf",
+    ]
     assert main(line) == 0
     assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
     Z, train, held = prepared(X, y)
@@ -98,7 +111,8 @@ def test_regression_is_that_of_python(tmp_path, regression, model):
 def test_classification_is_that_of_python(tmp_path, classes, model, capsys):
     path, X, y = classes
     out = tmp_path / "model.npz"
-    assert main(["fit", str(path), "--target", "answer", "--model", model, "--out", str(out), "--no-refit"]) == 0
+    line = ["fit", str(path), "--target", "answer", "--model", model, "--out", str(out), "--no-refit"]
+    assert main([*line, "--kernel", "rbf"]) == 0
     assert "classification, since the target answer is not numeric" in capsys.readouterr().out
     assert main(["predict", str(out), str(path)]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
@@ -134,7 +148,7 @@ def test_several_classes_have_an_output_each(tmp_path, capsys):
 def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_path, regression, capsys, model):
     path, X, y = regression
     once, again = tmp_path / "once.npz", tmp_path / "again.npz"
-    line = ["fit", str(path), "--target", "y", "--model", model, "--n-basis", "12"]
+    line = ["fit", str(path), "--target", "y", "--model", model, "--n-basis", "12", "--kernel", "rbf"]
     assert main([*line, "--no-refit", "--out", str(once), "--quiet"]) == 0
     assert main([*line, "--out", str(again)]) == 0
     assert "fitted again to all 48 rows with this choice (--no-refit: the one of 36 rows)" in capsys.readouterr().out
@@ -233,6 +247,9 @@ def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change,
     ("line", "message"),
     [
         (["DATA", "--target", "y", "--sigma", "0"], "--sigma"),
+        (["DATA", "--target", "y", "--evaluations", "-1"], "--evaluations must be at least 0, received -1"),
+        (["DATA", "--target", "y", "--seconds", "0"], "--seconds"),
+        (["DATA", "--target", "y", "--seconds", "9", "--gamma", "1"], "--seconds limits the search among families"),
         (["DATA", "--target", "y", "--class-weight", "balanced"], "weighs classes, and this is a regression"),
         (["@ripley", "--class-weight", "0"], "LABEL=WEIGHT"),
         (["@ripley", "--class-weight", "0=-1"], "LABEL=WEIGHT"),
@@ -471,14 +488,19 @@ def _intervals(tmp_path, capsys, model, table, coverage="0.9"):
 def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path, regression, capsys):
     path, X, _ = regression
     kept = tmp_path / "model.npz"
-    assert main(["fit", str(path), "--target", "y", "--quiet", "--no-refit", "--out", str(kept)]) == 0
+    assert (
+        main(["fit", str(path), "--target", "y", "--quiet", "--no-refit", "--kernel", "rbf", "--out", str(kept)]) == 0
+    )
     model = TabularModel.load(kept)
     ends, err = _intervals(tmp_path, capsys, kept, path)
     wanted = model.estimator.predict_interval(model.matrix(read_table(path)), 0.9, "split")
     np.testing.assert_allclose(ends, wanted)
     assert model.estimator.calibration_scores_.size == 12
     assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
-    assert main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--out", str(kept)]) == 0
+    assert (
+        main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])
+        == 0
+    )
     ends, err = _intervals(tmp_path, capsys, kept, path)
     model = TabularModel.load(kept)
     np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path))))
@@ -489,7 +511,7 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
 
 def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, regression, classes, capsys):
     path, kept = regression[0], tmp_path / "model.npz"
-    line = ["fit", str(path), "--target", "y", "--quiet", "--out", str(kept)]
+    line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
     assert "intervals by method gaussian: approximate" in _intervals(tmp_path, capsys, kept, path)[1]
     assert main([*line, "--model", "l1"]) == 0
@@ -499,7 +521,7 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     assert "intervals by method split: covers" in _intervals(tmp_path, capsys, kept, path)[1]
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
     assert "--coverage must be above 0 and below 1" in capsys.readouterr().err
-    assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--out", str(kept)]) == 0
+    assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
     said = capsys.readouterr().err
     assert "label sets by conformal: approximate: the kernel or gamma was chosen by some of these rows" in said
@@ -507,7 +529,7 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
 
 def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):
     path, kept = classes[0], tmp_path / "model.npz"
-    line = ["fit", str(path), "--target", "answer", "--quiet", "--out", str(kept)]
+    line = ["fit", str(path), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     for model in ("lssvm", "sparse", "l1"):
         assert main([*line, "--model", model]) == 0
         assert main(["predict", str(kept), str(path), "--proba", "--coverage", "0.8"]) == 0
@@ -521,6 +543,6 @@ def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, 
         held = np.array([[int(one[f"set_{name}"]) for name in names] for one in lines])
         np.testing.assert_array_equal(held, loaded.estimator.predict_set(X, 0.8))
         assert "label sets by" in err
-    assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--out", str(kept)]) == 0
+    assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
     assert "this model predicts numbers; use --coverage" in capsys.readouterr().err

@@ -2,20 +2,24 @@
 
 import csv
 import io
+import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
+import problems
 from problems.command_line import fit as fitting
 from problems.command_line.effort import Effort, effort_of
-from problems.command_line.fit import Choices, fit_table, prepared
+from problems.command_line.fit import Choices, fit_prepared, fit_table, prepared
 from problems.command_line.main import main
 from problems.command_line.models import Weights
 from problems.command_line.quality import quality_of
-from problems.command_line.summary import said, summary
+from problems.command_line.summary import _short, said, summary
 from problems.command_line.table import Table
+from substrate.kernels import RBF
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(80, 3))
@@ -95,17 +99,70 @@ def test_the_lines_come_in_order_and_the_long_table_by_verbose():
     fit = fit_table(table_of(Y), Choices("y"))
     lines = summary(fit, "m.npz", verbose=False)
     begin = [line.partition(":")[0] for line in lines if ":" in line]
-    assert begin == ["choice", "proof", "certificate", "saved"]
+    assert begin == ["inputs that matter", "choice", "tried", "proof", "certificate", "saved"]
     assert lines[1].split() == ["on", "20", "held-out", "rows", "this", "model", "always", "the", "mean"]
     assert [line.split()[0] for line in lines[2:5]] == ["RMSE", "MAE", "R"]
     bound = fitting.bound_of(fit)
     assert f"below {np.sqrt(bound.lower_bound):.5g}; this one has {np.sqrt(bound.error):.5g}" in "\n".join(lines)
-    assert "the best of 4 kernels by leave-one-out error" in "\n".join(lines)
+    assert "tried: 4 kernels (RBF)" in lines
     assert not any("fit equalities" in line for line in lines)
     long = "\n".join(summary(fit, "m.npz", verbose=True))
     assert long.count("fit equalities") == 2, "of the model that is saved, and of the one that chose"
     assert long.count("gamma ") > 4
     assert max(map(len, lines[:5])) <= 80
+
+
+def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
+    ready = prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=4))
+    fit = fit_prepared(ready)
+    by_hand = problems.LSSVMRegressorCV(kernels="families", search="gradient", max_evaluations=4, random_state=0)
+    by_hand.fit(fit.X, fit.y)
+    found = fit.model.estimator
+    assert (found.kernel_, found.gamma_) == (by_hand.kernel_, by_hand.gamma_)
+    assert fit.saved.estimator.kernel_ == found.kernel_
+    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("tried")]
+    count = len(found.cv_results_["params"])
+    assert count > 21
+    assert line.startswith(f"tried: {count} kernels (Linear, RBF, Laplacian, Matern 1.5, Matern 2.5), the last ones")
+    without = fit_prepared(prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
+    assert len(without.model.estimator.cv_results_["params"]) == 21
+    assert "along slopes" not in "\n".join(summary(without, None, verbose=False))
+
+
+def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
+    monkeypatch.setattr(fitting, "fitted", lambda *_: None)
+    ticks = iter(range(1000))
+    monkeypatch.setattr(fitting.time, "perf_counter", lambda: float(next(ticks)))  # one kernel takes one second
+    table, choices = table_of(Y[:40], 40), Choices("y", kernel="families")
+    for seconds, kernel, evaluations, words in (
+        (5.0, "rbf", 0, "kernels: the time for 5 of them (--seconds 5), so rbf at a few widths"),
+        (30.0, "families", 6, "kernels: 21, then 6 evaluations of 40, for which there is time (--seconds 30)"),
+        (1e6, "families", 40, None),
+    ):
+        ready = prepared(table, replace(choices, seconds=seconds))
+        assert (ready.choices.kernel, ready.choices.evaluations) == (kernel, evaluations)
+        assert words is None or words in ready.preparation.remarks
+        assert words is None or words in ready.description
+
+
+def test_inputs_that_matter_are_those_that_do():
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("inputs")]
+    assert re.match(r"inputs that matter: x1 \(\d+%\), x0 \(\d+%\)", line)
+    idle = fit_table(table_of(RNG.normal(size=80)), Choices("y", weights=Weights(gamma=1e-6)))
+    assert "none is seen to" in "\n".join(summary(idle, None, verbose=False))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (RBF(sigma=1.23456789), "RBF(sigma=1.235)"),
+        (RBF(sigma=(1.23456789, 2.0, 3.0)), "RBF(sigma=(1.235, 2, 3))"),
+        (RBF(sigma=(1.23456789, 2.0, 3.0, 1e-20)), "RBF(sigma=<4 widths, 1e-20 to 3>)"),
+    ],
+)
+def test_kernels_are_printed_short(kernel, text):
+    assert _short(repr(kernel)) == text
 
 
 def test_a_table_of_confusion_has_a_row_for_every_class():

@@ -1,0 +1,218 @@
+r"""One width for all inputs, or one for each: the rule that decides, and the search by slopes that it is a part of.
+
+Widths of d inputs that are chosen by leave-one-out, or by the evidence, make that criterion smaller whether or not they
+predict better: it is a minimum over d numbers, on the rows that chose them. So the choice itself is validated. The rows
+are cut into two halves A and B. On A both searches are done, that of the shared width s and that of one width per input
+w, with their gammas; the machines that they lead to predict B, and those of B predict A. With the squared errors
+:math:`e_i^2(s), e_i^2(w)` of all N rows,
+
+.. math:: d_i = e_i^2(s) - e_i^2(w), \qquad \bar d = \tfrac1N \textstyle\sum_i d_i, \qquad
+          \mathrm{se}^2 = \tfrac{1}{N (N - 1)} \sum_i (d_i - \bar d)^2,
+
+one width per input is searched on all rows where :math:`\bar d > \mathrm{se}`, and the machine keeps its shared width
+otherwise: the one standard error rule ([Breiman1984]_ section 3.4.3), on errors that no search has seen. A search on a
+half costs an eighth of one on all rows.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.families import family_name
+from problems.estimators.chosen.kernel_search import best_of, descend
+from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.shared.machine_rows import each_machine
+from substrate.arrays import Array
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.errors import DeclarationError, DegenerateKernelWarning
+from substrate.gram import Gram
+from substrate.kernels import RBF, Kernel, Laplacian, Matern
+from substrate.progress import Progress
+
+__all__ = ["Widths", "check_widths", "refined"]
+
+Widths = Literal["auto", "shared", "each"]
+Rows = NDArray[np.intp]
+#: Kernels of a distance, whose width may be shared.
+Shared = RBF | Laplacian | Matern
+#: Part of the evaluations that goes to a shared width, which is one number.
+_SHARED = 8
+#: Rows that a half must have at least.
+_FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Mean square errors on the halves: shared width, one width per input; and the standard error of the difference."""
+
+    shared: float
+    each: float
+    error: float
+
+    @property
+    def takes_each(self) -> bool:
+        return self.shared - self.each > self.error
+
+    def __str__(self) -> str:
+        way = "one per input" if self.takes_each else "shared"
+        numbers = f"{self.each:.4g} against {self.shared:.4g}, standard error of the difference {self.error:.2g}"
+        return f"{way}; halves of the rows predicted from the other half: one per input {numbers}"
+
+
+def check_widths(widths: Any, search: Any) -> None:
+    """Refuse a parameter ``widths`` that is none, or that no search would heed."""
+    if widths is not None and not (isinstance(widths, str) and widths in get_args(Widths)):
+        raise DeclarationError(f"widths must be None, 'auto', 'shared' or 'each', received {widths!r}")
+    if widths is not None and search != "gradient":
+        raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={search!r}")
+
+
+def refined(
+    judged: list[Judged], task: Task, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged]:
+    """The judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
+
+    ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
+    """
+    found = _with_slope(judged, task)
+    first = _best(found)
+    if widths in (None, "shared") or one_per_input(first.kernel, task.X) is None:
+        return found + descend(first, task, most, n_jobs, progress)
+    few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
+    found += descend(first, task, few, n_jobs, progress)
+    simple, rich = min(found, key=_score).kernel, one_per_input(_best(found).kernel, task.X)
+    said = "one per input, as asked for"
+    if widths == "auto":
+        verdict = compared((simple, few), (rich, some), task, n_jobs, progress)
+        said = "shared; too few rows to decide" if verdict is None else str(verdict)
+        if verdict is None or not verdict.takes_each:
+            return _saying(found, said)
+    start = judge(rich, task, True)
+    run = [start, *descend(start, task, some, n_jobs, progress)]
+    run += best_of(_same_relevance(min(run, key=_score).kernel, found), task, n_jobs, progress, slope=True)
+    last = min(run, key=_score)
+    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress)
+    return _saying(found + run, said)
+
+
+def _same_relevance(each: Kernel, judged: list[Judged]) -> list[Kernel]:
+    """Kernels of the other families with the same ratios of widths, each at the best shared width of its family."""
+    families: dict[str, Any] = {}
+    for one in sorted(judged, key=_score):
+        if isinstance(one.kernel, Shared) and not isinstance(one.kernel.sigma, tuple):
+            families.setdefault(family_name(one.kernel), one.kernel)
+    own = families.pop(family_name(each))
+    return [
+        replace(other, sigma=tuple(other.sigma * (width / own.sigma) for width in each.sigma))
+        for other in families.values()
+    ]
+
+
+def one_per_input(kernel: Kernel, X: Any) -> Kernel | None:
+    """The kernel with one width per input, at the same multiple of what the data suggest; None where there is none."""
+    if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
+        return None
+    middle, each = (replace(kernel, sigma=word).resolved(X).sigma for word in ("median", "each"))
+    return replace(kernel, sigma=tuple(float(kernel.sigma) / middle * width for width in each))
+
+
+def compared(
+    simple: tuple[Kernel, int], rich: tuple[Kernel, int], task: Task, n_jobs: Any, progress: Progress
+) -> _Verdict | None:
+    """Both searches on either half, judged on the other one; None where a half is too small."""
+    parts = halves(task)
+    if parts is None:
+        return None
+    losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
+    for train, test in (parts, parts[::-1]):
+        part = _on_rows(task, train)
+        for column, (kernel, budget) in enumerate((simple, rich)):
+            start = judge(kernel, part, bool(kernel.scales()))
+            found = [start, *(descend(start, part, budget, n_jobs, progress) if kernel.scales() else ())]
+            best = min(found, key=_score)
+            losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
+    v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
+    v = v / v.sum()
+    gains = losses[:, 0] - losses[:, 1]
+    error = float(np.sqrt(np.sum(np.square(v * (gains - v @ gains))) * v.size / max(v.size - 1, 1)))
+    square = 1.0 if units.size > 1 else float(units[0]) ** 2
+    return _Verdict(*(square * float(value) for value in (v @ losses[:, 0], v @ losses[:, 1], error)))
+
+
+def halves(task: Task) -> tuple[Rows, Rows] | None:
+    """Two halves of the rows, equal rows together, classes in proportion, whatever the order and unit of the rows."""
+    _, groups = np.unique(task.X, axis=0, return_inverse=True)
+    groups = groups.ravel()
+    kinds = np.unique(task.Y, axis=0, return_inverse=True)[1].ravel() if task.pooled else np.zeros_like(groups)
+    kind = np.full(int(groups.max()) + 1, kinds.max())
+    np.minimum.at(kind, groups, kinds)
+    # by chance, since in the order of the rows' values the halves could differ in one input
+    place = np.lexsort((np.random.default_rng(0).permutation(kind.size), kind))
+    first = np.zeros(kind.size, dtype=bool)
+    first[place[::2]] = True
+    parts = np.flatnonzero(first[groups]), np.flatnonzero(~first[groups])
+    if min(part.size for part in parts) < _FEWEST or any(np.unique(kinds[p]).size <= kinds.max() for p in parts):
+        return None
+    return parts
+
+
+def _score(one: Judged) -> float:
+    return one.score
+
+
+def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
+    """The judged kernels, the best one that has scales with the slope of its criterion."""
+    first = _best(judged)
+    again = first if first.slope is not None or not first.kernel.scales() else judge(first.kernel, task, True)
+    return [again if one is first else one for one in judged]
+
+
+def _best(judged: list[Judged]) -> Judged:
+    """The best one that has scales to search; where none has, the best."""
+    return min([one for one in judged if one.kernel.scales()] or judged, key=_score)
+
+
+def _on_rows(task: Task, rows: Rows) -> Task:
+    """The same task on some of the rows; folds are cut down to them."""
+    place = np.full(task.Y.shape[0], -1)
+    place[rows] = np.arange(rows.size)
+    splits = [tuple(place[part][place[part] >= 0] for part in split) for split in task.splits]
+    kept = tuple((train, valid) for train, valid in splits if train.size >= 2 and valid.size >= 1)
+    weights = None if task.weights is None else task.weights[rows]
+    criterion = task.criterion if kept or not task.splits else "loo"
+    return replace(task, X=task.X[rows], Y=task.Y[rows], splits=kept, weights=weights, criterion=criterion)
+
+
+def _units(task: Task) -> Array:
+    """The unit of the errors of each output: one for all, or where there are several targets their deviations."""
+    if task.pooled or task.Y.shape[1] == 1:
+        return np.array([target_unit(task.Y)])
+    spread = np.std(task.Y / target_unit(task.Y), axis=0) * target_unit(task.Y)
+    return np.where(spread > 0.0, spread, 1.0)
+
+
+def _squared_errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) -> Array:
+    """The mean over outputs of the squared errors of a machine at new rows, in the units of the outputs squared."""
+    points, X = centred_points(best.kernel, part.X, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
+        gram = Gram.of(best.kernel, points)
+    gammas, units = (np.broadcast_to(each, Y.shape[1]) for each in (best.search.gamma, units))
+    weights = np.ones(points.shape[0]) if part.weights is None else part.weights
+    errors, counted = np.zeros(Y.shape), np.ones(Y.shape, dtype=bool)
+    for one in each_machine(part.Y, part.pooled):
+        k = one.column
+        own = gram if one.whole else gram.block(one.rows)
+        solution = solve_saddle_system(own, one.y / units[k], ridge_of(float(gammas[k]), weights[one.rows]))
+        outputs = best.kernel(X, points[one.rows]) @ solution.support_values + solution.bias
+        errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
+        counted[:, k] = ~part.pooled | (Y[:, k] != 0.0)  # a row that is not in a machine of two classes
+    return np.asarray(np.square(errors).mean(axis=1, where=counted))
+
+
+def _saying(judged: list[Judged], said: str) -> list[Judged]:
+    return [replace(one, facts=(("widths", said),)) for one in judged]
