@@ -67,6 +67,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
+        "explore": _explore,
         "datasets": _datasets,
         "reproduce": _reproduce,
         "verify": _verify,
@@ -245,6 +246,17 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
         print(f"substrate: {line}", file=sys.stderr)
     if coverage is not None:
         print(f"substrate: {interval_statement(model.estimator, model.preparation, coverage)}", file=sys.stderr)
+    return 0
+
+
+def _explore(options: argparse.Namespace) -> int:
+    from problems.command_line.explore import explored
+
+    refuse_unwritable(options.out, options.data, options.table)
+    with printed_warnings():
+        text = explored(options)
+    write(options.out, text)
+    print(f"written: {options.out}")
     return 0
 
 
