@@ -77,7 +77,7 @@ def transposed_kernel_values() -> Shown:
 
 
 def tikhonov_as_a_special_case() -> Shown:
-    r"""$\gamma$ appears inverted, which is right.
+    r"""The inverse of $\gamma$ is correct here: it is no misprint.
 
     :equation [Pelckmans2005]_ (12): $\gamma^{-1}\alpha = \alpha + c$
     :holds: as printed: the substrate with these constants is the LS-SVM
@@ -97,7 +97,7 @@ def tikhonov_as_a_special_case() -> Shown:
 
 
 def sensitivities() -> Shown:
-    r"""The minus sign is right.
+    r"""The minus sign is correct: it is no misprint.
 
     :equation [Pelckmans2005]_ (15): $\hat\alpha_i = -\partial p^* / \partial c_i$
     :holds: as printed

@@ -10,9 +10,17 @@ from problems.command_line.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 
-__all__ = ["calibrated", "probability_columns", "set_columns", "set_statement"]
+__all__ = ["broken_by", "calibrated", "probability_columns", "set_columns", "set_statement"]
 
 _STANDARDISED = "the inputs were standardised by these rows"
+#: A machine that was fitted again does not know where its kernel and gamma come from.
+_REFITTED = "the kernel or gamma was chosen by some of these rows"
+
+
+def broken_by(preparation: Preparation) -> tuple[str, ...]:
+    """What ``substrate fit`` did with the training rows that breaks the guarantee of leaving them out."""
+    chosen = (_REFITTED,) if preparation.refitted else ()
+    return (*chosen, _STANDARDISED) if preparation.standardised else chosen
 
 
 def calibrated(estimator: Any) -> None:
@@ -38,6 +46,6 @@ def set_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Any]:
 def set_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
     """What the sets guarantee."""
     guarantee = estimator.set_guarantee(coverage)
-    if guarantee.method == "conformal" and preparation is not None and preparation.standardised:
-        guarantee = replace(guarantee, broken=(*guarantee.broken, _STANDARDISED))
+    if guarantee.method == "conformal" and preparation is not None:
+        guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))
     return f"label sets by {guarantee.method}: {guarantee}"

@@ -1,51 +1,76 @@
 """``substrate fit``: from a table to a certified model, its scores and the bound on its weight."""
 
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.command_line.arguments import MOST_DENSE
 from problems.command_line.class_columns import calibrated
-from problems.command_line.models import MODELS, Weights, check_validation, estimator_class, fitted
-from problems.command_line.preparation import (
-    Preparation,
-    Split,
-    inputs_of,
-    raw_matrix,
-    refuse_overflow,
-    split_rows,
-    standardised,
+from problems.command_line.effort import Effort, effort_of
+from problems.command_line.inputs import Input, filled, imputed, raw_matrix
+from problems.command_line.models import (
+    MODELS,
+    N_FAMILIES,
+    Choices,
+    check_validation,
+    estimator_class,
+    fitted,
+    kernel_of,
+    refitted,
 )
-from problems.command_line.table import Table, named_columns, number
+from problems.command_line.preparation import Preparation, Split, refuse_overflow, split_rows, standardised
+from problems.command_line.quality import Quality, quality_of
+from problems.command_line.table import Table, named_columns
 from problems.command_line.tabular_model import TabularModel
-from substrate.arrays import Array
-from substrate.errors import DataError
+from problems.command_line.treatment import Treated, Wishes, treated
+from substrate.arrays import Array, positive
+from substrate.errors import DataError, DeclarationError
 
-__all__ = ["Bound", "Choices", "Fit", "Score", "bound_of", "fit_table", "scores", "task_of"]
+__all__ = [
+    "Bound",
+    "Choices",
+    "Fit",
+    "Prepared",
+    "Score",
+    "bound_of",
+    "fit_prepared",
+    "fit_table",
+    "prepared",
+    "scores",
+]
+
+#: Seconds from which the estimate of a fit is a line of its own.
+_LONG = 5.0
+#: The least that the smallest class may be of the largest one without a word.
+_BALANCED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The choices of the command line."""
+class Prepared:
+    """A table that is ready to be fitted: numbers, rows that train and that are held out, and what was done to it."""
 
-    target: str
-    task: str = "auto"
-    model: str = "lssvm"
-    kernel: str = "rbf"
-    sigma: float | None = None
-    weights: Weights = field(default_factory=Weights)
-    one_hot: Sequence[str] = ()
-    standardise: bool = True
-    validation: float = 0.25
-    seed: int = 0
+    preparation: Preparation
+    choices: Choices
+    X: Array
+    y: NDArray[Any]
+    train: NDArray[Any]
+    held: NDArray[Any]
+    class_weight: Any
+    description: tuple[str, ...]
+    effort: Effort
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A fitted model with its rows (``X`` prepared), a description of its data, and the warnings raised."""
+    """A fitted model with its rows (``X`` prepared), a description of its data, and the warnings raised.
+
+    ``model`` was fitted to ``X, y`` and is judged by ``X_val, y_val``; ``saved`` is the one that is kept, by default
+    fitted again to all of them with the kernel and the weight of ``model``.
+    """
 
     model: TabularModel
     preparation: Preparation
@@ -56,89 +81,174 @@ class Fit:
     y_val: NDArray[Any]
     description: tuple[str, ...]
     warnings: tuple[str, ...]
-
-
-def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
-    """Regression or classification, and the sentence that states why."""
-    cells = table.column(target)
-    table.refuse_missing([target])
-    numeric = all(number(cell) is not None for cell in cells)
-    values = len(set(cells))
-    if task == "auto":
-        if not numeric:
-            return "classification", f"task: classification, since the target {target} is not numeric"
-        hint = f" (it has {values} values; if they are classes, --task classification)" if values <= 10 else ""
-        return "regression", f"task: regression, since the target {target} is numeric{hint}"
-    if task == "regression" and not numeric:
-        row = next(row for row, cell in enumerate(cells, 1) if number(cell) is None)
-        raise DataError(
-            f"the target {target!r} is not numeric (row {row} has {cells[row - 1]!r}); use --task classification"
-        )
-    return task, f"task: {task}"
-
-
-def _targets(table: Table, target: str, task: str) -> NDArray[Any]:
-    cells = table.column(target)
-    numbers = [number(cell) for cell in cells]
-    if task == "regression":
-        targets = np.array(numbers, dtype=np.float64)
-        refuse_overflow(target, targets)
-        return targets
-    # whole numbers stay numbers where a float represents them exactly; other classes are their text
-    if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
-        return np.array([int(value) for value in numbers if value is not None])
-    return np.array(cells)
+    saved: TabularModel
+    quality: Quality
 
 
 def fit_table(table: Table, choices: Choices) -> Fit:
     """Prepare and fit; every error that needs no fit is raised before it."""
-    task, why = task_of(table, choices.target, choices.task)
-    inputs = inputs_of(table, choices.target, choices.one_hot)
-    weight = choices.weights.of(choices.model)
-    estimator_class(choices.model, task, weight)
-    y = _targets(table, choices.target, task)
-    if task == "classification" and np.unique(y).size < 2:
+    return fit_prepared(prepared(table, choices))
+
+
+def prepared(table: Table, choices: Choices) -> Prepared:
+    """Everything before the fit, with the estimate of what the fit will take."""
+    wishes = Wishes(choices.target, choices.task, choices.one_hot, choices.dates, choices.ids, choices.impute)
+    found = treated(table, wishes)
+    y, used = found.y, found.table
+    if found.task == "classification" and np.unique(y).size < 2:
         raise DataError(f"the target {choices.target!r} has one class only, {y[0]!s}; at least two are needed")
-    train, held = split_rows(y.size, choices.validation, choices.seed, y if task == "classification" else None)
+    labels = y if found.task == "classification" else None
+    train, held = split_rows(y.size, choices.validation, choices.seed, labels)
+    choices, chosen = _model(choices, train.size)
+    weight = choices.weights.of(choices.model)
+    estimator_class(choices.model, found.task, weight)
+    kernel_of(choices.kernel, choices.sigma)
     check_validation(choices.model, weight, held.size)
-    raw = raw_matrix(inputs, table)
+    by_class = _class_weight(choices, found.task, y)
+    inputs, remarks = found.inputs, found.remarks
+    if choices.impute == "median":
+        inputs = filled(inputs, used, train)
+        remarks = (*remarks, *imputed(inputs, used))
+    raw = raw_matrix(inputs, used)
     for name, values in zip((name for one in inputs for name in one.features), raw.T, strict=True):
-        refuse_overflow(name, values)
+        refuse_overflow(name, values, found.rows)
     inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
-    split = Split(choices.validation, choices.seed, int(y.size), tuple(map(int, held)))
-    preparation = Preparation(table.source, choices.target, task, choices.standardise, inputs, split)
+    rows = tuple(found.rows[row] for row in held)
+    split = Split(choices.validation, choices.seed, table.n_rows, rows)
+    said = (remarks[0], _split_description(train.size, held.size, choices), _scaling_description(inputs, choices),
+            *remarks[1:], *_classes_description(found, by_class))  # fmt: skip
+    preparation = Preparation(
+        table.source, choices.target, found.task, choices.standardise, inputs, split, table.decimal,
+        tuple(choices.ids), found.left_out, choices.impute,
+    )  # fmt: skip
     X = preparation.scaled(raw)
+    choices, limited = _within(choices, found.task, X[train], y[train])
+    said = (*said, *limited)
+    preparation = replace(preparation, remarks=said)
+    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
+    said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
+    return Prepared(preparation, choices, X, y, train, held, by_class, said, effort)
+
+
+def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
+    """The choices with a model in place of ``auto``, and the line that says so."""
+    if choices.model != "auto":
+        return choices, ()
+    if n_train <= MOST_DENSE:
+        return replace(choices, model="lssvm"), ()
+    full = replace(choices, model="lssvm")
+    dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
+    return replace(choices, model="sparse"), (
+        f"model: sparse, on {choices.n_basis} basis vectors, since more than {MOST_DENSE} rows train",
+        f"  (--n-basis for more vectors; --model lssvm for all rows takes {dense})",
+    )
+
+
+def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Choices, tuple[str, ...]]:
+    """The choices with as many kernels as fit into ``--seconds``, by the time that one of them takes, and a remark.
+
+    How much is tried is decided before the search, and recorded: the same command with these numbers repeats it.
+    """
+    if choices.evaluations is not None and choices.evaluations < 0:
+        raise DeclarationError(f"--evaluations must be at least 0, received {choices.evaluations}")
+    if choices.seconds is None:
+        return choices, ()
+    seconds = positive(choices.seconds, "--seconds")
+    if not choices.tries_families:
+        raise DeclarationError("--seconds limits the search among families of kernels; leave it out, or --kernel and "
+                               "the weight or width given")  # fmt: skip
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself will say
+        fitted(replace(choices, kernel="rbf", sigma=1.0, shown=False), task, None, X, y, X[:2], y[:2])
+    count = seconds / max(time.perf_counter() - start, 1e-9)
+    if count >= choices.n_kernels(y.size):
+        return choices, ()
+    if count < N_FAMILIES:
+        made = replace(choices, kernel="rbf", evaluations=0)
+        return made, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
+    made, wanted = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5)), choices.budget(y.size)
+    return made, (f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {wanted}, for which there is time "
+                  f"(--seconds {seconds:g})",)  # fmt: skip
+
+
+def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:
+    """The weights of the classes by their labels as the estimator has them."""
+    if choices.class_weight is None:
+        return None
+    if task != "classification":
+        raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
+    if not MODELS[choices.model].least_squares:
+        raise DeclarationError(f"--model {choices.model} has no --class-weight; take lssvm, sparse or fused")
+    if isinstance(choices.class_weight, str):
+        return choices.class_weight
+    labels = {str(label): label for label in np.unique(y).tolist()}
+    if strange := [name for name in choices.class_weight if name not in labels]:
+        raise DeclarationError(
+            f"--class-weight names the class {strange[0]!r}; the classes are {named_columns(list(labels))}"
+        )
+    return {labels[name]: float(weight) for name, weight in choices.class_weight.items()}
+
+
+def fit_prepared(ready: Prepared) -> Fit:
+    """Fit to the rows that train, judge by the others, and fit again to all."""
+    choices, preparation, task = ready.choices, ready.preparation, ready.preparation.task
+    X, y, X_val, y_val = ready.X[ready.train], ready.y[ready.train], ready.X[ready.held], ready.y[ready.held]
+    again = choices.refit and y_val.size > 0 and MODELS[choices.model].least_squares
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator = fitted(
-            choices.model, task, choices.kernel, choices.sigma, choices.weights, choices.seed,
-            X[train], y[train], X[held], y[held],
-        )  # fmt: skip
+        estimator = fitted(choices, task, ready.class_weight, X, y, X_val, y_val)
         if task == "classification":
-            calibrated(estimator)  # by its training rows, left out; those that were held out judge it in the report
-    raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught))
-    description = (why, _split_description(train.size, held.size, choices), _scaling_description(preparation))
-    chosen_by_them = MODELS[choices.model].validated and weight is None
-    if task == "regression" and held.size and not chosen_by_them:
-        estimator.calibrate(X[held], y[held])  # rows that neither fitted nor chose: intervals can rest on them
-    model = TabularModel(estimator, preparation)
-    return Fit(model, preparation, choices, X[train], y[train], X[held], y[held], description, raised)
+            calibrated(estimator)  # by its own rows, left out; those that were held out judge it
+        chosen_by_them = MODELS[choices.model].validated and choices.weights.of(choices.model) is None
+        if task == "regression" and y_val.size and not chosen_by_them:
+            estimator.calibrate(X_val, y_val)  # rows that neither fitted nor chose: intervals can rest on them
+        quality = quality_of(estimator, choices, task, X, y, X_val, y_val)
+        first = len(caught)
+        model = saved = TabularModel(estimator, preparation)
+        if again:
+            last = refitted(estimator, choices, task, ready.class_weight, ready.X, ready.y)
+            if task == "classification":
+                calibrated(last)
+            saved = TabularModel(last, replace(preparation, refitted=True))
+    known = {one.category for one in caught[:first]}  # a warning of the same kind about nearly the same rows is no news
+    kept = [*caught[:first], *(one for one in caught[first:] if one.category not in known)]
+    raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in kept))
+    return Fit(model, preparation, choices, X, y, X_val, y_val, ready.description, raised, saved, quality)
 
 
 def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
     if not n_held:
-        return f"rows: all {n_train} train, none validate"
+        return f"rows: all {n_train} train, none are held out"
     kind = MODELS[choices.model]
-    use = f"they choose {kind.weight}" if kind.validated and choices.weights.of(choices.model) is None else "they judge"
-    return f"rows: {n_train} train, {n_held} validate ({use}); drawn at random, seed {choices.seed}"
+    chosen = kind.validated and choices.weights.of(choices.model) is None
+    use = f"choose {kind.weight} and judge the model" if chosen else "judge the model"
+    return f"rows: {n_train} train, {n_held} held out to {use} (drawn at random, seed {choices.seed})"
 
 
-def _scaling_description(preparation: Preparation) -> str:
-    coded = [one.name for one in preparation.inputs if one.categories is not None]
-    coding = f"; one-hot: {named_columns(coded)}" if coded else ""
-    if not preparation.standardised:
-        return f"inputs: {len(preparation.features)}, in their own units{coding}"
-    return f"inputs: {len(preparation.features)}, standardised by the rows that train{coding}"
+def _scaling_description(inputs: tuple[Input, ...], choices: Choices) -> str:
+    count = sum(len(one.features) for one in inputs)
+    units = "standardised by the training rows" if choices.standardise else "in their own units"
+    return f"inputs: {count}, {units}"
+
+
+def _classes_description(found: Treated, by_class: Any) -> list[str]:
+    """The classes and their sizes, and what to do where these are far apart."""
+    if found.task != "classification":
+        return []
+    classes, counts = np.unique(found.y, return_counts=True)
+    listed = named_columns([f"{label} ({count} rows)" for label, count in zip(classes, counts, strict=True)])
+    if by_class is not None:
+        return [f"classes: {listed}; weighted, --class-weight {_as_given(by_class)}"]
+    uneven = counts.min() < _BALANCED * counts.max()
+    return [f"classes: {listed}{'; unequal: --class-weight balanced counts them alike' if uneven else ''}"]
+
+
+def _as_given(by_class: Any) -> str:
+    """Weights of classes as they are given on the command line."""
+    if isinstance(by_class, str):
+        return by_class
+    return " ".join(f"{label}={weight:g}" for label, weight in by_class.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.class_columns import set_columns, set_statement
+from problems.command_line.class_columns import broken_by, set_columns, set_statement
 from problems.command_line.preparation import Preparation
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
@@ -14,8 +14,6 @@ from substrate.uncertainty.levels import exact_level
 
 __all__ = ["interval_columns", "interval_statement"]
 
-_STANDARDISED = "the inputs were standardised by these rows"
-
 
 def _method(estimator: Any) -> str:
     """By the rows that ``substrate fit`` held out, if any; else by leaving rows out; else by the Gaussian process."""
@@ -23,8 +21,8 @@ def _method(estimator: Any) -> str:
         return "split"
     if not isinstance(estimator, LeftOutIntervals):
         raise DataError(
-            f"this {type(estimator).__name__} knows no errors of rows that it was not fitted to: its validation rows "
-            "chose its weight; fit again with that weight given (--zeta, --rho), and they judge it instead"
+            f"this {type(estimator).__name__} knows no errors of rows that it was not fitted to; fit with --no-refit, "
+            "and where the held-out rows chose the weight, with that weight given (--zeta, --rho): then they judge it"
         )
     return "conformal" if hasattr(estimator, "ridge_") else "gaussian"
 
@@ -48,6 +46,8 @@ def interval_statement(estimator: Any, preparation: Preparation | None, coverage
         return set_statement(estimator, preparation, coverage)
     method = _method(estimator)
     guarantee = estimator.interval_guarantee(coverage, method)
-    if method != "split" and preparation is not None and preparation.standardised:
-        guarantee = replace(guarantee, broken=(*guarantee.broken, _STANDARDISED))
-    return f"intervals by method {method}: {guarantee}"
+    if method != "split" and preparation is not None:
+        guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))
+    exact = "; substrate fit --no-refit keeps intervals by the rows held out, which are exact"
+    more = exact if preparation is not None and preparation.refitted and method == "conformal" else ""
+    return f"intervals by method {method}: {guarantee}{more}"

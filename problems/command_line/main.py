@@ -67,6 +67,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
+        "explore": _explore,
         "datasets": _datasets,
         "reproduce": _reproduce,
         "verify": _verify,
@@ -96,54 +97,86 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.fit import Choices, fit_table
-    from problems.command_line.models import Weights
+    from problems.command_line.embedded_sets import question_of
+    from problems.command_line.fit import fit_prepared, prepared
     from problems.command_line.report.report import report
-    from problems.command_line.table import named_columns, question_of, read_table
+    from problems.command_line.summary import said, summary
+    from problems.command_line.table import named_columns, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
     source = options.data if options.dataset is None else f"@{options.dataset}"
     if source is None or (options.data is not None and options.dataset is not None):
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
-    if options.out is None and options.report is None:
-        raise DataError("nothing would be kept: give --out model.npz, --report report.html, or both")
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.report, options.data, options.out)
-    progress = Progress(3)
+    progress = Progress(4 if options.report is not None else 3)
     try:
         progress.step(f"reading {source}")
-        table = read_table(source, options.delimiter).without(options.drop)
+        table = read_table(source, options.delimiter, options.decimal).without(options.drop)
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
         if target is None:  # an embedded data set has a target of its own
             target, known = question_of(source[1:])
             task = known if task == "auto" else task
-        choices = Choices(
-            target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
-            weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
-            standardise=not options.no_standardise, validation=options.validation, seed=options.seed,
-        )  # fmt: skip
-        progress.step(f"fitting {options.model}")
-        fit = fit_table(table, choices)
+        progress.step("preparing the columns")
+        ready = prepared(table, _choices(options, target, task))
+        progress.close()
+        if not options.quiet:
+            print(said(ready.description), flush=True)
+        progress.step(f"fitting {ready.choices.model}")
+        fit = fit_prepared(ready)
         interruption.check()
-        progress.step("drawing the report")
-        page = None if options.report is None else report(fit, options.out)
+        page = None
+        if options.report is not None:
+            progress.step("drawing the report")
+            page = report(fit, options.out)
     finally:
         progress.close()
     interruption.check()
     if options.out is not None:
-        fit.model.save(options.out)
+        fit.saved.save(options.out)
     if page is not None:
         write(options.report, page)
-    certificate = fit.model.estimator.certificate_
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
-        print(*fit.description, certificate, sep="\n")
-        print(*(f"written: {path}" for path in (options.out, options.report) if path is not None), sep="\n")
-    return _verdict(certificate)
+        print(said(summary(fit, options.out, options.verbose)))
+        if options.report is not None:
+            print(f"report: {options.report}")
+    both = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
+    return max(_verdict(certificate) for certificate in (both if both[0] is not both[1] else both[:1]))
+
+
+def _choices(options: argparse.Namespace, target: str, task: str) -> Any:
+    from problems.command_line.arguments import BASIS
+    from problems.command_line.models import Choices, Weights
+
+    return Choices(
+        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
+        standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
+        ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
+        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
+        evaluations=options.evaluations, seconds=options.seconds, shown=True,
+    )  # fmt: skip
+
+
+def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
+    """``balanced``, or LABEL=WEIGHT for some classes."""
+    if words is None or list(words) == ["balanced"]:
+        return None if words is None else "balanced"
+    weights = {}
+    for word in words:
+        label, sign, text = word.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            sign = ""
+        if not sign or not 0.0 <= weights[label] < float("inf"):
+            raise DataError(f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}")
+    return weights
 
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -157,15 +190,19 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
         raise DataError("--report draws all rows, and a fit in passes holds none; leave it out")
     if options.out is None:
         raise DataError("nothing would be kept: give --out model.npz")
-    if options.one_hot or options.model != "sparse" or options.zeta is not None or options.rho is not None:
-        raise DataError("a fit in passes is --model sparse, its weight --gamma, its inputs numbers; --drop the others")
+    if options.one_hot or options.date or options.id or options.impute != "refuse" or options.class_weight is not None:
+        raise DataError(
+            "a fit in passes takes numbers as they are: no --one-hot, --date, --id, --impute, --class-weight"
+        )
+    if options.model not in ("auto", "sparse") or options.zeta is not None or options.rho is not None:
+        raise DataError("a fit in passes is --model sparse, its weight --gamma; leave the others out")
     if options.scheduler is not None and options.executor not in (None, "dask"):
         raise DataError(f"--scheduler goes with --executor dask, received {options.executor}")
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.checkpoint, options.data, options.out)
     choices = StreamChoices(
         target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
-        basis=Basis(options.n_basis, random_state=options.seed), drop=tuple(options.drop), seed=options.seed,
+        basis=Basis(options.n_basis or 100, random_state=options.seed), drop=tuple(options.drop), seed=options.seed,
         passes=Passes(options.scheduler or options.executor, checkpoint=options.checkpoint, verbose=True),
         standardise=not options.no_standardise,
     )  # fmt: skip
@@ -194,22 +231,37 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     with printed_warnings():
         model = TabularModel.load(options.model, options.max_bytes)
     coverage = options.coverage
-    plain = coverage is None and not options.proba
+    plain = coverage is None and not options.proba and not options.id
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    text = predictions_csv(
-        model, read_table(options.data, options.delimiter).without(options.drop), coverage, options.proba
-    )
+    decimal = options.decimal
+    if decimal is None and model.preparation is not None and model.preparation.decimal != ".":
+        decimal = model.preparation.decimal
+    table = read_table(options.data, options.delimiter, decimal).without(options.drop)
+    text = predictions_csv(model, table, coverage, options.proba, options.id)
     interruption.check()
     write(options.out, text)
+    for line in model.remarks(table):
+        print(f"substrate: {line}", file=sys.stderr)
     if coverage is not None:
         print(f"substrate: {interval_statement(model.estimator, model.preparation, coverage)}", file=sys.stderr)
     return 0
 
 
+def _explore(options: argparse.Namespace) -> int:
+    from problems.command_line.explore import explored
+
+    refuse_unwritable(options.out, options.data, options.table)
+    with printed_warnings():
+        text = explored(options)
+    write(options.out, text)
+    print(f"written: {options.out}")
+    return 0
+
+
 def _datasets(options: argparse.Namespace) -> int:
-    from problems.command_line.table import as_csv, listing
+    from problems.command_line.embedded_sets import as_csv, listing
 
     if options.name is None:
         if options.out is not None:

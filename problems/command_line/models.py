@@ -3,31 +3,41 @@
 =========  ==============================  ===============================================  =========
 name       estimator                       what is chosen, and by what                      bound
 =========  ==============================  ===============================================  =========
-lssvm      ``LSSVM...CV``                  gamma and width, leave-one-out on training rows  yes
-robust     ``RobustLSSVMRegressor``        gamma and width, mean absolute leave-one-out     no
-sparse     ``SparseLSSVM...CV``            gamma and width, leave-one-out on training rows  yes
-l1         ``FusedL1Substrate...``         zeta, by the validation rows                     yes
-structure  ``FusedMaximalVariation...``    rho, by the validation rows                      yes
-fused      ``LSSVM...CV``                  gamma and width, by the validation rows          yes
+lssvm      ``LSSVM...CV``                  gamma, kernel, leave-one-out on training rows    yes
+robust     ``RobustLSSVMRegressor``        gamma, kernel, mean absolute leave-one-out       no
+sparse     ``SparseLSSVM...CV``            gamma, kernel, leave-one-out on training rows    yes
+l1         ``FusedL1Substrate...``         zeta, by the held-out rows                       yes
+structure  ``FusedMaximalVariation...``    rho, by the held-out rows                        yes
+fused      ``LSSVM...CV``                  gamma, kernel, by the held-out rows              yes
 =========  ==============================  ===============================================  =========
 
-With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none.
+``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With ``--gamma``,
+``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none. Kernels are those of
+``kernels="families"``, where the rows are few also along slopes from the best of them; a kernel that is named is tried
+at a few widths. l1, structure, and machines at a given weight or width have the RBF kernel unless another is named.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import problems
-from substrate.arrays import Array
+from problems.command_line.arguments import BASIS, EVALUATIONS
+from problems.estimators.chosen.families import FAMILIES, MULTIPLES
+from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.reduced import Basis
+from substrate.streaming import Passes
 
-__all__ = ["MODELS", "WIDTHS", "ModelKind", "Weights", "fitted", "kernel_of"]
+__all__ = ["MODELS", "N_FAMILIES", "WIDTHS", "Choices", "ModelKind", "Weights", "fitted", "kernel_of", "refitted"]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
+#: Kernels of all families, at their widths.
+N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
+#: Training rows up to which slopes are followed from the best of them, of the models that can.
+MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +50,16 @@ class ModelKind:
     validated: bool
     tries_widths: bool
     regression_only: bool = False
+    #: Whether what was chosen can be fitted again to all rows, and classes can have weights.
+    least_squares: bool = True
 
 
 MODELS: Mapping[str, ModelKind] = {
     "lssvm": ModelKind("gamma", "LSSVM{}CV", "LSSVM{}", False, True),
     "robust": ModelKind("gamma", "RobustLSSVM{}", "RobustLSSVM{}", False, True, regression_only=True),
     "sparse": ModelKind("gamma", "SparseLSSVM{}CV", "SparseLSSVM{}", False, True),
-    "l1": ModelKind("zeta", "FusedL1Substrate{}", "L1Substrate{}", True, False),
-    "structure": ModelKind("rho", "FusedMaximalVariation{}", "MaximalVariation{}", True, False),
+    "l1": ModelKind("zeta", "FusedL1Substrate{}", "L1Substrate{}", True, False, least_squares=False),
+    "structure": ModelKind("rho", "FusedMaximalVariation{}", "MaximalVariation{}", True, False, least_squares=False),
     "fused": ModelKind("gamma", "LSSVM{}CV", "", True, True),
 }
 
@@ -63,11 +75,65 @@ class Weights:
     def of(self, model: str) -> float | None:
         """The weight of a model; one that it does not have is refused."""
         own = MODELS[model].weight
-        for field in fields(self):
-            if field.name != own and getattr(self, field.name) is not None:
-                raise DeclarationError(f"--model {model} has no --{field.name}; its weight is --{own}")
+        for other in fields(self):
+            if other.name != own and getattr(self, other.name) is not None:
+                owner = {"zeta": "l1", "rho": "structure"}.get(other.name, "lssvm")
+                raise DeclarationError(
+                    f"--model {model} has no --{other.name}; its weight is --{own} (--{other.name} is that of --model "
+                    f"{owner})"
+                )
         value: float | None = getattr(self, own)
-        return value
+        return None if value is None else positive(value, f"--{own}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The choices of the command line."""
+
+    target: str
+    task: str = "auto"
+    model: str = "lssvm"
+    kernel: str = "rbf"
+    sigma: float | None = None
+    weights: Weights = field(default_factory=Weights)
+    one_hot: Sequence[str] = ()
+    standardise: bool = True
+    validation: float = 0.25
+    seed: int = 0
+    dates: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    impute: str = "refuse"
+    #: "balanced", or a weight for every label as it is written in the table.
+    class_weight: str | Mapping[str, float] | None = None
+    refit: bool = True
+    n_basis: int = BASIS
+    #: Evaluations of the search along slopes (None: as many as its rows allow), and seconds for all of it.
+    evaluations: int | None = None
+    seconds: float | None = None
+    #: Whether bars on the terminal show how far a fit is.
+    shown: bool = False
+
+    @property
+    def tries_families(self) -> bool:
+        """Whether the kernel is chosen among the families."""
+        chosen = self.sigma is None and self.weights.of(self.model) is None
+        return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
+
+    def budget(self, n_rows: int) -> int:
+        """How many kernels along slopes from the best of the families are tried, on so many training rows."""
+        most = MOST_SEARCHED.get(self.model)
+        if not self.tries_families or most is None:
+            return 0
+        if self.evaluations is not None:
+            return self.evaluations
+        return EVALUATIONS if n_rows <= most else 0
+
+    def n_kernels(self, n_rows: int) -> float:
+        """How many kernels are judged on all rows, with the searches on halves of them counted as shares of one."""
+        if self.tries_families:
+            return N_FAMILIES + 1.5 * self.budget(n_rows)
+        widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
+        return len(WIDTHS) if widths else 1
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
@@ -87,46 +153,72 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
 
 
 def check_validation(model: str, weight: float | None, n_held_out: int) -> None:
-    """Models that choose by validation rows need some."""
+    """Models that choose by held-out rows need some."""
     if MODELS[model].validated and weight is None and not n_held_out:
         name = MODELS[model].weight
-        raise DeclarationError(f"--model {model} chooses {name} by validation rows; give --validation 0.25 or --{name}")
+        raise DeclarationError(f"--model {model} chooses {name} by held-out rows; give --validation 0.25 or --{name}")
 
 
-def fitted(
-    model: str, task: str, kernel: str, sigma: float | None, weights: Weights, seed: int,
-    X: Array, y: Any, X_val: Array, y_val: Any,
-) -> Any:  # fmt: skip
+def fitted(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_val: Array, y_val: Any) -> Any:
     """The model, fitted to the training rows, its weight given or chosen."""
-    weight = weights.of(model)
+    model, weight = choices.model, choices.weights.of(choices.model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
-    one = kernel_of(kernel, sigma)
-    known = estimator().get_params(deep=False)
-    seeded: dict[str, Any] = {"random_state": seed} if "random_state" in known else {}
-    seeded |= {"basis": Basis(random_state=seed)} if "basis" in known else {}
+    one = kernel_of(choices.kernel, choices.sigma)
+    given = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
-        return estimator(kernel=one, **{kind.weight: weight}, **seeded).fit(X, y)
-    kernels = _widths(one, X) if kind.tries_widths else None
+        return _quiet(estimator(kernel=one, **{kind.weight: weight}, **given).fit(X, y))
+    kernels: Any = _widths(one, X) if kind.tries_widths else None
+    if choices.tries_families:
+        kernels = "families"
     if model == "robust":
-        search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute").fit(X, y)
+        shown = {"verbose": int(choices.shown)}
+        search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
+    if budget := choices.budget(X.shape[0]):
+        tried |= {"search": "gradient", "max_evaluations": budget}
     judged = {"cv": None} if kind.validated else {}
-    made = estimator(kernel=one, **tried, **judged, **seeded)
-    return made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y)
+    made = estimator(kernel=one, **tried, **judged, **given)
+    return _quiet(made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y))
+
+
+def refitted(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
+    """The plain machine with the kernel and the gamma of a fitted one, fitted to all rows."""
+    plain = getattr(problems, MODELS["lssvm" if choices.model == "fused" else choices.model].given.format(
+        "Regressor" if task == "regression" else "Classifier"))  # fmt: skip
+    gamma = float(getattr(estimator, "gamma_", estimator.gamma))
+    given = _options(plain, choices, class_weight, X.shape[0])
+    return _quiet(plain(kernel=estimator.kernel_, gamma=gamma, **given).fit(X, y))
+
+
+def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -> dict[str, Any]:
+    """Seed, basis, weights of classes and bars, as far as an estimator has them."""
+    known = estimator().get_params(deep=False)
+    basis = Basis(min(choices.n_basis, n_rows), random_state=choices.seed)
+    wanted: dict[str, Any] = {"random_state": choices.seed, "basis": basis}
+    if choices.shown:
+        wanted |= {"verbose": 1} if "verbose" in known else {"passes": Passes(verbose=True)}
+    wanted |= {} if class_weight is None else {"class_weight": class_weight}
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+def _quiet(estimator: Any) -> Any:
+    """Without its bars: how a fit was shown is no part of a model."""
+    known = estimator.get_params(deep=False)
+    return estimator.set_params(**{name: value for name, value in (("passes", None), ("verbose", 0)) if name in known})
 
 
 def kernel_of(name: str, sigma: float | None) -> Kernel:
-    """The kernel of a name, with its width where one was given."""
-    kernel = as_kernel(name)
+    """The kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
+    kernel = as_kernel("rbf" if name == "families" else name)
     if kernel.pairwise:
         raise DeclarationError("--kernel precomputed needs a matrix, not a table; use it from Python")
     if sigma is None:
         return kernel
     if not hasattr(kernel, "sigma"):
         raise DeclarationError(f"--kernel {name} has no width; leave --sigma out, or take rbf, laplacian or matern")
-    return replace(kernel, sigma=sigma)  # type: ignore[call-arg]
+    return replace(kernel, sigma=positive(sigma, "--sigma"))  # type: ignore[call-arg]
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:

@@ -1,45 +1,33 @@
-r"""From cells to numbers: which columns are inputs, how they are coded and scaled, and which rows validate.
+r"""The preparation of a table: how its columns are read, coded and scaled, and which rows are held out.
 
 A numeric input is standardised by the rows that train,
 
 .. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},
 
-a categorical one becomes one 0-1 column per category. The record is what ``substrate predict`` needs to treat new rows
+a date becomes days first, and a category becomes one 0-1 column per category (:mod:`problems.command_line.inputs`). The
+record is what ``substrate predict`` needs to treat new rows
 alike; it is stored as JSON in the notes of the model file.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.table import Table, named_columns, named_rows, number
+from problems.command_line.inputs import DATE_FORMATS, Input, raw_matrix
+from problems.command_line.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["Input", "Preparation", "Split", "inputs_of", "raw_matrix", "refuse_overflow", "split_rows", "standardised"]
+__all__ = ["IMPUTE", "Input", "Preparation", "Split", "refuse_overflow", "split_rows", "standardised"]
 
-#: The largest number of columns in a message.
-_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One column of the table: numeric with centre and scale, or categorical with the categories seen in training."""
-
-    name: str
-    categories: tuple[str, ...] | None = None
-    center: float = 0.0
-    scale: float = 1.0
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of its columns in X."""
-        return (self.name,) if self.categories is None else tuple(f"{self.name}={c}" for c in self.categories)
+#: What can be done about missing cells.
+IMPUTE = ("refuse", "median", "drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +50,18 @@ class Preparation:
     standardised: bool
     inputs: tuple[Input, ...]
     split: Split
+    #: The decimal mark of the table, which that of new tables is unless given.
+    decimal: str = "."
+    #: Columns that name the rows, and are carried to the predictions.
+    ids: tuple[str, ...] = ()
+    #: Columns that were left out without being asked to.
+    left_out: tuple[str, ...] = ()
+    #: What is done about missing cells: "refuse", "median" (each input has its fill) or "drop" (their training rows).
+    impute: str = "refuse"
+    #: Whether the model was fitted again, to all rows, by what was chosen on the training rows.
+    refitted: bool = False
+    #: One line for everything that was done to the table.
+    remarks: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -99,7 +99,10 @@ class Preparation:
             inputs = tuple(_input(one) for one in record.pop("inputs"))
             split = dict(record.pop("split"))
             rows = tuple(split.pop("validation_rows"))
-            made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **record)
+            listed: dict[str, Any] = {
+                name: _texts(record.pop(name)) for name in ("ids", "left_out", "remarks") if name in record
+            }
+            made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **listed, **record)
             made._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
@@ -111,6 +114,8 @@ class Preparation:
             raise ValueError(f"the task is {self.task!r}, standardised {self.standardised!r}")
         if not all(isinstance(text, str) for text in (self.source, self.target)):
             raise ValueError("a name is not text")
+        if self.decimal not in (".", ",") or self.impute not in IMPUTE or not isinstance(self.refitted, bool):
+            raise ValueError(f"decimal {self.decimal!r}, impute {self.impute!r}, refitted {self.refitted!r}")
         split = self.split
         if not all(type(count) is int and count >= 0 for count in (split.seed, split.n_rows, *split.validation_rows)):
             raise ValueError("the split of the rows is not one of row numbers")
@@ -131,73 +136,21 @@ def _input(record: Any) -> Input:
         raise ValueError(f"{name!r} has center {center!r} and scale {scale!r}")
     if not (math.isfinite(center) and math.isfinite(scale) and scale > 0.0):
         raise ValueError(f"{name!r} has center {center} and scale {scale}")
-    return Input(name, None if categories is None else tuple(categories), float(center), float(scale))
+    fill, origin, date_format = record.get("fill"), record.get("origin"), record.get("date_format", "iso")
+    if fill is not None and not (
+        (type(fill) in (int, float) and math.isfinite(fill)) if categories is None else fill in categories
+    ):
+        raise ValueError(f"{name!r} fills missing cells with {fill!r}")
+    if date_format not in DATE_FORMATS or (origin is not None and datetime.fromisoformat(origin).tzinfo is not None):
+        raise ValueError(f"{name!r} has dates written {date_format!r}, from {origin!r} on")
+    names = None if categories is None else tuple(categories)
+    return Input(name, names, float(center), float(scale), fill, origin, date_format)
 
 
-def inputs_of(table: Table, target: str, one_hot: Sequence[str]) -> tuple[Input, ...]:
-    """The columns beside the target; text is refused unless its column is to be coded one-hot."""
-    table.column(target)
-    names = [name for name in table.names if name != target]
-    for name in one_hot:
-        table.column(name)
-        if name == target:
-            raise DataError(f"the target {target!r} cannot be an input coded one-hot")
-    if not names:
-        raise DataError(f"{table.source} has no column beside the target {target!r}")
-    coded = set(one_hot)
-    text = [name for name in names if name not in coded and table.numbers(name) is None]
-    table.refuse_missing([*_in_order(names, {*coded, *text}), target])  # the others hold numbers only
-    if text:
-        cells = table.column(text[0])
-        row = next(row for row, cell in enumerate(cells) if number(cell) is None)
-        others = f" (and {len(text) - _SHOWN} columns more)" if len(text) > _SHOWN else ""
-        raise DataError(
-            f"column {text[0]!r} of {table.source} is not numeric (row {row + 1} has {cells[row]!r}); code its "
-            f"categories by --one-hot {' '.join(text[:_SHOWN])}{others}, or leave it out by --drop {text[0]}"
-        )
-    return tuple(Input(name, tuple(sorted(set(table.column(name)))) if name in coded else None) for name in names)
-
-
-def _in_order(names: Sequence[str], some: set[str]) -> list[str]:
-    return [name for name in names if name in some]
-
-
-def raw_matrix(inputs: Sequence[Input], table: Table) -> Array:
-    """The columns as numbers, in their own units; categories as 0 and 1."""
-    numbers = {one.name: table.numbers(one.name) for one in inputs if one.categories is None}
-    strange = {name for name, values in numbers.items() if values is None}
-    table.refuse_missing([one.name for one in inputs if one.categories is not None or one.name in strange])
-    if strange:
-        _refuse_text(next(one.name for one in inputs if one.name in strange), table)
-    X = np.empty((table.n_rows, sum(len(one.features) for one in inputs)))
-    column = 0
-    for one in inputs:
-        width = len(one.features)
-        X[:, column : column + width] = (
-            np.array(numbers[one.name])[:, None] if one.categories is None else _indicators(one, table)
-        )
-        column += width
-    return X
-
-
-def _refuse_text(name: str, table: Table) -> None:
-    cells = table.column(name)
-    strange = [row for row, cell in enumerate(cells, 1) if number(cell) is None]
-    raise DataError(
-        f"column {name!r} of {table.source} must be numeric: {named_rows(strange)} ({cells[strange[0] - 1]!r})"
-    )
-
-
-def _indicators(one: Input, table: Table) -> Array:
-    categories = np.array(one.categories)
-    cells = np.array(table.column(one.name))
-    strange = [int(row) + 1 for row in np.flatnonzero(~np.isin(cells, categories))]
-    if strange:
-        raise DataError(
-            f"column {one.name!r} of {table.source} has the category {str(cells[strange[0] - 1])!r} in "
-            f"{named_rows(strange)}, which training did not see; it saw {named_columns(categories.tolist())}"
-        )
-    return np.asarray(cells[:, None] == categories, dtype=np.float64)
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(text, str) for text in values):
+        raise ValueError(f"{values!r} is no list of names")
+    return tuple(values)
 
 
 def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) -> tuple[Any, Any]:
@@ -219,15 +172,18 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
     return np.sort(train), np.sort(held)
 
 
-def refuse_overflow(name: str, values: Array) -> None:
-    """Refuse a column whose squares cannot be added up: it has no deviation, and distances in it overflow."""
+def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
+    """Refuse a column whose squares cannot be added up: it has no deviation, and distances in it overflow.
+
+    ``rows`` are the numbers of its rows in the table, from 0.
+    """
     with np.errstate(over="ignore"):
         finite = np.isfinite(np.square(2.0 * values).sum())
     if not finite:
         row = int(np.abs(values).argmax())
         raise DataError(
-            f"column {name!r} has {values[row]:g} in row {row + 1}, whose square is infinite; correct that cell, or "
-            "give the column another unit"
+            f"column {name!r} has {values[row]:g} in row {rows[row] + 1}, whose square is infinite; correct that cell, "
+            "or give the column another unit"
         )
 
 
@@ -240,7 +196,7 @@ def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     made, column = [], 0
     for one in inputs:
         if one.categories is None:
-            made.append(Input(one.name, None, float(means[column]), float(scales[column])))
+            made.append(replace(one, center=float(means[column]), scale=float(scales[column])))
         else:
             made.append(one)
         column += len(one.features)

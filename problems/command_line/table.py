@@ -1,99 +1,58 @@
 """Tables of text: a CSV or Parquet file, or an embedded data set, as named columns of cells.
 
-Nothing is guessed: a column is numeric when every cell of it is a finite number, and a missing cell (empty, ``NA``,
-``N/A``, ``NaN``, ``null``, ``None`` or ``?``) is never filled in. ``substrate datasets`` lists the embedded data sets,
-or writes one of them as CSV.
+Nothing is guessed without a word: where the cells are not separated by commas, or numbers have a decimal comma, a
+remark of the table says so. A column is numeric when every cell of it is a finite number; a missing cell is empty, or
+``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
 import csv
-import io
 import math
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from inspect import signature
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from substrate import datasets
+from problems.command_line.embedded_sets import dataset_rows
 from substrate.errors import DataError
 
 __all__ = [
     "Table",
-    "as_csv",
-    "dataset_rows",
-    "listing",
+    "counts_rows",
+    "is_missing",
     "named_columns",
     "named_rows",
     "number",
-    "question_of",
     "read_table",
 ]
 
-#: Seed of the sets that are drawn, so that a name means one table.
-_SEED = 0
-
-
-def _bunch(name: str) -> Any:
-    if name not in datasets.__all__:
-        raise DataError(f"there is no data set {name!r}; there are {', '.join(datasets.__all__)}")
-    function: Callable[..., Any] = getattr(datasets, name)
-    drawn = {"random_state": _SEED} if "random_state" in signature(function).parameters else {}
-    return function(return_X_y=False, **drawn)
-
-
-def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a data set, the target in the last column; drawn sets with a fixed seed."""
-    bunch = _bunch(name)
-    header = [*bunch.feature_names, bunch.target_name]
-    rows = [[repr(float(x)) for x in row] for row in bunch.data]
-    return header, [[*row, str(target)] for row, target in zip(rows, bunch.target, strict=True)]
-
-
-def question_of(name: str) -> tuple[str, str]:
-    """The target column of a data set, and the task: regression or classification."""
-    bunch = _bunch(name)
-    return str(bunch.target_name), "classification" if len(bunch.target_names) > 1 else "regression"
-
-
-def as_csv(name: str) -> str:
-    """A data set as the text of a CSV file."""
-    header, rows = dataset_rows(name)
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
-    return stream.getvalue()
-
-
-def listing() -> str:
-    """One line per data set: name, size, task, target, and what it is."""
-    head = ("name", "rows", "inputs", "task", "target", "what it is")
-    cells = [head]
-    for name in datasets.__all__:
-        bunch = _bunch(name)
-        classes = len(bunch.target_names)
-        task = "regression" if classes == 1 else f"{classes} classes"
-        what = bunch.DESCR.partition("\n")[0]
-        cells.append((name, *map(str, bunch.data.shape), task, bunch.target_name, what))
-    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    lines.insert(1, "-" * max(map(len, lines)))
-    lines += ["", "Fit one:       substrate fit @motorcycle --out model.npz --report report.html"]
-    lines += ["Write one out: substrate datasets motorcycle --out motorcycle.csv"]
-    return "\n".join(lines)
-
-
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-_OTHER_DELIMITERS = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _SHOWN = 5
+#: A number with a decimal comma, and one whose commas may as well separate thousands.
+_COMMA = re.compile(r"\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+\s*")
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell holds no value."""
+    return cell.strip().lower() in _MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns of cells, all of one length, and where they come from."""
+    """Named columns of cells, all of one length, where they come from, and what is to be known of how they were read.
+
+    Numbers have a point in the cells, whatever ``decimal``, their mark in the file, was.
+    """
 
     source: str
     columns: dict[str, tuple[str, ...]]
+    decimal: str = "."
+    remarks: tuple[str, ...] = ()
+    #: The numbers of the rows in the file, from 0, where some of them were taken.
+    rows: Sequence[int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,17 +85,30 @@ class Table:
         for name in names:
             self.column(name)
         left_out = set(names)
-        return Table(self.source, {name: cells for name, cells in self.columns.items() if name not in left_out})
+        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in left_out})
 
-    def refuse_missing(self, names: Sequence[str]) -> None:
+    def taken(self, rows: Sequence[int]) -> "Table":
+        """The table of some rows, counted from 0."""
+        columns = {name: tuple(cells[row] for row in rows) for name, cells in self.columns.items()}
+        return replace(self, columns=columns, rows=[self.row(row) for row in rows])
+
+    def row(self, row: int) -> int:
+        """The number in the file of a row, both from 0."""
+        return row if self.rows is None else self.rows[row]
+
+    def named(self, rows: Sequence[int]) -> str:
+        """Rows, counted from 0, by their numbers in the file, counted from 1."""
+        return named_rows([self.row(row) + 1 for row in rows])
+
+    def missing(self, name: str) -> list[int]:
+        """The rows of a column, counted from 0, that have no value."""
+        return [row for row, cell in enumerate(self.column(name)) if is_missing(cell)]
+
+    def refuse_missing(self, names: Sequence[str], advice: str) -> None:
         """Name the rows of the first of these columns that has missing cells."""
         for name in names:
-            rows = [row for row, cell in enumerate(self.column(name), 1) if cell.strip().lower() in _MISSING]
-            if rows:
-                raise DataError(
-                    f"column {name!r} of {self.source} has no value in {named_rows(rows)}; fill the cells in or leave "
-                    f"the rows out, or leave out the column (--drop {name})"
-                )
+            if rows := self.missing(name):
+                raise DataError(f"column {name!r} of {self.source} has no value in {self.named(rows)}; {advice}")
 
 
 def number(cell: str) -> float | None:
@@ -163,9 +135,15 @@ def named_columns(names: Collection[str]) -> str:
     return f"{', '.join(list(names)[:_SHOWN])} and {len(names) - _SHOWN} more"
 
 
-def read_table(source: str | os.PathLike[str], delimiter: str = ",") -> Table:
-    """Read ``data.csv``, ``data.parquet``, or, by ``@name``, an embedded data set."""
+def read_table(source: str | os.PathLike[str], delimiter: str | None = None, decimal: str | None = None) -> Table:
+    """Read ``data.csv``, ``data.parquet``, or, by ``@name``, an embedded data set.
+
+    Unless given, the cells of a CSV file are separated by commas, or by what its header shows, and the decimal mark of
+    a file with another separator is found in its cells; both are remarks of the table.
+    """
     name = os.fspath(source)
+    if decimal not in (None, ".", ","):
+        raise DataError(f"--decimal must be . or , received {decimal!r}")
     if name.startswith("@"):
         header, rows = dataset_rows(name[1:])
         return _table(name, header, rows)
@@ -174,41 +152,102 @@ def read_table(source: str | os.PathLike[str], delimiter: str = ",") -> Table:
         raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
     if path.suffix.lower() in (".parquet", ".pq"):
         return _table(name, *_parquet(path))
-    if len(delimiter) != 1:
+    if delimiter is not None and len(delimiter) != 1:
         raise DataError(f"--delimiter must be one character, received {delimiter!r}")
+    remarks = []
+    lines = _lines(name, path, delimiter or ",")
+    if delimiter is None and len(lines[0]) == 1:
+        for other, words in _OTHER_DELIMITERS.items():
+            if other in lines[0][0]:
+                lines, delimiter = _lines(name, path, other), other
+                remarks = [f"separator: the cells are separated by {words} (--delimiter, if not)"]
+                break
+    table = replace(_table(name, lines[0], lines[1:]), remarks=tuple(remarks))
+    return _with_points(table, delimiter or ",", decimal)
+
+
+def _lines(name: str, path: Path, delimiter: str) -> list[list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:  # some spreadsheets begin with a byte order mark
             lines = [line for line in csv.reader(stream, delimiter=delimiter, strict=True) if line]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{name} is not a CSV file in UTF-8: {error}") from error
+        raise DataError(
+            f"{name} is not a CSV file in UTF-8: {error}; save it again as CSV (UTF-8), or fix the line named"
+        ) from error
     if not lines:
         raise DataError(f"{name} is empty; the first line must name the columns")
-    header = lines[0]
-    if len(header) == 1:
-        for other, typed in _OTHER_DELIMITERS.items():
-            if other in header[0]:
-                raise DataError(f"{name} has one column, {header[0]!r}; try --delimiter {typed}")
-    return _table(name, header, lines[1:])
+    return lines
+
+
+def _with_points(table: Table, delimiter: str, decimal: str | None) -> Table:
+    """The table with a point in every number, where its file has decimal commas: asked for, or found and remarked."""
+    if decimal == "." or (decimal is None and delimiter == ","):
+        return table
+    found = [name for name, cells in table.columns.items() if _has_commas(cells)]
+    marked = [cell for name in found for cell in table.columns[name] if "," in cell]
+    if decimal is None and marked and all(map(_THOUSANDS.fullmatch, marked)):
+        raise DataError(
+            f"column {found[0]!r} of {table.source} has {marked[0]!r}, where the comma can be decimal or separate "
+            "thousands; give --decimal , for the former, or take the commas out of the file for the latter"
+        )
+    if decimal == ",":  # then a point is no decimal mark
+        for name in table.names:
+            if table.numbers(name) is not None and any("." in cell for cell in table.columns[name]):
+                row, cell = next((row, cell) for row, cell in enumerate(table.columns[name], 1) if "." in cell)
+                raise DataError(
+                    f"column {name!r} of {table.source} has {cell!r} in row {row}, and the decimal mark is the comma; "
+                    "give --decimal . if it is the point here"
+                )
+    if not found:
+        return replace(table, decimal=decimal or ".")
+    pointed = {name: tuple(cell.replace(",", ".") for cell in table.columns[name]) for name in found}
+    remark = f"decimal comma: {named_columns(found)} (--decimal . if these are not numbers)"
+    return replace(table, columns=table.columns | pointed, decimal=",", remarks=(*table.remarks, remark))
+
+
+def _has_commas(cells: Sequence[str]) -> bool:
+    """Whether all values are numbers with a decimal comma or without decimals, at least one of the former."""
+    values = [cell for cell in cells if not is_missing(cell)]
+    return any("," in cell for cell in values) and all(
+        _COMMA.fullmatch(cell) and number(cell.replace(",", ".")) is not None for cell in values
+    )
 
 
 def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     names = [name.strip() for name in header]
-    if any(not name for name in names):
-        place = names.index("") + 1
-        raise DataError(
-            f"the header of {source} leaves a column without a name, number {place} of {len(names)}: "
-            f"{named_columns([repr(name) for name in names])}"
-        )
-    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise DataError(f"the header of {source} has the column {repeated[0]!r} twice; rename one of them")
-    if all(number(name) is not None for name in names):
+    if names and all(number(name) is not None for name in names):
         raise DataError(f"the first line of {source} holds numbers only; put the names of the columns above it")
     if not rows:
         raise DataError(f"{source} has a header and no rows")
     if ragged := [row for row, cells in enumerate(rows, 1) if len(cells) != len(names)]:
         found = len(rows[ragged[0] - 1])
-        raise DataError(f"{source} has {len(names)} columns, but {named_rows(ragged)} not (the first has {found})")
+        others = f" ({len(ragged) - 1} more rows differ too)" if len(ragged) > 1 else ""
+        cells = "1 cell" if found == 1 else f"{found} cells"
+        raise DataError(
+            f"row {ragged[0]} of {source} has {cells}, but the header names {len(names)} columns{others}; correct the "
+            "rows (a cell that contains the separator must be in quotes)"
+        )
+    for place, name in enumerate(names):
+        if not name and counts_rows([cells[place] for cells in rows], place):
+            names[place] = f"Unnamed: {place}"  # the index of a pandas frame, under the name that pandas gives it
+    if "" in names:
+        raise DataError(
+            f"the header of {source} leaves a column without a name, number {names.index('') + 1} of {len(names)}: "
+            f"{named_columns([repr(name) for name in names])}; name it, or delete it"
+        )
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise DataError(f"the header of {source} has the column {repeated[0]!r} twice; rename one of them")
     return Table(source, dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def counts_rows(cells: Sequence[str], place: int) -> bool:
+    """Whether the cells number the rows: from 0 or 1 on, or, in the first column, by any different whole numbers."""
+    if not all(cell.strip().isdecimal() for cell in cells):
+        return False
+    numbers = [int(cell) for cell in cells]
+    if place == 0:
+        return len(set(numbers)) == len(numbers)
+    return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def _parquet(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 import problems
 from problems.command_line.class_columns import calibrated, probability_columns
+from problems.command_line.inputs import Input, imputed, raw_matrix
 from problems.command_line.intervals import interval_columns
 from problems.command_line.models import WIDTHS, kernel_of
-from problems.command_line.preparation import Input, Preparation, Split, raw_matrix
+from problems.command_line.preparation import Preparation, Split
 from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.shared.files import save
 from substrate.arrays import Array
@@ -77,6 +78,11 @@ class TabularModel:
             )
         return raw_matrix([Input(name) for name in names], table)
 
+    def remarks(self, table: Table) -> tuple[str, ...]:
+        """What was done to a table beyond what is asked of it: how it was read, and cells that were filled in."""
+        inputs = () if self.preparation is None else self.preparation.inputs
+        return (*table.remarks, *imputed(inputs, table))
+
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Predictions for the rows of a table, or of a file named like one."""
         rows = table if isinstance(table, Table) else read_table(table)
@@ -84,15 +90,22 @@ class TabularModel:
 
 
 def predictions_csv(
-    model: TabularModel, table: Table, coverage: float | None = None, probabilities: bool = False
+    model: TabularModel,
+    table: Table,
+    coverage: float | None = None,
+    probabilities: bool = False,
+    ids: Sequence[str] | None = None,
 ) -> str:
     """The text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
+
+    Before them come the columns ``ids`` of the table, by default those of the model, which name its rows.
 
     With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``, and classes a
     column ``set_CLASS`` each; with ``probabilities`` classes have a column ``probability_CLASS`` each.
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
+    named = _id_columns(model, table, ids)
     X = model.matrix(table)
     predicted = np.asarray(model.estimator.predict(X))
     columns: dict[str, Any] = {"prediction": predicted} if predicted.ndim == 1 else {}
@@ -109,11 +122,26 @@ def predictions_csv(
         columns |= probability_columns(model.estimator, X)
     if coverage is not None:
         columns |= interval_columns(model.estimator, X, coverage)
+    if twice := [name for name in named if name in columns]:
+        raise DataError(f"the id column {twice[0]!r} has the name of a column of predictions; rename it in the table")
+    columns = {**named, **columns}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(csv_row(columns))
     writer.writerows(zip(*map(csv_cells, columns.values()), strict=True))
     return stream.getvalue()
+
+
+def _id_columns(model: TabularModel, table: Table, ids: Sequence[str] | None) -> dict[str, Any]:
+    """The columns that name the rows; those of the model must be there, unless others or none are asked for."""
+    if ids is None:
+        ids = () if model.preparation is None else model.preparation.ids
+        if lacking := [name for name in ids if name not in table.columns]:
+            raise DataError(
+                f"{table.source} has no column {lacking[0]!r}, which names the rows of this model's tables; give "
+                "--id COLUMN for another, or --id alone for none"
+            )
+    return {name: np.array(table.column(name)) for name in ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +234,10 @@ def _widths(kernel: Kernel, rows: Source, passes: OpenPasses) -> list[Kernel] | 
 
 def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
     """Whether rows can be predicted without being held in memory: a sparse machine, numbers only, and Parquet."""
-    numeric = model.preparation is None or all(one.categories is None for one in model.preparation.inputs)
+    known = model.preparation
+    numeric = known is None or (
+        not known.ids and all(one.categories is None and one.fill is None is one.origin for one in known.inputs)
+    )
     columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
     return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise
 

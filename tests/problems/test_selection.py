@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut, PredefinedSplit, cross_val_predict
 
-from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems import (
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    SparseLSSVMClassifier,
+    SparseLSSVMClassifierCV,
+)
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
@@ -359,3 +366,53 @@ def test_validation_rows_of_several_outputs():
 def test_clones_are_whole():
     model = LSSVMRegressorCV(kernels=[RBF(1.0), Linear()], gap=1e-3)
     assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("machine", [LSSVMClassifierCV, SparseLSSVMClassifierCV, SparseLSSVMClassifier])
+@pytest.mark.parametrize("class_weight", ["balanced", {"a": 3.0, "b": 1.0, "c": 0.5}], ids=str)
+def test_weights_of_classes_are_weights_of_their_rows(machine, class_weight):
+    """In every fit, in the criterion, in leave-one-out and in the certificate."""
+    share = {label: LABELS.size / (3.0 * np.sum(label == LABELS)) for label in "abc"}
+    factors = share if class_weight == "balanced" else class_weight
+    weights = np.array([factors[label] for label in LABELS])
+    basis = {} if machine is LSSVMClassifierCV else {"basis": np.arange(0, 40, 3)}
+    by_class = machine(RBF(1.0), class_weight=class_weight, **basis).fit(X, LABELS)
+    by_row = machine(RBF(1.0), **basis).fit(X, LABELS, sample_weight=weights)
+    assert np.array_equal(by_class.support_values_, by_row.support_values_)
+    assert by_class.certificate_ == by_row.certificate_
+    assert by_class.certify(X, LABELS).rows == by_row.certify(X, LABELS, sample_weight=weights).rows
+    if machine is not SparseLSSVMClassifier:
+        assert (by_class.gamma_, by_class.criterion_) == (by_row.gamma_, by_row.criterion_)
+        assert by_class.gamma_ != machine(RBF(1.0), **basis).fit(X, LABELS).gamma_
+    rows = (X, LABELS) if basis else ()
+    again = by_row.leave_one_out(*rows, weights) if basis else by_row.leave_one_out()
+    assert np.array_equal(by_class.leave_one_out(*rows).outputs, again.outputs)
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+
+
+def test_weights_of_classes_multiply_those_of_rows_and_are_those_of_validation_rows():
+    weights = {"a": 3.0, "b": 1.0, "c": 0.5}
+    factors = np.array([weights[label] for label in LABELS])
+    both = LSSVMClassifierCV(RBF(1.0), class_weight=weights, cv=None, random_state=0)
+    both.fit(X, LABELS, sample_weight=WEIGHTS)
+    by_row = LSSVMClassifierCV(RBF(1.0), cv=None, random_state=0).fit(X, LABELS, sample_weight=WEIGHTS * factors)
+    assert (both.gamma_, both.criterion_) == (by_row.gamma_, by_row.criterion_)
+    assert both.certify(X, LABELS, sample_weight=WEIGHTS).holds
+    # given validation rows: the criterion is the mean of their squared errors, weighted by class
+    judged = LSSVMClassifierCV(RBF(1.0), class_weight=weights, cv=None)
+    judged.fit(X[:30], LABELS[:30], X[30:], LABELS[30:])
+    codes = np.where(LABELS[30:, None] == judged.classes_, 1.0, -1.0)
+    errors = np.square(judged.decision_function(X[30:]) - codes).mean(axis=1)
+    assert judged.criterion_ == pytest.approx(np.average(errors, weights=factors[30:]))
+
+
+def test_weights_of_classes_that_cannot_be_used_are_refused(tmp_path):
+    with pytest.raises(DeclarationError, match="loss='misclassification' counts rows; class_weight goes with"):
+        LSSVMClassifierCV(RBF(1.0), loss="misclassification", class_weight="balanced").fit(X, LABELS)
+    for machine in (LSSVMClassifierCV, SparseLSSVMClassifierCV):
+        with pytest.raises(ValueError, match="class_weight"):
+            machine(RBF(1.0), class_weight="heavy").fit(X, LABELS)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", np.searchsorted(["a", "b", "c"], LABELS))
+    with pytest.raises(DeclarationError, match=r"needs labels in memory, and .* is read in passes; give sample_weight"):
+        SparseLSSVMClassifierCV(RBF(1.0), class_weight="balanced").fit(tmp_path / "X.npy", tmp_path / "y.npy")

@@ -1,78 +1,111 @@
-r"""The HTML of a report and its mathematics: one page, without scripts or network.
+"""The HTML of a page: one file, light or dark as the reader's system is, without network."""
 
-Formulas are MathML, which browsers typeset by themselves, for instance
-
-.. math:: \min_{w, b, e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i e_i^2
-
-A formula is composed of small pieces, each a function that returns text.
-"""
-
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from colorsys import hls_to_rgb, rgb_to_hls
+from dataclasses import dataclass
 from html import escape
-
-from substrate.kernels import RBF, Componentwise, Kernel, Laplacian, Linear, Matern, Polynomial
+from itertools import groupby
 
 __all__ = [
-    "choice_formula",
-    "code",
-    "kernel_formula",
-    "machine_formula",
-    "page",
-    "paragraph",
-    "problem_formulas",
-    "section",
-    "spoken",
-    "table",
-]
+    "Picture", "answers", "both_themes", "code", "figure", "figures", "page", "paragraph", "section", "table",
+]  # fmt: skip
 
+#: The paper of a dark page.
+_DARK = "#15171c"
 _STYLE = """
-:root { color-scheme: light; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --quiet: #555; --rule: #ccc; --shade: #f4f4f4;
+        --accent: #b03060; --good: #1a6b3a; --good-shade: #eef6f0; --bad: #b00020; --bad-shade: #fbecee; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --paper: #15171c; --ink: #e8e8e8; --quiet: #a9adb5; --rule: #454a54; --shade: #20232a;
+          --accent: #f08ab0; --good: #5fcf8e; --good-shade: #16291f; --bad: #ff8a94; --bad-shade: #331a1e; }
+}
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 54rem; background: #fff; color: #1a1a1a;
+body { margin: 0 auto; padding: 1rem; max-width: 54rem; background: var(--paper); color: var(--ink);
        font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: break-word; }
+body.broad { max-width: 90rem; }
+a { color: var(--accent); }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid #ccc; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1rem; margin: 0 0 .3rem; }
 p, ul { margin: .5rem 0; }
-.verdict { padding: .7rem 1rem; border-left: 6px solid #1a6b3a; background: #eef6f0; }
-.verdict.fails { border-color: #b00020; background: #fbecee; }
+.answers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+           gap: .8rem; margin: 1rem 0; }
+.answers div { padding: .6rem .9rem; border-left: 6px solid var(--rule); background: var(--shade); }
+.answers h2 { all: unset; display: block; font-size: .9rem; color: var(--quiet); }
+.answers strong { display: block; font-size: 1.25rem; line-height: 1.3; margin: .1rem 0 .2rem; }
+.answers p { margin: 0; font-size: .9rem; }
+.answers .holds { border-color: var(--good); background: var(--good-shade); }
+.answers .fails { border-color: var(--bad); background: var(--bad-shade); }
 table { border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .92rem; }
-th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #ddd; vertical-align: top;
+th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--rule); vertical-align: top;
          overflow-wrap: anywhere; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th { overflow-wrap: normal; }
-td small, th small { display: block; color: #555; font-weight: normal; }
+td small, th small { display: block; color: var(--quiet); font-weight: normal; }
 math { font-size: 1.1rem; max-width: 100%; }
 math[display="block"] { margin: .5rem 0; overflow-wrap: normal; }
-pre { background: #f5f5f5; padding: .7rem; font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { background: var(--shade); padding: .7rem; font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; break-inside: avoid; }
 figure img { width: 100%; height: auto; display: block; }
-figcaption { font-size: .9rem; color: #444; }
+figcaption { font-size: .9rem; color: var(--quiet); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr)); gap: 0 1rem; }
-footer { margin-top: 2.5rem; font-size: .85rem; color: #555; }
+footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
+.controls { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: center;
+            padding: .5rem 0; background: var(--paper); border-bottom: 1px solid var(--rule); }
+.controls input { flex: 1 1 12rem; height: 2rem; accent-color: var(--accent); }
+.controls output { min-width: 11rem; font-variant-numeric: tabular-nums; }
+.controls button, .controls select { font: inherit; min-height: 2.2rem; max-width: 100%; color: var(--ink);
+            background: var(--shade); border: 1px solid var(--quiet); border-radius: .3rem; padding: 0 .6rem; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.curves { max-width: 32rem; }
+.curves th { font-weight: normal; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 0 1.5rem; }
+.broad .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
+.panels svg { width: 100%; height: auto; display: block; }
+.panels text { fill: var(--ink); font-size: 13px; }
+.panels path, .panels line { fill: none; stroke: var(--ink); stroke-width: 1.2; }
+.panels .grid { stroke: var(--rule); stroke-width: .6; }
+.panels .axis { stroke: var(--quiet); stroke-width: .9; }
+.panels .train { fill: none; stroke: var(--quiet); stroke-width: 1.2; }
+.panels .active { fill: var(--accent); stroke: var(--paper); stroke-width: .5; }
+.panels .held { stroke: var(--ink); stroke-width: 1.4; }
+.panels .stem { stroke: var(--quiet); stroke-width: .7; }
+.panels .model { stroke: var(--accent); stroke-width: 2.4; }
+.panels .bound { stroke-dasharray: 6 4; }
+.panels .here { stroke: var(--accent); stroke-width: 1.6; }
+.panels .held-line { stroke-width: 2.4; }
+.panels .loo-line { stroke-width: 1.6; stroke-dasharray: 2 3; }
 @media (max-width: 34rem) {
   body { padding: .8rem; font-size: 15px; }
   .wide { display: none; }
   math { font-size: 1rem; }
   table { font-size: .85rem; }
+  .answers { gap: .5rem; }
 }
-@media print { body { max-width: none; font-size: 10.5pt; } h2, h3 { break-after: avoid; } }
+@media print {
+  body { max-width: none; font-size: 10.5pt; }
+  h2, h3 { break-after: avoid; }
+  .controls { position: static; }
+}
 """
-# nothing may be fetched, and nothing may run
+# nothing may be fetched, and nothing may run but the script whose digest a page states
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _ICON = "data:,"
 
 
-def page(title: str, body: Iterable[str]) -> str:
-    """A whole page; ``title`` is plain text, the parts of ``body`` are HTML."""
-    name = escape(title)
+def page(title: str, body: Iterable[str], scripts: str = "", kind: str = "") -> str:
+    """A whole page; ``title`` is plain text, ``body`` HTML, ``scripts`` the policy of the scripts that run."""
+    name, mark = escape(title), f' class="{kind}"' if kind else ""
+    policy = f"{_POLICY}; {scripts}" if scripts else _POLICY
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'<link rel="icon" href="{_ICON}"><title>{name}</title><style>{_STYLE}</style>'
     )
     content = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n<h1>{name}</h1>\n{content}\n</body></html>\n'
+    start = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body{mark}>\n<h1>{name}</h1>\n'
+    return f"{start}{content}\n</body></html>\n"
 
 
 def section(heading: str, *parts: str) -> str:
@@ -109,161 +142,65 @@ def _cell(tag: str, kind: str, text: str) -> str:
     return f"<{tag}{mark}>{escape(first)}{small}</{tag}>"
 
 
-#: Names of letters as they are printed.
-_GREEK = {"gamma": "γ", "zeta": "ζ", "rho": "ρ", "alpha": "α", "beta": "β", "phi": "φ", "sigma": "σ", "tau": "τ"}
+def answers(lines: Iterable[tuple[str, str, str, str]]) -> str:
+    """The first screen: a question, its answer in few words, a sentence, and how it is marked, all plain text."""
+    boxes = "".join(
+        f'<div class="{kind}"><h2>{escape(question)}</h2><strong>{escape(short)}</strong><p>{escape(more)}</p></div>'
+        for question, short, more, kind in lines
+    )
+    return f'<div class="answers">{boxes}</div>'
 
 
-def spoken(name: str) -> str:
-    """A Greek letter by its sign."""
-    return _GREEK.get(name, name)
+#: A colour as matplotlib writes it into a style.
+_COLOUR = re.compile(r"(?<=: )#([0-9a-f]{6})")
 
 
-def _i(name: str) -> str:
-    return f"<mi>{escape(spoken(name))}</mi>"
+def both_themes(svg: str) -> str:
+    """The image with a second set of colours, which the browser takes where the system is dark."""
+    used = sorted({"000000", *_COLOUR.findall(svg)})
+    light = "".join(f"--c{code}:#{code};" for code in used)
+    dark = "".join(f"--c{code}:{_on_dark(code)};" for code in used)
+    style = (
+        f"<style>:root{{{light}fill:var(--c000000)}}"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    )
+    start = svg.index(">", svg.index("<svg")) + 1
+    return svg[:start] + style + _COLOUR.sub(r"var(--c\1)", svg[start:])
 
 
-def _o(sign: str) -> str:
-    return f"<mo>{escape(sign)}</mo>"
+def _on_dark(code: str) -> str:
+    """The same hue, as light as it was dark; white becomes the paper of a dark page."""
+    if code == "ffffff":
+        return _DARK
+    hue, lightness, saturation = rgb_to_hls(*(int(code[k : k + 2], 16) / 255.0 for k in (0, 2, 4)))
+    turned = hls_to_rgb(hue, 0.12 + 0.8 * (1.0 - lightness), saturation)
+    return "#" + "".join(f"{round(255.0 * part):02x}" for part in turned)
 
 
-def _n(value: object) -> str:
-    return f"<mn>{escape(str(value))}</mn>"
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why.
+
+    ``still`` marks what a page that moves draws itself.
+    """
+
+    title: str
+    caption: str
+    address: str
+    small: bool = False
+    still: bool = False
 
 
-def _text(words: str) -> str:
-    return f"<mtext>{escape(words)}</mtext>"
+def figures(drawn: Iterable[Picture]) -> Iterator[str]:
+    """The HTML of pictures, small ones beside each other."""
+    for small, group in groupby(drawn, key=lambda one: one.small):
+        figures = "".join(figure(one) for one in group)
+        yield f'<div class="grid">{figures}</div>' if small else figures
 
 
-def _row(*parts: str) -> str:
-    return f"<mrow>{''.join(parts)}</mrow>"
-
-
-def _sub(base: str, below: str) -> str:
-    return f"<msub>{base}{below}</msub>"
-
-
-def _sup(base: str, above: str) -> str:
-    return f"<msup>{base}{above}</msup>"
-
-
-def _frac(above: str, below: str) -> str:
-    return f"<mfrac>{above}{below}</mfrac>"
-
-
-def _in(*parts: str) -> str:
-    """Parts in round brackets."""
-    return _row(_o("("), *parts, _o(")"))
-
-
-def _norm(inner: str, order: str = "") -> str:
-    bars = _row(_o("‖"), inner, _o("‖"))
-    return _sub(bars, _n(order)) if order else bars
-
-
-def _sum(below: str, *parts: str) -> str:
-    return _row(f"<munder>{_o('∑')}{below}</munder>", *parts)
-
-
-def _min(*names: str) -> str:
-    listed = _o(",").join(_i(name) for name in names)
-    return f"<munder>{_text('min')}{_row(listed)}</munder><mspace width='0.3em'></mspace>"
-
-
-def _displayed(*parts: str) -> str:
-    return f'<math display="block">{_row(*parts)}</math>'
-
-
-_HALF = _frac(_n(1), _n(2))
-_E2 = f"<msubsup>{_i('e')}{_i('i')}{_n(2)}</msubsup>"
-_XI = _sub(_i("x"), _i("i"))
-_YI = _sub(_i("y"), _i("i"))
-_EI = _sub(_i("e"), _i("i"))
-_FEATURES = _row(_sup(_i("w"), _i("T")), _i("phi"), _in(_XI), _o("+"), _i("b"))
-_SPACE = "<mspace width='0.8em'></mspace>"
-_SUBJECT = _text("subject to") + _SPACE
-
-
-def _fit_rows(output: str, task: str) -> str:
-    """The equalities of level one, one per row i."""
-    if task == "classification":
-        return _row(_YI, _in(output), _o("="), _n(1), _o("−"), _EI)
-    return _row(_YI, _o("="), output, _o("+"), _EI)
-
-
-def _zero_sum(task: str) -> str:
-    """The support values sum to zero; with a classifier's sign, times the labels."""
-    label = _YI if task == "classification" else ""
-    return _displayed(_sum(_i("i"), _sub(_i("alpha"), _i("i")), label), _o("="), _n(0))
-
-
-def problem_formulas(model: str, task: str) -> tuple[str, ...]:
-    """Objective and constraints of the problem that was solved, one per line."""
-    if model == "l1":
-        objective = _row(_HALF, _sup(_norm(_i("e")), _n(2)), _o("+"), _i("zeta"), _norm(_i("alpha"), "1"))
-        names, coefficient = ("alpha", "b", "e"), _sub(_i("alpha"), _i("j"))
-        if task == "classification":
-            coefficient = _row(coefficient, _sub(_i("y"), _i("j")))
-        kernel = _row(_i("k"), _in(_sub(_i("x"), _i("j")), _o(","), _XI))
-        output = _row(_sum(_i("j"), coefficient, kernel), _o("+"), _i("b"))
-        return _displayed(_min(*names), objective), _displayed(_SUBJECT, _fit_rows(output, task)), _zero_sum(task)
-    if model == "structure":
-        variation = _sum(_i("l"), _sub(_i("t"), _i("l")))
-        objective = _row(_HALF, _sup(_norm(_i("e")), _n(2)), _o("+"), _i("rho"), variation)
-        component = _row(_sup(_i("f"), _i("l")), _in(_sup(_XI, _i("l"))))
-        output = _row(_sum(_i("l"), component), _o("+"), _i("b"))
-        bound = _row(_o("|"), component, _o("|"), _o("≤"), _sub(_i("t"), _i("l")))
-        return (
-            _displayed(_min("alpha", "b", "e", "t"), objective),
-            _displayed(_SUBJECT, _fit_rows(output, task)),
-            _displayed(bound),
-            _zero_sum(task),
-        )
-    weight = _sub(_i("v"), _i("i")) if model == "robust" else ""
-    errors = _row(_frac(_i("gamma"), _n(2)), _sum(_i("i"), weight, _E2))
-    objective = _row(_HALF, _sup(_i("w"), _i("T")), _i("w"), _o("+"), errors)
-    return _displayed(_min("w", "b", "e"), objective), _displayed(_SUBJECT, _fit_rows(_FEATURES, task))
-
-
-def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
-    """The formula of the predictor."""
-    letter = "beta" if model == "sparse" else "alpha"
-    coefficient = _sub(_i(letter), _i("i"))
-    if task == "classification" and model != "sparse":
-        coefficient = _row(coefficient, _YI)
-    expansion = _row(_sum(_i("i"), coefficient, _i("k"), _in(_XI, _o(","), _i("x"))), _o("+"), _i("b"))
-    if task == "classification":
-        rule = "class by the sign of f" if n_classes == 2 else "class by the largest f"
-        return _displayed(_i("f"), _in(_i("x")), _o("="), expansion, _o(","), _SPACE, _text(rule))
-    return _displayed(_i("f"), _in(_i("x")), _o("="), expansion)
-
-
-def kernel_formula(kernel: Kernel) -> str:
-    """The formula of the kernel; empty for one without a short formula."""
-    if isinstance(kernel, Componentwise):
-        part = _row(_sup(_i("k"), _i("l")), _in(_sup(_i("x"), _i("l")), _o(","), _sup(_i("z"), _i("l"))))
-        return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), _sum(_i("l"), part))
-    distance = _norm(_row(_i("x"), _o("−"), _i("z")))
-    inner = _row(_sup(_i("x"), _i("T")), _i("z"))
-    formula = ""
-    if isinstance(kernel, RBF):
-        inside = _frac(_sup(distance, _n(2)), _sup(_i("sigma"), _n(2)))
-        formula = _row(_i("exp"), _in(_o("−"), inside))
-    elif isinstance(kernel, Laplacian):
-        formula = _row(_i("exp"), _in(_o("−"), _frac(_sub(distance, _n(1)), _i("sigma"))))
-    elif isinstance(kernel, Linear):
-        formula = inner
-    elif isinstance(kernel, Polynomial):
-        formula = _sup(_in(inner, _o("+"), _n(f"{kernel.offset:g}")), _n(kernel.degree))
-    elif isinstance(kernel, Matern) and kernel.nu == 1.5:
-        s = _row(_i("s"), _o("="), f"<msqrt>{_n(3)}</msqrt>", _frac(distance, _i("sigma")))
-        formula = _row(_in(_n(1), _o("+"), _i("s")), _sup(_i("e"), _row(_o("−"), _i("s"))), _o(","), _SPACE, s)
-    return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), formula) if formula else ""
-
-
-def choice_formula(weight: str, by: str) -> str:
-    """How the weight was chosen: ``by`` is "loo" or "validation"."""
-    left_out = f"<msubsup>{_i('f')}{_i(weight)}{_in(_o('−'), _i('i'))}</msubsup>"
-    output = left_out if by == "loo" else _sub(_i("f"), _i(weight))
-    error = _sup(_in(_YI, _o("−"), output, _in(_XI)), _n(2))
-    below = _row(_i("i"), _o("∈"), _text("training" if by == "loo" else "validation"))
-    return _displayed(_min(weight), _frac(_n(1), _i("n")), _sum(below, error))
+def figure(one: Picture) -> str:
+    """The HTML of a picture."""
+    title, caption = escape(one.title), escape(one.caption)
+    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
+    below = f"<figcaption>{caption}</figcaption>" if caption else ""
+    return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"

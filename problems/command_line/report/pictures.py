@@ -1,15 +1,19 @@
-"""The pictures of a report: the displays of the package, inputs in their own units, as images inside the page."""
+"""The pictures of a report: the displays of the package, inputs in their own units, as images inside the page.
+
+An image follows the reader's system: every colour of it has a second one for a dark background, of the same hue.
+"""
 
 import base64
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from problems.command_line.fit import Fit
 from problems.command_line.preparation import Input
+from problems.command_line.report.page import Picture, both_themes
 from problems.displays import (
     CertificateDisplay,
     ClassificationDisplay,
@@ -17,105 +21,128 @@ from problems.displays import (
     CriterionDisplay,
     EvolutionDiagramDisplay,
     LeaveOneOutDisplay,
+    RelevanceDisplay,
     ResidualsDisplay,
     SupportVectorsDisplay,
 )
 from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
+from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
-__all__ = ["Picture", "pictures"]
+__all__ = ["COVERAGES", "covered", "pictures"]
 
 _GRID = 400
+#: Coverages at which held-out rows are counted.
+COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 #: Most components drawn.
 _COMPONENTS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why."""
+class _Plan(NamedTuple):
+    """A picture before it is drawn."""
 
     title: str
     caption: str
-    address: str
+    draw: Callable[[], Any]
     small: bool = False
+    still: bool = False
 
 
-def pictures(fit: Fit) -> list[Picture]:
-    """Everything that can be drawn of a fit; without matplotlib one entry that states how to install it."""
+def pictures(fit: Fit, found: LeftOutImportance | None = None, still: bool = False) -> list[Picture]:
+    """What can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says so."""
     try:
         import matplotlib
     except ImportError:
         reason = 'matplotlib is not installed: pip install "lssvm-substrate[plot]", then fit again.'
         return [Picture("No pictures", reason, "")]
     matplotlib.use("agg")  # files only: no window, no display needed
-    settings: Any = {"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}
-    with matplotlib.rc_context(settings):
-        return list(_all(fit))
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
+        planned = (one for one in _all(fit, found, still) if one.still or not still)
+        return [one if isinstance(one, Picture) else _drawn(one) for one in planned]
 
 
-def _all(fit: Fit) -> Iterator[Picture]:
+def _all(fit: Fit, found: LeftOutImportance | None, still: bool) -> Iterator[_Plan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
     target = _plain(fit.preparation.target)
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
-        yield _drawn("Classes and their border", caption, lambda: _plane(fit))
+        yield _Plan("Classes and their border", caption, lambda: _plane(fit))
     if task == "classification" and fit.y_val.size:
         caption = (
-            "Validation rows: how often a class occurs where its predicted probability is p, the classes by the "
-            "predicted ones, and the shares of true and false positives at all thresholds. Probabilities come from "
-            "decision values of training rows that were left out."
+            "Held-out rows. Calibration: how often a class occurs where its predicted probability is p. Then the "
+            "classes against the predicted ones, and the shares of true and false positives at all thresholds. "
+            "Probabilities come from decision values of training rows that were left out."
         )
-        yield _drawn("Probabilities and decisions", caption, lambda: _classes(fit))
+        yield _Plan("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
-        yield _drawn("Data and fit", "The curve is f; crosses are rows it has not seen.", lambda: _curve(fit))
+        caption = "The curve is f; crosses are held-out rows."
+        yield _Plan("Data and fit", caption, lambda: _curve(fit), still=True)
     elif task == "regression":
-        yield _drawn("Predicted against observed", "Predictions on the dashed line are exact.", lambda: _against(fit))
+        caption = "Predictions on the dashed line are exact."
+        yield _Plan("Predicted against measured", caption, lambda: _against(fit), still=True)
+    if task == "regression":
+        caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
+        yield _Plan("Residuals", caption, lambda: _residuals(fit), still=True)
+        if fit.y_val.size and isinstance(model, LeftOutIntervals) and hasattr(model, "ridge_"):
+            caption = (
+                "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
+                "for. Intervals are made by leaving training rows out; held-out rows did not make them."
+            )
+            yield _Plan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+    if found is not None:
+        caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
+        relevance = getattr(model, "relevance_", None)
+        alike = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
+        shown = RelevanceDisplay(tuple(names), None if alike else relevance, found, target)
+        yield _Plan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
-        caption = "How much each component varies as rho grows, and the validation error along the same path."
-        yield _drawn(
+        caption = "How much each component varies as rho grows, and the held-out error along the same path."
+        yield _Plan(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
-        yield _drawn("Validation error over zeta", "The dashed line is the lower bound.", lambda: _validation(fit))
-    if isinstance(model, AdditiveEstimator):
+        caption = "The dashed line is the lower bound."
+        yield _Plan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
+    if isinstance(model, AdditiveEstimator) and not still:
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-        yield _drawn("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model))
+        yield _Plan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
         caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
-        yield _drawn(
+        yield _Plan(
             "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
         )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
-        yield _drawn("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
+        yield _Plan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
     caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
-    yield _drawn("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
+    yield _Plan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
-def _drawn(title: str, caption: str, draw: Callable[[], Any], small: bool = False) -> Picture:
+def _drawn(plan: _Plan) -> Picture:
     """A display as an image, or the reason why there is none."""
     import matplotlib.pyplot as plt
 
     before = set(plt.get_fignums())
     try:
-        figure = draw().figure_
+        figure = plan.draw().figure_
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     except SubstrateError as error:
-        return Picture(title, f"Not drawn: {error}", "")
+        return Picture(plan.title, f"Not drawn: {error}", "")
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
-    code = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return Picture(title, caption, f"data:image/svg+xml;base64,{code}", small)
+    code = base64.b64encode(both_themes(buffer.getvalue().decode("utf-8")).encode("utf-8")).decode("ascii")
+    return Picture(plan.title, plan.caption, f"data:image/svg+xml;base64,{code}", plan.small, plan.still)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +174,10 @@ def _own_units(fit: Fit, column: int, values: Array) -> Array:
 def _curve(fit: Fit) -> _Canvas:
     figure, (axes,) = axes_for(None)
     grid = np.linspace(fit.X.min(), fit.X.max(), _GRID)
-    axes.plot(_own_units(fit, 0, fit.X[:, 0]), fit.y, "o", color=GREY, markersize=4, label="rows that train")
+    axes.plot(_own_units(fit, 0, fit.X[:, 0]), fit.y, "o", color=GREY, markersize=4, label="training rows")
     if fit.y_val.size:
         held = _own_units(fit, 0, fit.X_val[:, 0])
-        axes.plot(held, fit.y_val, "x", color="black", markersize=5, label="rows that validate")
+        axes.plot(held, fit.y_val, "x", color="black", markersize=5, label="held-out rows")
     predicted = fit.model.estimator.predict(grid[:, None])
     axes.plot(_own_units(fit, 0, grid), predicted, "-", color=ACCENT, linewidth=2.0, label="f")
     axes.set(xlabel=_names(fit)[0], ylabel=_plain(fit.preparation.target))
@@ -161,15 +188,48 @@ def _curve(fit: Fit) -> _Canvas:
 def _against(fit: Fit) -> _Canvas:
     figure, (axes,) = axes_for(None)
     predict = fit.model.estimator.predict
-    axes.plot(fit.y, predict(fit.X), "o", color=GREY, markersize=4, label="rows that train")
+    axes.plot(fit.y, predict(fit.X), "o", color=GREY, markersize=4, label="training rows")
     if fit.y_val.size:
-        axes.plot(fit.y_val, predict(fit.X_val), "x", color="black", markersize=5, label="rows that validate")
+        axes.plot(fit.y_val, predict(fit.X_val), "x", color="black", markersize=5, label="held-out rows")
     ends = [float(fit.y.min()), float(fit.y.max())]
     axes.plot(ends, ends, "--", color=ACCENT, linewidth=1.4)
     target = _plain(fit.preparation.target)
-    axes.set(xlabel=f"{target} observed", ylabel=f"{target} predicted")
+    axes.set(xlabel=f"{target}, measured", ylabel=f"{target}, predicted")
     axes.legend(frameon=False, fontsize="small")
     return _Canvas(figure)
+
+
+def _residuals(fit: Fit) -> _Canvas:
+    figure, (axes,) = axes_for(None)
+    inside = fit.model.estimator.predict(fit.X)
+    axes.axhline(0.0, color="0.35", linewidth=1.0)
+    axes.plot(inside, fit.y - inside, "o", color=GREY, markersize=4, label="training rows")
+    if fit.y_val.size:
+        outside = fit.model.estimator.predict(fit.X_val)
+        axes.plot(outside, fit.y_val - outside, "x", color="black", markersize=5, label="held-out rows")
+    target = _plain(fit.preparation.target)
+    axes.set(xlabel=f"{target}, predicted", ylabel="residual")
+    axes.legend(frameon=False, fontsize="small")
+    return _Canvas(figure)
+
+
+def _coverages(fit: Fit) -> _Canvas:
+    shares = covered(fit)
+    figure, (axes,) = axes_for(None)
+    axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.35", linewidth=1.2, label="as promised")
+    axes.plot(COVERAGES, shares, "o-", color=ACCENT, markersize=5, label=f"{fit.y_val.size} held-out rows")
+    axes.set(xlabel="coverage asked for", ylabel="share of held-out rows inside", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(frameon=False, fontsize="small")
+    return _Canvas(figure)
+
+
+def covered(fit: Fit) -> list[float]:
+    """The share of held-out rows inside intervals of the training rows, at each of ``COVERAGES``."""
+    model, held = fit.model.estimator, []
+    for coverage in COVERAGES:
+        low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "conformal")).T
+        held.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
+    return held
 
 
 def _plane(fit: Fit) -> Any:
@@ -189,16 +249,16 @@ def _validation(fit: Fit) -> _Canvas:
     model = fit.model.estimator
     values, errors = (np.asarray(model.path_[name]) for name in ("values", "criterion"))
     figure, (axes,) = axes_for(None)
-    axes.plot(values[values > 0.0], errors[values > 0.0], "-", color="black", linewidth=1.4, label="validation")
+    axes.plot(values[values > 0.0], errors[values > 0.0], "-", color="black", linewidth=1.4, label="held-out rows")
     place = f"chosen: zeta = {model.zeta_:.4g}, {model.n_support_} support vectors"
     axes.plot([model.zeta_], [model.criterion_], "o", color=ACCENT, markersize=8, label=place)
     axes.axhline(model.criterion_lower_bound_, color="0.35", linestyle="--", linewidth=1.2, label="lower bound")
-    axes.set(xscale="log", xlabel="zeta (weight of the 1-norm)", ylabel="mean squared error, validation rows")
+    axes.set(xscale="log", xlabel="zeta (weight of the 1-norm)", ylabel="mean squared error, held-out rows")
     axes.legend(frameon=False, fontsize="small")
     return _Canvas(figure)
 
 
-def _components(fit: Fit) -> Iterator[Picture]:
+def _components(fit: Fit) -> Iterator[_Plan | Picture]:
     """One small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
@@ -224,7 +284,7 @@ def _components(fit: Fit) -> Iterator[Picture]:
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
         name = fit.preparation.features[chosen[number]]
-        yield _drawn(f"Component of {name}", caption, draw, small=True)
+        yield _Plan(f"Component of {name}", caption, draw, small=True)
 
 
 def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:

@@ -1,30 +1,41 @@
 """The report of ``substrate fit`` on one page: what was fitted, how well it predicts, its certificate, and its use."""
 
-from collections.abc import Iterable
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import substrate
-from problems.command_line.fit import Bound, Fit, bound_of, scores
+from problems.command_line.fit import Bound, Fit, bound_of
 from problems.command_line.models import MODELS
-from problems.command_line.report.page import (
+from problems.command_line.quality import Confusion
+from problems.command_line.report.answers import first_screen, importance, important, measures
+from problems.command_line.report.formulas import (
     choice_formula,
-    code,
     kernel_formula,
     machine_formula,
+    problem_formulas,
+    spoken,
+)
+from problems.command_line.report.moving import IN_REPORT, moving
+from problems.command_line.report.moving_page import moving_section, script_policy
+from problems.command_line.report.page import (
+    Picture,
+    answers,
+    code,
+    figure,
+    figures,
     page,
     paragraph,
-    problem_formulas,
     section,
-    spoken,
     table,
 )
-from problems.command_line.report.pictures import Picture, pictures
+from problems.command_line.report.pictures import pictures
+from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
+from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
 __all__ = ["report"]
@@ -35,7 +46,7 @@ _WORDS = {
     "sparse": "A least-squares support vector machine on few basis vectors",
     "l1": "A kernel machine with few support vectors, by a penalty on the 1-norm",
     "structure": "A sum of functions of one input each, by a penalty on how much each varies",
-    "fused": "A least-squares support vector machine whose weight the validation rows chose",
+    "fused": "A least-squares support vector machine whose weight the held-out rows chose",
 }
 _SYMBOLS = {
     "lssvm": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight.",
@@ -49,38 +60,54 @@ _SYMBOLS = {
 }
 
 
+#: Rows times components up to which a report computes the path of its model again; beyond, substrate explore does.
+_MOVES = 4000
+
+
 def report(fit: Fit, model_path: str | None) -> str:
     """The page as text."""
     prepared = fit.preparation
     bound = bound_of(fit)
-    drawn = pictures(fit)
+    found = importance(fit)
+    drawn = pictures(fit, found)
+    moves, scripts = _moving(fit, [one for one in drawn if one.still], found)
+    if scripts:
+        drawn = [one for one in drawn if not one.still]
     # the bars of the certificate belong beside its table
     parts = [
+        answers(first_screen(fit, found)),
         _summary(fit),
-        _fitted(fit, bound),
         _errors(fit, bound),
-        section("Pictures", *_figures(drawn[:-1])) if len(drawn) > 1 else "",
-        _inputs(fit),
+        moves,
+        section("Pictures", *figures(drawn[:-1])) if len(drawn) > 1 else "",
+        _inputs(fit, found),
+        _fitted(fit, bound),
         _certificate(fit, drawn[-1]),
         _warnings(fit),
         _use(fit, model_path),
         f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
     ]
-    return page(f"{prepared.target} from {Path(prepared.source.removeprefix('@')).name}", filter(None, parts))
+    title = f"{prepared.target} from {Path(prepared.source.removeprefix('@')).name}"
+    return page(title, filter(None, parts), scripts)
+
+
+def _moving(fit: Fit, still: list[Picture], found: LeftOutImportance | None) -> tuple[str, str]:
+    """The part that moves, and the policy of its script; or the reason why there is none, and no script."""
+    heading = f"Move {spoken(MODELS[fit.choices.model].weight)}"
+    components = fit.X.shape[1] if isinstance(fit.model.estimator, AdditiveEstimator) else 1
+    if fit.y.size * components > _MOVES:
+        words = "The rows are too many to compute every machine for a report; substrate explore takes the time."
+        return section(heading, paragraph(words)), ""
+    subject = Subject.of(fit)
+    try:
+        made = moving(subject, IN_REPORT, [] if found is None else important(found))
+    except SubstrateError as error:
+        return section(heading, paragraph(f"This page cannot move: {error}.")), ""
+    return section(heading, moving_section(made, subject, "".join(figures(still)))), script_policy()
 
 
 def _summary(fit: Fit) -> str:
-    certificate = fit.model.estimator.certificate_
-    words = f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task})."
-    if certificate.holds:
-        verdict = (
-            f"The certificate holds: {certificate.promise}. All {len(certificate.rows)} conditions of the solution, "
-            "recomputed, are met."
-        )
-        return paragraph(words) + paragraph(verdict, "verdict") + _facts(fit)
-    failed = ", ".join(row.name for row in certificate.failures)
-    verdict = f"The certificate does not hold ({failed}): do not rely on this model. Known is: {certificate.promise}."
-    return paragraph(words) + paragraph(verdict, "verdict fails") + _facts(fit)
+    return paragraph(f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task}).") + _facts(fit)
 
 
 def _facts(fit: Fit) -> str:
@@ -104,7 +131,10 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
         parts.append(paragraph("The last is the kernel of one component; its width differs from input to input."))
     elif hasattr(kernel, "sigma"):
         unit = " (inputs standardised)" if fit.preparation.standardised else ""
-        parts.append(paragraph(f"σ = {kernel.sigma:.4g}{unit}."))
+        each = ", ".join(f"{width:.4g}" for width in np.atleast_1d(kernel.sigma))
+        parts.append(paragraph(f"σ = {each}{unit}."))
+    else:
+        parts.append(paragraph(f"In the words of the package: {kernel!r}."))
     weight = MODELS[model].weight
     if bound is not None:
         parts += [paragraph(f"{spoken(weight)} was chosen by"), choice_formula(weight, bound.by)]
@@ -115,19 +145,18 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
             paragraph(f"{spoken(weight)} = {estimator.gamma:.4g}, chosen by the mean absolute leave-one-out error.")
         )
     n = estimator.support_values_.shape[0]
-    parts.append(paragraph(f"Its sum has {n} terms, from {fit.y.size} training rows."))
+    rows = f"all {n} training rows" if n == fit.y.size else f"{n} of the {fit.y.size} training rows"
+    parts.append(paragraph(f"The sum over i in f(x) is over {rows}."))
     return section("What was fitted", *parts)
 
 
 def _errors(fit: Fit, bound: Bound | None) -> str:
-    lines = scores(fit)
     classification = fit.preparation.task == "classification"
-    guess = "always the most frequent class" if classification else "always the training mean"
-    head = ("error", "training", "validation", f"guess\n{guess}")
-    rows = [[one.name, _n(one.training), _n(one.validation), _n(one.guess)] for one in lines]
+    head = ("measure", "training rows", fit.quality.rows, f"baseline\n{fit.quality.baseline}")
+    rows = [[name, *map(_n, values)] for name, *values in measures(fit)]
     parts = [table(head, ("", "number", "number", "number"), rows)]
     if bound is not None:
-        rule = "leave-one-out" if bound.by == "loo" else "validation"
+        rule = "leave-one-out" if bound.by == "loo" else "held-out"
         unit = " of the outputs against -1 and +1" if classification else ""
         words = (
             f"{spoken(bound.weight)} = {bound.value:.5g} has a mean squared {rule} error{unit} of {bound.error:.7g}."
@@ -139,61 +168,45 @@ def _errors(fit: Fit, bound: Bound | None) -> str:
             )
         parts.append(paragraph(words))
         if bound.by == "validation":
-            parts.append(
-                paragraph(
-                    "The validation rows chose this weight, so their error is slightly smaller than that of new rows."
-                )
-            )
-    if not fit.y_val.size:
-        parts.append(paragraph("No rows were held out; the training error is no estimate of the error on new rows."))
-    elif classification:
-        parts.append(_confusion(fit))
-    return section("How good it is", *parts)
+            words = "The held-out rows chose this weight, so their error is slightly smaller than that of new rows."
+            parts.append(paragraph(words))
+    if fit.quality.caveat:
+        parts.append(paragraph(f"{fit.quality.caveat[0].upper()}{fit.quality.caveat[1:]}."))
+    if fit.quality.confusion is not None:
+        parts.append(_confusion(fit.quality.confusion, fit.quality.rows))
+    return section("Errors", *parts)
 
 
-def _confusion(fit: Fit) -> str:
-    """Validation rows by class and predicted class."""
-    classes = fit.model.estimator.classes_
-    predicted = fit.model.estimator.predict(fit.X_val)
-    head = ["class", *(f"as {label}" for label in classes)]
-    rows = [
-        [str(label), *(str(int(((fit.y_val == label) & (predicted == other)).sum())) for other in classes)]
-        for label in classes
-    ]
-    kinds = ["", *("number" for _ in classes)]
-    return paragraph("Validation rows by their class (down) and the predicted one (across):") + table(head, kinds, rows)
+def _confusion(known: Confusion, rows: str) -> str:
+    """Rows by class and predicted class."""
+    head = ["class", *(f"as {label}" for label in known.classes)]
+    lines = [[label, *map(str, row)] for label, row in zip(known.classes, known.counts.tolist(), strict=True)]
+    words = f"{rows[0].upper()}{rows[1:]} by their class (down) and the predicted one (across):"
+    return paragraph(words) + table(head, ["", *("number" for _ in known.classes)], lines)
 
 
 def _n(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return "none" if value is None or np.isnan(value) else f"{value:.4g}"
 
 
-def _figures(drawn: Iterable[Picture]) -> Iterable[str]:
-    for small, group in groupby(drawn, key=lambda one: one.small):
-        figures = "".join(_figure(one) for one in group)
-        yield f'<div class="grid">{figures}</div>' if small else figures
-
-
-def _figure(one: Picture) -> str:
-    title, caption = escape(one.title), escape(one.caption)
-    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
-    below = f"<figcaption>{caption}</figcaption>" if caption else ""
-    return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"
-
-
-def _inputs(fit: Fit) -> str:
+def _inputs(fit: Fit, found: LeftOutImportance | None) -> str:
     model = fit.model.estimator
     additive = isinstance(model, AdditiveEstimator)
     head, kinds = ["input", "centre", "scale"], ["", "number", "number"]
     if additive:
         head, kinds = [*head, "variation", "selected"], [*kinds, "number", ""]
+    if found is not None:
+        head, kinds = [*head, "importance"], [*kinds, "number"]
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0) if additive else np.zeros(0)
     mask = model.get_support() if additive else np.zeros(0)
     rows, column = [], 0
     for one in fit.preparation.inputs:
         for feature in one.features:
             row = [feature, f"{one.center:.6g}", f"{one.scale:.6g}"]
-            rows.append(row + ([f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []))
+            row += [f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []
+            if found is not None:
+                row.append(f"{found.importances_mean[column]:.3g} ± {found.importances_std[column]:.1g}")
+            rows.append(row)
             column += 1
     words = (
         "Each input x enters as (x - centre) / scale." if fit.preparation.standardised else "Inputs enter as they are."
@@ -201,6 +214,10 @@ def _inputs(fit: Fit) -> str:
     if any(one.categories is not None for one in fit.preparation.inputs):
         words += " A category enters as 1 where it is the row's and 0 elsewhere."
     parts = [paragraph(words)]
+    if found is not None:
+        how = "grows" if "error" in found.score else "falls"
+        shuffled = f"the {found.score} of left-out rows {how} when the values of an input are shuffled"
+        parts.append(paragraph(f"Importance is by how much {shuffled}."))
     if additive:
         chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
         share = f"{model.relevance:g}"
@@ -218,14 +235,14 @@ def _certificate(fit: Fit, bars: Picture) -> str:
         for row in certificate.rows
     ]  # fmt: skip
     words = (
-        "The accuracy bounds how far the fitted values can be from those of the exact optimum, in units of the target. "
-        "A solution of the problem above also satisfies equations. Each further line is one of them, with its residual "
-        "for the numbers of this model; it passes when that is rounding. The gap of a chosen weight passes when "
-        "it is as small as requested."
+        "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the "
+        "target. Each further line is an equation that the exact optimum satisfies: its residual for the numbers of "
+        "this model, recomputed from the data, has to be as small as rounding makes it. The gap of a chosen weight has "
+        "to be as small as requested."
     )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
     verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
-    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), _figure(bars), f"<ul>{facts}</ul>"]
+    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), figure(bars), f"<ul>{facts}</ul>"]
     return section("Certificate", *parts)
 
 

@@ -38,7 +38,7 @@ from substrate.kernels import RBF, Kernel
 from substrate.namespaces import to_numpy
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
-from substrate.progress import Progress
+from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
@@ -65,7 +65,6 @@ class SparseSearch(ModelSearch, SparseMachine):
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = field(default=False, init=False)
     random_state: None = field(default=None, init=False)
 
     _mean_one = True
@@ -112,7 +111,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         if by_slopes:
             check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
         judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
-        for kernel in kernels:
+        for kernel in stepped(kernels, bool(self.verbose)):
             one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
             judged.append(one.judged)
             best = one if best is None or one.judged.score < best.judged.score else best
@@ -132,7 +131,7 @@ class SparseSearch(ModelSearch, SparseMachine):
             best = min(best, one, key=lambda each: each.judged.score)
             return one.judged
 
-        progress = Progress(most, shown=False)
+        progress = Progress(most, shown=bool(self.verbose))
         if not by_slopes:
             return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
         way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self._criterion, float(self.gap), pooled)
@@ -260,6 +259,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     search, max_evaluations
         As for :class:`~problems.LSSVMRegressorCV`. The basis is chosen once, for the kernel from which the search
         starts, and kept while its scales change; derivatives cost one more pass over the rows (two for leave-one-out).
+    verbose : int, default=0
+        Whether a bar on the terminal shows the progress.
 
     Attributes
     ----------
@@ -283,12 +284,12 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, verbose
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-        As for :class:`~problems.SparseLSSVMClassifier`.
+    calibration, class_weight
+        As for :class:`~problems.SparseLSSVMClassifier`; the criterion is weighted too.
 
     Attributes
     ----------

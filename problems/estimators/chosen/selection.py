@@ -20,7 +20,7 @@ from problems.estimators.chosen.model_search import ModelSearch, Parted
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
-from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
@@ -50,10 +50,12 @@ class _DenseSearch(ModelSearch):
 
     def _weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
         """The weights of the training rows and of those held out; None where all are equal."""
-        if given is None or (to_numpy(weights) == 1.0).all():
+        by_class = getattr(self, "class_weight", None) is not None
+        if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
             return None, None
         if self.loss != "squared":
-            raise DeclarationError(f"loss={self.loss!r} counts rows; sample_weight goes with loss='squared'")
+            asked = "class_weight" if by_class else "sample_weight"
+            raise DeclarationError(f"loss={self.loss!r} counts rows; {asked} goes with loss='squared'")
         return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
 
     def _check_loaded(self) -> None:
@@ -203,6 +205,9 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
+        weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
 
     Attributes
     ----------
@@ -212,22 +217,29 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
-    class_weight: Any = field(default=None, init=False)
+    class_weight: Any = None
     _title = "LS-SVM classification, gamma selected"
     _losses = (*ModelSearch._losses, "misclassification")
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None."""
+        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
+
+        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
+        the weights of their classes.
+        """
         self._begin_fit()
         self._check_rules()
         self._check_coding()
-        X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
-        X, labels, weights, kept = self._kept(X, labels, weights)
+        X, labels, given = self._checked(X, y, sample_weight, numeric=False)
+        every = to_numpy(labels), to_numpy(given)
+        X, labels, weights, kept = self._weighted(X, labels, given)
         classes = Classes.of(labels, self.coding)
         part = self._parted(X, labels, X_val, y_val, True)
         weighed = self._weighed(sample_weight, weights, part)
+        if self.class_weight is not None and part.X_check is not None and part.held is None:
+            weighed = (weighed[0], class_factors(self.class_weight, *every, part.y_check))
         X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
         check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)

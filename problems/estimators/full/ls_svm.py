@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.intervals import DenseIntervals
@@ -22,7 +21,7 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, g
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
 from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
-from problems.estimators.shared.coded import Classes, ScoredRegressor
+from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
@@ -200,18 +199,10 @@ class LSSVMClassifier(LeftOutClasses):
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""
         if self.class_weight is not None:
-            weights = on_device_of(weights, self._class_weighted(to_numpy(labels), to_numpy(weights)))
+            given = to_numpy(weights)
+            factors = class_factors(self.class_weight, to_numpy(labels), given)
+            weights = on_device_of(weights, given * factors)
         return self._kept(X, labels, weights)
-
-    def _class_weighted(self, labels: Any, weights: Array) -> Array:
-        kept = weights > 0.0
-        present = np.unique(labels[kept])
-        if not present.size:
-            return weights
-        factors = compute_class_weight(self.class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
-        weighted = weights.copy()
-        weighted[kept] *= np.asarray(factors)[np.searchsorted(present, labels[kept])]
-        return weighted
 
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (to_numpy(Y) != 0.0).all():

@@ -15,21 +15,30 @@ can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` th
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
+from problems.estimators.reduced.weighed import Weighed
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
-from problems.estimators.shared.coded import RegressedClassifier, ScoredRegressor, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.coded import (
+    RegressedClassifier,
+    ScoredRegressor,
+    class_factors,
+    numbers_of_codes,
+    scores_of,
+    winners,
+)
 from substrate.arrays import Array
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
 from substrate.streaming.passes import OpenPasses
+from substrate.streaming.source import Source
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -142,6 +151,9 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, in one pass over the training rows, to which the model refers until
         then; None keeps no reference.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into those of the rows, which must be in memory; for rows that are read in
+        passes give ``sample_weight``.
 
     Attributes
     ----------
@@ -159,6 +171,24 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
     _title = "Sparse LS-SVM classification (as regression on the labels)"
 
     _leaves_rows_out = True
+    _: KW_ONLY
+    class_weight: Any = None
+
+    def _class_factors(self, labels: Any, weights: Any) -> Any:
+        if self.class_weight is None:
+            return None
+        return on_device_of(weights, class_factors(self.class_weight, to_numpy(labels), to_numpy(weights)))
+
+    def _weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+        if self.class_weight is not None:
+            raise DeclarationError(
+                f"class_weight={self.class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
+                "sample_weight, one weight per row"
+            )
+        return super()._weighed(rows, sample_weight, mean_one)
+
+    def _alike(self) -> Self:
+        return type(self)(self.kernel, class_weight=self.class_weight)
 
     def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         data = super()._data(X, y, sample_weight, coding, passes)

@@ -113,13 +113,17 @@ class ReducedMachine(RowStream):
                     "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
                     "rows bring their own"
                 )
-            X, y, weighed = type(self)(self.kernel)._held(X, y, sample_weight, book is None)
+            X, y, weighed = self._alike()._held(X, y, sample_weight, book is None)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
             refuse_strange_classes(self, to_numpy(y))
             source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
             yield FitData(source, passes, weighed=weighed)
+
+    def _alike(self) -> Self:
+        """A machine without a fit, which checks and weighs rows as this one does."""
+        return type(self)(self.kernel)
 
     def _in_memory(self, X: Any, y: Any, sample_weight: Any = None) -> "TrainingRows":
         """The training rows of positive weight, on the host."""

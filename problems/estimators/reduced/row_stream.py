@@ -117,11 +117,16 @@ class RowStream(KernelEstimator):
     ) -> tuple[Any, Any, Weighed]:
         """Rows of positive weight in memory, their targets, and their weights, checked."""
         X, y, weights = self._checked(X, y, sample_weight, numeric=numeric)
-        if sample_weight is None:
+        factors = self._class_factors(y, weights)
+        if sample_weight is None and factors is None:
             return X, y, ALIKE
-        given = int(X.shape[0])
+        given, weights = int(X.shape[0]), weights if factors is None else weights * factors
         X, y, weights, kept = self._kept(X, y, weights)
         return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
+
+    def _class_factors(self, labels: Any, weights: Any) -> Any:
+        """The weights of the classes, one per row; there are none but of some classifiers."""
+        return None
 
     def _weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
         """Rows of positive weight that are read in passes, and their weights."""

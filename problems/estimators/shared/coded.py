@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from problems.estimators.shared.probabilities import Probabilities
@@ -22,6 +23,7 @@ __all__ = [
     "RegressedClassifier",
     "ScoredClassifier",
     "ScoredRegressor",
+    "class_factors",
     "classes_of",
     "judged",
     "numbers_of_codes",
@@ -73,6 +75,22 @@ def classes_of(labels: Any) -> Any:
             f"a classifier needs at least two classes among rows of positive weight, received one class: {classes}"
         )
     return classes
+
+
+def class_factors(class_weight: Any, labels: Any, weights: Array, others: Any = None) -> Array:
+    """The weight of the class of each of the ``others``, or of the labels themselves; 1 for labels of weight zero.
+
+    ``"balanced"`` is by the labels and their weights: n / (n_classes n_c), where row i counts ``weights[i]`` times.
+    """
+    kept = weights > 0.0
+    present = np.unique(labels[kept])
+    asked = labels if others is None else others
+    factors = np.ones(asked.shape[0])
+    if present.size:
+        by_class = compute_class_weight(class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
+        known = kept if others is None else np.isin(asked, present)
+        factors[known] = np.asarray(by_class)[np.searchsorted(present, asked[known])]
+    return factors
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration", "widths"})
+NEWER = frozenset({"calibration", "class_weight", "widths"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -184,6 +184,7 @@ _CHOICE = recorded(Basis, {
     "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _NUMBER,
     "random_state": _MOST,
 })  # fmt: skip
+_CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
 #: The parameters whose annotation does not say what they may be, by the class that introduces them.
@@ -192,7 +193,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "CodedClassifier": {"coding": word(*CODINGS)},
     "SaddleMachine": {"gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu"))},
     "SolvedMachine": _SOLVER,
-    "LSSVMClassifier": {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))},
+    "LSSVMClassifier": _CLASSES,
+    "SparseLSSVMClassifier": _CLASSES,
     "ModelSearch": {
         "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),

@@ -41,7 +41,7 @@ def test_an_interrupted_fit_leaves_what_was_there(tmp_path, monkeypatch, capsys,
     if old is not None:
         out.write_text(old, encoding="utf-8")
     before = handlers()
-    monkeypatch.setattr(fitting, "fit_table", sent(number))
+    monkeypatch.setattr(fitting, "fit_prepared", sent(number))
     assert main([*LINE, "--out", str(out)]) == STATUS[number]
     kept = "" if old is None else f", and {out} was left as before"
     assert capsys.readouterr() == ("", f"substrate: {WORDS[number]}; nothing was written{kept}\n")
@@ -65,14 +65,14 @@ def test_half_a_file_is_not_left(tmp_path, monkeypatch, capsys):
 
 
 def test_an_interrupt_that_somebody_caught_still_ends_the_command(tmp_path, monkeypatch, capsys):
-    true = fitting.fit_table
+    true = fitting.fit_prepared
 
     def caught(*arguments):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         return true(*arguments)
 
-    monkeypatch.setattr(fitting, "fit_table", caught)
+    monkeypatch.setattr(fitting, "fit_prepared", caught)
     assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
     assert "nothing was written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -84,7 +84,7 @@ def test_an_error_that_an_interrupt_caused_is_no_error_of_the_data(tmp_path, mon
             signal.raise_signal(signal.SIGINT)
         raise ValueError("a module is half there")
 
-    monkeypatch.setattr(fitting, "fit_table", half_imported)
+    monkeypatch.setattr(fitting, "fit_prepared", half_imported)
     assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
     assert "half there" not in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_an_interrupt_inside_a_finalizer_is_not_lost(tmp_path, monkeypatch, caps
         for _ in range(20 * GIVE_UP):  # the work that would go on, in steps: a signal just before one is heard after it
             threading.Event().wait(0.05)
 
-    monkeypatch.setattr(fitting, "fit_table", finalized)
+    monkeypatch.setattr(fitting, "fit_prepared", finalized)
     assert main([*LINE, "--out", str(tmp_path / "m.npz")]) == 130
     assert capsys.readouterr().err == "substrate: interrupted; nothing was written\n"
 
@@ -120,8 +120,8 @@ def test_signals_that_somebody_else_hears_are_left_to_them(tmp_path, monkeypatch
     heard = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     try:
-        monkeypatch.setattr(fitting, "task_of", sent(signal.SIGTERM))
-        with pytest.raises(TypeError):
+        monkeypatch.setattr(fitting, "treated", sent(signal.SIGTERM))
+        with pytest.raises(AttributeError):
             main([*LINE, "--out", str(tmp_path / "m.npz")])
     finally:
         signal.signal(signal.SIGTERM, before)

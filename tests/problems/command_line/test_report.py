@@ -1,6 +1,7 @@
 """The report: everything it promises is on the page, and a browser shows it without complaint."""
 
 import base64
+import hashlib
 import re
 import shutil
 import subprocess
@@ -12,13 +13,15 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from problems.command_line.fit import Choices, bound_of, fit_table, scores
+from problems.command_line.fit import Choices, bound_of, fit_table
 from problems.command_line.models import Weights
+from problems.command_line.report.answers import importance, important, measures
+from problems.command_line.report.pictures import COVERAGES, covered
 from problems.command_line.report.report import report
 from problems.command_line.table import Table, read_table
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "input"}
 
 
 def small(names, columns):
@@ -74,23 +77,31 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-def test_the_page_fetches_and_runs_nothing(motorcycle, structure):
+def test_the_page_fetches_nothing_and_runs_its_own_script_only(motorcycle, structure):
     for _, text in (motorcycle, structure):
         page = Page(text)
         assert all(address.startswith("data:") for address in page.addresses)
-        assert not {"script", "iframe", "object", "embed", "form"} & set(page.tags)
+        assert not {"iframe", "object", "embed", "form"} & set(page.tags)
+        scripts = re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL)
+        assert [mark for mark, _ in scripts] == [' type="application/json" id="numbers"', ""]
+        digest = base64.b64encode(hashlib.sha256(scripts[1][1].encode()).digest()).decode()
+        assert f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
         assert "@import" not in text
-        assert "url(" not in text
+        assert text.count("url(") == text.count("url(#")
         assert 'name="viewport" content="width=device-width, initial-scale=1"' in text
 
 
 def test_the_sections_are_there(motorcycle):
     fit, text = motorcycle
     headings = re.findall(r"<h2>(.*?)</h2>", text)
-    assert headings == ["What was fitted", "How good it is", "Pictures", "Inputs", "Certificate", "Warnings", "Use it"]
+    assert headings[:4] == ["How good is it?", "How sure is it?", "Which inputs matter?", "Is it solved?"]
+    assert headings[4:8] == ["Errors", "Move γ", "Pictures", "Inputs"]
+    assert headings[8:] == ["What was fitted", "Certificate", "Warnings", "Use it"]
     words = Page(text).words
-    assert f"The certificate holds: {fit.model.estimator.certificate_.promise}. All 8 conditions" in words
-    assert "99 train, 34 validate" in words
+    promise = fit.model.estimator.certificate_.promise
+    assert f"Yes, the certificate holds {promise[0].upper()}{promise[1:]}. All 8 checks" in words
+    assert "The sum over i in f(x) is over all 99 training rows." in words
+    assert "99 train, 34 held out" in words
     assert "None were raised." in words
     assert "TabularModel.load('model.npz')" in words
     assert "substrate predict model.npz new.csv" in words
@@ -105,19 +116,58 @@ def test_the_sections_are_there(motorcycle):
 
 def test_the_errors_are_those_of_the_model(motorcycle):
     fit, text = motorcycle
-    square, root = scores(fit)
+    root, absolute, explained = measures(fit)
     model = fit.model.estimator
-    assert square.training == pytest.approx(np.mean((model.predict(fit.X) - fit.y) ** 2))
-    assert square.validation == pytest.approx(np.mean((model.predict(fit.X_val) - fit.y_val) ** 2))
-    assert square.guess == pytest.approx(np.mean((fit.y_val - fit.y.mean()) ** 2))
-    assert root.validation == pytest.approx(np.sqrt(square.validation))
-    assert f"{square.validation:.4g}" in text
+    inside, outside = model.predict(fit.X) - fit.y, model.predict(fit.X_val) - fit.y_val
+    assert root[0] == "RMSE"
+    assert root[1:3] == pytest.approx((np.sqrt(np.mean(inside**2)), np.sqrt(np.mean(outside**2))))
+    assert root[3] == pytest.approx(np.sqrt(np.mean((fit.y_val - fit.y.mean()) ** 2)))
+    assert absolute[1:3] == pytest.approx((np.mean(np.abs(inside)), np.mean(np.abs(outside))))
+    assert explained[1:3] == pytest.approx((model.score(fit.X, fit.y), model.score(fit.X_val, fit.y_val)))
+    words = Page(text).words
+    assert f"R² = {explained[2]:.3g} On 34 held-out rows: RMSE {root[2]:.4g}, against" in words
+    ends = model.predict_interval(fit.X_val, 0.9, "split")
+    assert f"± {np.median(ends[:, 1] - ends[:, 0]) / 2.0:.3g}" in words
+
+
+def test_the_inputs_that_matter_are_those_whose_shuffled_values_do_harm(additive):
+    fit = fit_table(additive, Choices("y", weights=Weights(gamma=50.0)))
+    found = importance(fit)
+    assert important(found) == [0, 1] or important(found) == [1, 0]
+    text = report(fit, None)
+    words = Page(text).words
+    names = ", ".join(fit.preparation.features[k] for k in important(found))
+    assert f"Which inputs matter? {names} 2 of 3 inputs" in words
+    assert f"{found.importances_mean[0]:.3g} ± {found.importances_std[0]:.1g}" in words
+    assert 'alt="Which inputs matter"' in text
+
+
+def test_coverages_are_counted_on_held_out_rows(motorcycle):
+    fit, text = motorcycle
+    shares = covered(fit)
+    assert len(shares) == len(COVERAGES)
+    assert np.all(np.diff(shares) >= 0.0)
+    ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "conformal")
+    assert shares[-1] == np.mean((ends[:, 0] <= fit.y_val) & (fit.y_val <= ends[:, 1]))
+    assert "Intervals that hold what they promise" in text
+
+
+def test_pictures_have_colours_for_a_dark_system(motorcycle):
+    _, text = motorcycle
+    assert "@media screen and (prefers-color-scheme: dark)" in text
+    for code in re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', text):
+        image = base64.b64decode(code).decode()
+        style, _, rest = image.partition("</style>")
+        assert "@media screen and (prefers-color-scheme:dark){:root{--c000000:#ebebeb;" in style
+        assert "--cffffff:#15171c;" in style
+        assert re.findall(r": #[0-9a-f]{6}", rest) == []
 
 
 def test_pictures_are_well_formed_images_with_names(motorcycle, structure):
     for _, text in (motorcycle, structure):
         images = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)">', text)
-        assert len(images) == text.count("<img ") == text.count("<figure>") >= 3
+        moving = text.count('<svg id="panel-')
+        assert len(images) == text.count("<img ") == text.count("<figure>") - moving >= 3
         for code, name in images:
             assert name
             assert ElementTree.fromstring(base64.b64decode(code)).tag == "{http://www.w3.org/2000/svg}svg"
@@ -131,10 +181,11 @@ def test_a_structured_model_names_its_inputs_and_draws_them(structure):
     assert "Component of first" in words
     variation = fit.model.estimator.maximal_variation_
     assert all(f"{t:.4g}" in words for t in variation)
-    assert "The validation rows chose this weight" in words
+    assert "The held-out rows chose this weight" in words
+    assert "Not measured The held-out rows chose rho" in words
     bound = bound_of(fit)
     assert (bound.weight, bound.by) == ("rho", "validation")
-    assert bound.lower_bound <= bound.error == pytest.approx(scores(fit)[0].validation)
+    assert bound.lower_bound <= bound.error == pytest.approx(measures(fit)[0][2] ** 2)
 
 
 def test_components_are_drawn_in_the_units_of_the_table(structure, monkeypatch):
@@ -165,9 +216,10 @@ def test_classes_are_counted(additive):
     table = Table("t.csv", {**additive.columns, "y": tuple("ab"[float(y) > 2.0] for y in additive.columns["y"])})
     fit = fit_table(table, Choices("y"))
     words = Page(report(fit, None)).words
-    assert "Validation rows by their class (down) and the predicted one (across)" in words
+    assert "Held-out rows by their class (down) and the predicted one (across)" in words
     assert "+1 is b" in words
-    assert f"{scores(fit)[0].validation:.4g}" in words
+    assert measures(fit)[0][2] == fit.model.estimator.score(fit.X_val, fit.y_val)
+    assert f"{100.0 * measures(fit)[0][2]:.3g} % right" in words
 
 
 @pytest.mark.parametrize("model", first(1, ["lssvm", "structure"]))
@@ -180,7 +232,7 @@ def test_names_from_the_table_cannot_become_tags_or_formulas(additive, hostile, 
     weights = Weights(gamma=1.0) if model == "lssvm" else Weights(rho=1.0)
     fit = fit_table(Table(hostile, columns), Choices("y " + hostile, model=model, weights=weights))
     text = report(fit, f"{hostile}.npz")
-    assert "<script" not in text
+    assert text.count("<script") == text.count("</script") == 2
     assert "&lt;script&gt;" in text
     assert "Not drawn" not in text
     Page(text)
@@ -224,7 +276,9 @@ FRAME = """<!DOCTYPE html><iframe src="report.html" style="width:{width}px;heigh
   document.getElementById("o").textContent = JSON.stringify({{
     scroll: page.documentElement.scrollWidth,
     wide: seen("body *", e => e.getBoundingClientRect().right > {width} + 1),
-    images: seen("img", e => e.complete && e.naturalWidth > 0 && e.getBoundingClientRect().height > 50),
+    images: seen("img:not(#still img)", e => e.naturalWidth > 0 && e.getBoundingClientRect().height > 50),
+    moving: seen("#moving svg", e => e.querySelectorAll("text").length > 5),
+    still: seen("#still img", e => e.getBoundingClientRect().height > 0),
     formulas: seen("math", e => e.getBoundingClientRect().height > 10 && e.getBoundingClientRect().width > 30),
   }});
 }}</script>"""
@@ -247,5 +301,7 @@ def test_a_browser_shows_figures_and_mathematics_without_complaint(tmp_path, str
     seen = {key: int(value) for key, value in re.findall(r'"(\w+)":(\d+)', done.stdout)}
     assert seen["scroll"] <= width
     assert seen["wide"] == 0
-    assert seen["images"] == text.count("<img ")
+    assert seen["images"] == text.count("<img ") - text[: text.index("<noscript>")].count("<img ")
+    assert seen["moving"] == text.count('<svg id="panel-') == 4
+    assert seen["still"] == 0
     assert seen["formulas"] == text.count("<math ")

@@ -97,7 +97,8 @@ def test_a_cluster_by_its_address_gives_the_same_file(table, tmp_path):
     [
         (("--report", "r.html"), "--report draws all rows"),
         (("--model", "lssvm"), "--model sparse"),
-        (("--one-hot", "name"), "--model sparse"),
+        (("--one-hot", "name"), "takes numbers as they are: no --one-hot"),
+        (("--impute", "median"), "takes numbers as they are"),
         (("--scheduler", "tcp://x:1", "--executor", "joblib"), "--scheduler goes with --executor dask"),
         (("--checkpoint", "nowhere/c.npz"), "does not exist"),
         (("--target", "z"), "has no column 'z'"),

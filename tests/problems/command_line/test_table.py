@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from problems.command_line.table import Table, as_csv, dataset_rows, named_columns, named_rows, number, read_table
+from problems.command_line.embedded_sets import as_csv, dataset_rows
+from problems.command_line.table import Table, named_columns, named_rows, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 
@@ -34,8 +35,11 @@ def test_a_byte_order_mark_and_other_delimiters_are_no_part_of_a_name(tmp_path):
         ("a,\n1,2\n", "without a name"),
         ("a,a\n1,2\n", "'a' twice"),
         ("1,2\n3,4\n", "numbers only; put the names"),
-        ("a;b\n1;2\n", "one column, 'a;b'; try --delimiter ';'"),
-        ("a,b\n1,2\n3\n4,5,6\n", r"2 columns, but rows 2, 3 not \(the first has 1\)"),
+        ("a,b\n1,2\n3\n4,5,6\n", r"row 2 of .* has 1 cell, but the header names 2 columns \(1 more rows? differ"),
+        (
+            "a;b\n1,234;2\n",
+            "'a' of .* has '1,234', where the comma can be decimal or separate thousands; give --decimal ,",
+        ),
         ('a,b\n1,"2\n', "not a CSV file"),
     ],
 )
@@ -59,7 +63,7 @@ def test_missing_cells_name_their_rows(tmp_path, cell):
     rows = "\n".join(f"{cell if row % 2 else row},1" for row in range(1, 16))
     table = read_table(write(tmp_path, f"a,b\n{rows}\n"))
     with pytest.raises(DataError, match=r"column 'a' .* rows 1, 3, 5, 7, 9 and 3 more; .*--drop a"):
-        table.refuse_missing(["b", "a"])
+        table.refuse_missing(["b", "a"], "leave it out by --drop a")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+r"""What a fit costs, roughly, before it begins: seconds and bytes, from the size of the table and a short measurement.
+
+A dense machine decomposes an n x n matrix for every kernel that it judges, about :math:`9 n^3` operations, and holds
+five such matrices; a machine on m basis vectors chooses them from 2000 candidates and forms sums over the rows, about
+:math:`8 n m^2` operations and a few vectors of length n.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from problems.command_line.models import Choices
+
+__all__ = ["Effort", "effort_of"]
+
+#: Rows of the matrix whose decomposition is timed.
+_PROBE = 200
+#: Matrices of n x n that a dense machine holds at a time; seconds of any fit, and bytes of Python and its libraries.
+_COPIES, _OVERHEAD, _LIBRARIES = 5.0, 0.3, 2.0e8
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Seconds and bytes, to within a factor of about three."""
+
+    seconds: float
+    bytes: float
+
+    def __str__(self) -> str:
+        return f"about {_duration(self.seconds)} and {_size(self.bytes)} of memory"
+
+
+def effort_of(choices: Choices, n_rows: int, n_inputs: int, n_kernels: float) -> Effort:
+    """The effort of a fit to so many rows, judging so many kernels."""
+    n, speed = float(n_rows), _speed()
+    if choices.model == "sparse":
+        m = float(min(choices.n_basis, n_rows))
+        candidates = float(min(n_rows, 2000))
+        operations = n_kernels * (8.0 * n * m * m + 4.0 * candidates * m * (m + 1000.0))
+        held = 8.0 * (4.0 * n * n_inputs + 3.0 * candidates * 1000.0)
+    else:
+        operations = n_kernels * 9.0 * n**3
+        held = 8.0 * (_COPIES * n * n + 4.0 * n * n_inputs)
+    return Effort(_OVERHEAD + operations / speed, _LIBRARIES + held)
+
+
+def _speed() -> float:
+    """Operations per second of this machine in the decomposition of a small matrix."""
+    A = np.random.default_rng(0).normal(size=(_PROBE, _PROBE))
+    A = A @ A.T
+    np.linalg.eigh(A)
+    start = time.perf_counter()
+    np.linalg.eigh(A)
+    return 9.0 * _PROBE**3 / max(time.perf_counter() - start, 1e-6)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90.0:
+        return f"{max(seconds, 1.0):.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def _size(size: float) -> str:
+    return f"{max(size / 2**20, 1.0):.0f} MB" if size < 2**30 else f"{size / 2**30:.1f} GB"

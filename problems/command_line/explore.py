@@ -1,0 +1,141 @@
+"""``substrate explore``: one page on which a model moves along its weight, for a table or for a model file.
+
+A model file of an LS-SVM brings its rows and, by :math:`y_i = f(x_i) + e_i` with :math:`e_i = \\alpha_i / \\gamma`, its
+targets. Other files do not, and need the table that they were fitted to.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.embedded_sets import question_of
+from problems.command_line.fit import Choices, fit_table
+from problems.command_line.models import Weights
+from problems.command_line.report.answers import importance, important
+from problems.command_line.report.map_page import map_page
+from problems.command_line.report.moving import moving
+from problems.command_line.report.moving_page import moving_section, script_policy
+from problems.command_line.report.page import figures, page, paragraph
+from problems.command_line.report.pictures import pictures
+from problems.command_line.report.subject import Subject
+from problems.command_line.table import Table, named_columns, number, read_table
+from problems.command_line.tabular_model import TabularModel
+from problems.estimators.full.saddle_machine import SolvedMachine
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError
+from substrate.namespaces import to_numpy
+
+__all__ = ["explored", "moving_document", "subject_of_file"]
+
+
+def explored(options: argparse.Namespace) -> str:
+    """The page of the arguments of the command."""
+    if options.data.endswith(".npz"):
+        model = TabularModel.load(options.data, options.max_bytes)
+        if "parameters" in getattr(model.estimator, "path_", ()):
+            return map_page(f"{Path(options.data).name}: two weights", model.estimator)
+        table = None if options.table is None else read_table(options.table, options.delimiter)
+        subject = subject_of_file(model, table, options.target)
+        return moving_document(f"{subject.target} by {Path(options.data).name}", subject)
+    if options.table is not None:
+        raise DataError(f"--table goes with a model file, MODEL.npz; received the table {options.data}")
+    table = read_table(options.data, options.delimiter).without(options.drop)
+    target, task = options.target, "auto"
+    if target is None and not options.data.startswith("@"):
+        raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
+    if target is None:  # an embedded data set has a target of its own
+        target, task = question_of(options.data[1:])
+    choices = Choices(
+        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
+        validation=options.validation, seed=options.seed, refit=False,
+    )  # fmt: skip
+    fit = fit_table(table, choices)
+    still, found = "".join(figures(pictures(fit, still=True))), importance(fit)
+    title = f"{target} from {Path(options.data.removeprefix('@')).name}"
+    return moving_document(title, Subject.of(fit), still=still, first=[] if found is None else important(found))
+
+
+def moving_document(title: str, subject: Subject, *words: str, still: str = "", first: Sequence[int] = ()) -> str:
+    """A page of the machine that moves, with these paragraphs above it; ``still`` is shown where no script runs."""
+    parts = [*(paragraph(text) for text in words), moving_section(moving(subject, first=first), subject, still)]
+    return page(title, parts, script_policy(), "broad")
+
+
+def subject_of_file(model: TabularModel, table: Table | None, target: str | None) -> Subject:
+    """The rows of a model file: its own where it is an LS-SVM and no table is given, those of the table otherwise."""
+    estimator, prepared = model.estimator, model.preparation
+    if prepared is not None:
+        each = [one for one in prepared.inputs for _ in one.features]
+        names, target = prepared.features, prepared.target
+        center, scale = np.array([one.center for one in each]), np.array([one.scale for one in each])
+        coded = np.array([one.categories is not None for one in each])
+    else:
+        count = int(estimator.n_features_in_)
+        names = tuple(map(str, getattr(estimator, "feature_names_in_", [f"x{k + 1}" for k in range(count)])))
+        center, scale, coded = np.zeros(count), np.ones(count), np.zeros(count, dtype=bool)
+    rows = _own_rows(estimator) if table is None else _rows_of(model, table, target)
+    return Subject(estimator, *rows, names, target or "y", center, scale, coded)
+
+
+def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
+    """The rows that an LS-SVM keeps, and the targets that its equations give."""
+    points = getattr(estimator, "support_vectors_", None)
+    if not isinstance(estimator, SolvedMachine) or points is None or is_sparse(points):
+        raise DataError(
+            f"the file of a {type(estimator).__name__} does not hold the targets it was fitted to; give its table, "
+            "--table FILE"
+        )
+    X = np.asarray(to_numpy(points))
+    if estimator._labels:
+        codes, book = np.asarray(estimator.support_codes_), np.asarray(estimator.code_book_)
+        codes = codes.reshape(len(codes), -1)
+        same = [int(np.flatnonzero(((codes[i] == book) | (codes[i] == 0.0)).all(axis=1))[0]) for i in range(len(codes))]
+        y: Any = np.asarray(estimator.classes_)[same]
+    else:
+        alpha, ridge = np.asarray(to_numpy(estimator.support_values_)), np.asarray(to_numpy(estimator.ridge_))
+        y = np.asarray(estimator.predict(X)) + alpha * (ridge[:, None] if alpha.ndim > ridge.ndim else ridge)
+    return X, y, X[:0], y[:0]
+
+
+def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Array, Any, Array, Any]:
+    """Training and held-out rows of the table that a model was fitted to."""
+    estimator, prepared = model.estimator, model.preparation
+    if target is None:
+        raise DataError(f"--target is missing: which column of {table.source} the model was fitted to")
+    y = _targets(estimator, table.column(target), target)
+    inputs = table if prepared is not None or hasattr(estimator, "feature_names_in_") else table.without([target])
+    X, every = model.matrix(inputs), np.arange(table.n_rows)
+    support = np.asarray(estimator.support_)
+    held = np.array(prepared.split.validation_rows if prepared is not None else (), dtype=int)
+    train = np.setdiff1d(every, held)
+    if prepared is None and getattr(estimator, "cv", 0) is None:  # it held rows out by itself
+        train = np.asarray(getattr(estimator, "training_rows_", support))
+        held, support = np.setdiff1d(every, train), np.searchsorted(train, support)
+    known = np.asarray(to_numpy(estimator.support_vectors_))
+    if support.size and (int(support.max()) >= train.size or not np.allclose(X[train][support], known)):
+        if not getattr(prepared, "refitted", False) or not np.allclose(X[support], known):
+            raise DataError(f"{table.source} does not hold the rows that this {type(estimator).__name__} was fitted to")
+        train, held = every, held[:0]  # the model was fitted again, to all rows
+    return X[train], y[train], X[held], y[held]
+
+
+def _targets(estimator: Any, cells: tuple[str, ...], target: str) -> Any:
+    """The numbers, or the classes by their names."""
+    if not estimator._labels:
+        numbers = [number(cell) for cell in cells]
+        if None in numbers:
+            raise DataError(f"the target {target!r} is not numeric in row {numbers.index(None) + 1}")
+        return np.array(numbers, dtype=np.float64)
+    names: Mapping[str, Any] = {str(label): label for label in estimator.classes_}
+    found = [cell if cell in names else str(int(float(cell))) if number(cell) is not None else cell for cell in cells]
+    strange = [row for row, cell in enumerate(found, 1) if cell not in names]
+    if strange:
+        raise DataError(
+            f"the target {target!r} has {cells[strange[0] - 1]!r} in row {strange[0]}; the classes of the model are "
+            f"{named_columns(list(names))}"
+        )
+    return np.array([names[cell] for cell in found])

@@ -1,0 +1,151 @@
+r"""How good a model is, in the usual measures, beside a prediction that looks at no input.
+
+For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of the rows judged,
+
+.. math::
+
+    \text{RMSE} = \Big(\frac1n \sum_i (y_i - f_i)^2\Big)^{1/2}, \quad \text{MAE} = \frac1n \sum_i |y_i - f_i|, \quad
+    R^2 = 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2};
+
+for classes the accuracy, its mean over the classes (balanced accuracy), and the area under the receiver operating
+characteristic, for more than two classes the mean over one class against the others. The rows judged were held out;
+where none were, every training row is left out in turn, in closed form.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from problems.command_line.models import MODELS, Choices
+from substrate.arrays import Array
+
+__all__ = ["Confusion", "Measure", "Quality", "quality_of"]
+
+HELD_OUT = "held-out rows"
+LEFT_OUT = "rows, each left out in turn"
+TRAINING = "training rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure, of the model and of the baseline: the mean of the training rows, or their most frequent class."""
+
+    name: str
+    value: float
+    baseline: float
+    #: Whether it is in units of the target; otherwise it is at most 1.
+    in_units: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Counts of rows by class (down) and predicted class (across)."""
+
+    classes: tuple[str, ...]
+    counts: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The measures, the rows they are of, what the baseline predicts, and a caveat where the rows also chose."""
+
+    rows: str
+    n_rows: int
+    baseline: str
+    measures: tuple[Measure, ...]
+    confusion: Confusion | None = None
+    caveat: str = ""
+
+
+def quality_of(
+    estimator: Any, choices: Choices, task: str, X: Array, y: NDArray[Any], X_val: Array, y_val: NDArray[Any]
+) -> Quality:
+    """Judge a model of the training rows ``X, y`` by the rows held out, or by leaving training rows out."""
+    kind = MODELS[choices.model]
+    chose = choices.weights.of(choices.model) is None
+    if y_val.size:
+        predicted, scores = estimator.predict(X_val), _scores(estimator, task, X_val)
+        caveat = f"these rows also chose {kind.weight}" if kind.validated and chose else ""
+        return _judged(HELD_OUT, task, y_val, predicted, scores, y, caveat)
+    left_out = _left_out(estimator, X, y)
+    if left_out is None:
+        caveat = f"no row was held out, and --model {choices.model} cannot leave rows out: new rows are worse"
+        return _judged(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
+    caveat = f"these rows also chose {kind.weight}" if chose else ""
+    return _judged(LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat)
+
+
+def _left_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
+    """The training rows left out one by one; None for machines without a closed form for it."""
+    if not hasattr(estimator, "leave_one_out"):
+        return None
+    on_a_basis = hasattr(estimator, "basis_indices_")  # keeps its basis and not its rows
+    return estimator.leave_one_out(X, y) if on_a_basis else estimator.leave_one_out()
+
+
+def _scores(estimator: Any, task: str, X: Array) -> Array:
+    return np.asarray(estimator.decision_function(X) if task == "classification" else np.empty(0))
+
+
+def _judged(
+    rows: str, task: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any], caveat: str
+) -> Quality:
+    if task == "classification":
+        classes, counts = np.unique(y_train, return_counts=True)
+        usual = classes[counts.argmax()]
+        table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
+        guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
+        measures: tuple[Measure, ...] = (
+            Measure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
+            Measure("balanced accuracy", _balanced(table), _balanced(guess)),
+            Measure("AUC", _auc(y, scores, classes), 0.5),
+        )
+        baseline = f"always {usual}"
+        return Quality(rows, y.size, baseline, measures, Confusion(tuple(map(str, classes)), table), caveat)
+    # a row that is left out is no part of the mean of the others
+    mean = (y.sum() - y) / max(y.size - 1, 1) if rows == LEFT_OUT else np.full(y.size, y_train.mean())
+    errors, guess_errors = y - predicted, y - mean
+    measures = tuple(
+        Measure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
+        for name, measure in (("RMSE", _rmse), ("MAE", _mae), ("R squared", _r_squared))
+    )
+    return Quality(rows, y.size, "always the mean", measures, None, caveat)
+
+
+def _balanced(table: Array) -> float:
+    present = table.sum(axis=1) > 0
+    return float(np.mean(np.diag(table)[present] / table.sum(axis=1)[present]))
+
+
+def _auc(y: NDArray[Any], scores: Array, classes: NDArray[Any]) -> float:
+    """The share of pairs of different class that the scores put in order; NaN where one class is there alone."""
+    columns = scores[:, None] if scores.ndim == 1 else scores
+    sides = classes[1:] if scores.ndim == 1 else classes
+    if columns.shape[1] != sides.size:  # outputs of a coding that has no column per class
+        return float("nan")
+    found = []
+    for column, side in zip(columns.T, sides, strict=True):
+        inside = y == side
+        n_in, n_out = int(inside.sum()), int((~inside).sum())
+        if n_in and n_out:
+            ranks = rankdata(column)
+            found.append((ranks[inside].sum() - n_in * (n_in + 1) / 2) / (n_in * n_out))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _rmse(errors: Array, y: Array) -> float:
+    unit = float(np.abs(errors).max()) or 1.0
+    return unit * float(np.sqrt(np.mean(np.square(errors / unit))))
+
+
+def _mae(errors: Array, y: Array) -> float:
+    return float(np.mean(np.abs(errors)))
+
+
+def _r_squared(errors: Array, y: Array) -> float:
+    """NaN where all targets are the same."""
+    spread = _rmse(y - y.mean(), y)
+    return 1.0 - (_rmse(errors, y) / spread) ** 2 if spread > 0.0 else float("nan")

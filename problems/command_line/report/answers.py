@@ -1,0 +1,142 @@
+"""The first screen of a report: how good is it, how sure, by which inputs, is it solved; and its table of errors."""
+
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.fit import Fit, bound_of
+from problems.command_line.intervals import interval_columns
+from problems.command_line.quality import TRAINING, quality_of
+from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.importance import LeftOutImportance
+from substrate.errors import SubstrateError
+
+__all__ = ["first_screen", "importance", "important", "measures"]
+
+#: The share of new targets that the intervals of the first screen hold.
+_COVERAGE = 0.9
+#: Most inputs named.
+_NAMED = 5
+#: Times that an input is shuffled, and multiplications up to which that is done.
+_REPEATS, _MOST_WORK = 5, 4e9
+
+#: A question, the answer in few words, a sentence, and how it is marked.
+Answer = tuple[str, str, str, str]
+
+
+def measures(fit: Fit) -> list[tuple[str, float, float | None, float]]:
+    """The lines of the table of errors: a measure, its value on training rows, on the rows that judge, and baseline."""
+    task, rows = fit.preparation.task, (fit.X, fit.y)
+    inside = quality_of(fit.model.estimator, fit.choices, task, *rows, *rows).measures
+    alone = fit.quality.rows == TRAINING
+    return [
+        (one.name, of_training.value, None if alone else one.value, one.baseline)
+        for one, of_training in zip(fit.quality.measures, inside, strict=True)
+    ]
+
+
+def importance(fit: Fit) -> LeftOutImportance | None:
+    """By leaving training rows out, where the machine can and the work is not more than that of its fit."""
+    model, (n, d) = fit.model.estimator, fit.X.shape
+    if d < 2 or not hasattr(model, "left_out_importance"):
+        return None
+    if float(n) * model.support_values_.shape[0] * d * d * _REPEATS > _MOST_WORK:
+        return None
+    rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
+    found: LeftOutImportance = model.left_out_importance(*rows, n_repeats=_REPEATS)
+    return found
+
+
+def important(found: LeftOutImportance) -> list[int]:
+    """The inputs whose importance is more than chance, the most important first."""
+    mean, deviation = found.importances_mean, found.importances_std
+    return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > max(2.0 * deviation[k], 0.0)]
+
+
+def first_screen(fit: Fit, found: LeftOutImportance | None) -> list[Answer]:
+    """The four answers."""
+    return [_good(fit), _sure(fit), _inputs(fit, found), _solved(fit)]
+
+
+def _good(fit: Fit) -> Answer:
+    question, quality = "How good is it?", fit.quality
+    where = f"On {quality.n_rows} {quality.rows}"
+    caveat = f" {_started(quality.caveat)}." if quality.caveat else ""
+    known = {one.name: one for one in quality.measures}
+    if fit.preparation.task == "classification":
+        right = known["accuracy"]
+        more = f"{where}; {quality.baseline} (baseline) is right in {_percent(right.baseline)}.{caveat}"
+        return question, f"{_percent(right.value)} right", more, ""
+    root, explained = known["RMSE"], known["R squared"]
+    against = f"RMSE {root.value:.4g}, against {root.baseline:.4g} for {quality.baseline} (baseline)"
+    short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {root.value:.4g}"
+    return question, short, f"{where}: {against}.{caveat}", ""
+
+
+def _started(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100.0 * share:.3g} %"
+
+
+def _sure(fit: Fit) -> Answer:
+    question, model = "How sure is it?", fit.model.estimator
+    X, bound = fit.X_val if fit.y_val.size else fit.X, bound_of(fit)
+    if fit.preparation.task == "regression" and bound is not None and bound.by == "validation":
+        chose = f"The held-out rows chose {bound.weight}, so that no rows are left to measure errors on."
+        return question, "Not measured", f"{chose} Fit again with --{bound.weight} {bound.value:.4g}, and they do.", ""
+    try:
+        if fit.preparation.task == "classification":
+            confidence = float(np.mean(model.predict_proba(X).max(axis=1)))
+            y = fit.y_val if fit.y_val.size else fit.y
+            right = float(np.mean(model.predict(X) == y))
+            return question, f"{_percent(confidence)} on average", (
+                f"That is its own probability of being right; {_percent(right)} of these rows are. The nearer the two, "
+                "the more its probabilities can be trusted."
+            ), ""  # fmt: skip
+        ends = interval_columns(model, X, _COVERAGE)
+    except SubstrateError as error:
+        return question, "No intervals", f"{_started(str(error))}.", ""
+    width = float(np.median(ends["upper"] - ends["lower"])) / 2.0
+    if not np.isfinite(width):
+        return question, "Too few rows", f"{fit.y_val.size} held-out rows do not determine an interval of 90 %.", ""
+    return question, f"± {width:.3g}", (
+        f"About this prediction, 90 % of new targets are expected to lie; substrate predict --coverage {_COVERAGE:g} "
+        "gives the interval of every row."
+    ), ""  # fmt: skip
+
+
+def _inputs(fit: Fit, found: LeftOutImportance | None) -> Answer:
+    question, model, names = "Which inputs matter?", fit.model.estimator, fit.preparation.features
+    if isinstance(model, AdditiveEstimator):
+        variation, mask = np.atleast_2d(model.maximal_variation_).max(axis=0), model.get_support()
+        order = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
+        share = f"{model.relevance:g}"
+        more = f"{len(order)} of {len(names)} inputs vary by more than {share} of the largest; the largest first."
+        return question, _listed([names[k] for k in order]), more, ""
+    if len(names) == 1:
+        return question, names[0], "It is the only one.", ""
+    if found is None:
+        return question, f"{len(names)} inputs", f"All enter the kernel: {_listed(names)}.", ""
+    how = "rows left out are predicted worse when the values of these inputs are shuffled; the most important first"
+    order = important(found)
+    if not order:
+        return question, "None is seen to", "Shuffling the values of an input makes left-out rows no worse.", ""
+    return question, _listed([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
+
+
+def _listed(names: Any) -> str:
+    listed = ", ".join(names[:_NAMED]) or "none"
+    return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
+
+
+def _solved(fit: Fit) -> Answer:
+    question, certificate = "Is it solved?", fit.model.estimator.certificate_
+    if certificate.holds:
+        more = f"{_started(certificate.promise)}. All {len(certificate.rows)} checks of the solution pass."
+        return question, "Yes, the certificate holds", more, "holds"
+    failed = ", ".join(row.name for row in certificate.failures)
+    more = f"Failed: {failed}. Do not rely on this model. Known is: {certificate.promise}."
+    return question, "No, the certificate does not hold", more, "fails"

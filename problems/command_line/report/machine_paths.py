@@ -1,0 +1,237 @@
+r"""The paths of three machines: LS-SVMs over gamma, L1 substrates over zeta, maximal variation over rho.
+
+.. math:: \alpha = U \frac{U^T y}{\sigma + 1/\gamma}, \qquad b = \bar y - \bar k^T \alpha
+
+for gamma (:mod:`substrate.closed_form.spectrum`); for the others see :mod:`substrate.paths.homotopies`, whose knots are
+what a page needs.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from problems.command_line.report.model_path import Affine, KnotPath, ModelPath, spread_out
+from problems.estimators.full.l1_fit import SparseAnswers
+from problems.estimators.full.saddle_machine import SolvedMachine
+from problems.estimators.full.variation_fit import Variation, VariationAnswers
+from problems.estimators.shared.additive import kernel_matrices
+from substrate.arrays import Array, is_sparse
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.maximal_variation import right_divided
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.namespaces import to_numpy
+from substrate.paths.gamma_search import lambda_range
+from substrate.paths.homotopies import l1_path, variation_path
+from substrate.paths.knots import Path, SparseRows
+
+__all__ = ["GammaPath", "RhoPath", "ZetaPath", "path_of"]
+
+#: Share of the values that rounding of the decomposition may reach at the largest gamma that is shown.
+_KNOWN = 3e-7
+
+
+@dataclass(frozen=True, slots=True)
+class GammaPath(ModelPath):
+    """The LS-SVM at every gamma; ``eigenvalues`` are distinct, ``multiplicity`` says how many each stands for."""
+
+    parameter = "gamma"
+    X: Array
+    y: Array
+    chosen: float
+    kernel: Any
+    eigenvalues: Array
+    multiplicity: Array
+    multipliers: Affine
+    leverages: Affine
+    mean: float
+    mean_row: Array
+    back: Array
+    ends: tuple[float, float]
+
+    @classmethod
+    def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
+        """From the rows of the fit."""
+        spectrum = centred_spectrum(Gram.of(estimator.kernel_, X), estimator.kernel_.rounding(X))
+        if spectrum.lift > 0.0:
+            raise DeclarationError(
+                f"the kernel matrix has the eigenvalue {-spectrum.lift:.3g}, so that the machine does not exist at "
+                "every gamma; a page that moves needs a positive semi-definite kernel"
+            )
+        targets = spectrum.targets(y)
+        values, group = np.unique(spectrum.values, return_inverse=True)
+        gather = np.zeros((spectrum.values.size, values.size))
+        gather[np.arange(group.size), group] = 1.0
+        z, nothing = targets.unit * targets.coordinates[:, 0], np.zeros(y.size)
+        back = spectrum.basis @ (z[:, None] * gather)
+        low, high = lambda_range([spectrum])
+        lowest = min(max(low, spectrum.unknown_below(_KNOWN)), 1.0 / chosen)
+        return cls(
+            X, y, chosen, estimator.kernel_, values, gather.sum(axis=0), Affine(nothing, back),
+            Affine(nothing, np.square(spectrum.basis) @ gather), float(targets.unit * (targets.mean + targets.rest)[0]),
+            spectrum.mean_row, back, (1.0 / max(high, 1.0 / chosen), 1.0 / lowest),
+        )  # fmt: skip
+
+    def states(self, values: Array) -> Array:
+        """1/(s + 1/gamma)."""
+        return np.asarray(1.0 / (self.eigenvalues + 1.0 / np.asarray(values)[:, None]))
+
+    def stops(self) -> Array:
+        """From where the machine is the mean of y to where rounding would show."""
+        return spread_out(*self.ends, self.chosen)
+
+    def predictions(self, points: Array) -> Affine:
+        """f(x) = mean + (k(x) - mean row)' alpha."""
+        rows = np.asarray(self.kernel(points, self.X)) - self.mean_row
+        return Affine(np.full(len(points), self.mean), rows @ self.back)
+
+    def degrees_of_freedom(self, values: Array) -> Array:
+        """The trace of the hat matrix."""
+        return np.asarray(self.y.size - self.states(values) @ self.multiplicity / np.asarray(values))
+
+
+def _dense(rows: Array | SparseRows) -> tuple[Array, NDArray[np.intp]]:
+    """The columns of a path that are anywhere different from zero, and their numbers."""
+    if not isinstance(rows, SparseRows):
+        return np.asarray(rows), np.arange(rows.shape[1])
+    used, place = np.unique(rows.index, return_inverse=True)
+    made = np.zeros((len(rows), used.size))
+    np.add.at(made, (np.repeat(np.arange(len(rows)), np.diff(rows.starts)), place), rows.value)
+    return made, used
+
+
+@dataclass(frozen=True, slots=True)
+class ZetaPath(KnotPath):
+    """The L1 substrate at every zeta; its state is the coefficients ever used, the bias and nu."""
+
+    parameter = "zeta"
+    X: Array
+    y: Array
+    chosen: float
+    kernel: Any
+    path: Path
+    rows: Array
+    used: NDArray[np.intp]
+    multipliers: Affine
+    #: Phi_i'e - nu, which is within zeta of zero.
+    correlations: Affine
+
+    @classmethod
+    def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
+        """From the rows of the fit."""
+        K = np.array(Gram.of(estimator.kernel_, X).matrix)
+        center = float(np.clip(y.mean(), y.min(), y.max()))  # the bias absorbs it; otherwise it would hide small zetas
+        path = l1_path(K, y - center)
+        if not path.covers(chosen) and chosen > 0.0:
+            path = l1_path(K, y - center, chosen)
+        a, used = _dense(path.primal)
+        nu = np.asarray([path.dual[k][0] for k in range(len(path))])
+        rows = np.column_stack([a, path.bias + center, nu])
+        place = np.zeros((y.size, used.size + 2))
+        place[used, np.arange(used.size)] = 1.0
+        centred = K - K.mean(axis=0)
+        pull = np.column_stack([-centred.T @ centred[:, used], np.zeros(y.size), -np.ones(y.size)])
+        correlations = Affine(centred.T @ (y - y.mean()), pull)
+        return cls(X, y, chosen, estimator.kernel_, path, rows, used, Affine(np.zeros(y.size), place), correlations)
+
+    def predictions(self, points: Array) -> Affine:
+        """f(x) = k(x)' a + b."""
+        rows = np.asarray(self.kernel(points, self.X[self.used])) if self.used.size else np.zeros((len(points), 0))
+        count = np.zeros(len(points))
+        return Affine(count, np.column_stack([rows, count + 1.0, count]))
+
+
+@dataclass(frozen=True, slots=True)
+class RhoPath(KnotPath):
+    """Maximal variation at every rho; its state is u, and the multipliers xi that are ever different from zero."""
+
+    parameter = "rho"
+    X: Array
+    y: Array
+    chosen: float
+    kernel: Any
+    path: Path
+    rows: Array
+    used: NDArray[np.intp]
+    coordinates: ComponentCoordinates
+    multipliers: Affine
+
+    @classmethod
+    def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
+        """From the rows of the fit."""
+        choices = Variation(1.0, estimator.expansion, estimator.ridge, estimator.cutoff, "auto")
+        coordinates = choices.coordinates(kernel_matrices(estimator.kernel_, X))
+        path = variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
+        u, (xi, used) = np.asarray(path.primal), _dense(path.dual)
+        none = Affine(np.zeros(0), np.zeros((0, u.shape[1] + used.size)))
+        return cls(X, y, chosen, estimator.kernel_, path, np.hstack([u, xi]), used, coordinates, none)
+
+    def _of_u(self, rows: Array) -> Array:
+        """From rows that multiply v to rows that multiply the state."""
+        own = solve_triangular(self.coordinates.metric, np.atleast_2d(rows).T, trans="T").T
+        return np.hstack([own, np.zeros((len(own), self.used.size))])
+
+    def predictions(self, points: Array) -> Affine:
+        """f = sum of components + b."""
+        parts = self.kernel.components(self.X.shape[1])
+        rows = self.coordinates.rows_at([part(points, self.X) for part in parts])
+        middle = self.coordinates.parts.sum(axis=0).mean(axis=0)
+        return Affine(np.full(len(points), float(self.y.mean())), self._of_u(rows - middle))
+
+    def component(self, number: int, points: Array) -> Affine:
+        """f^l at the points, without bias."""
+        part, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
+        rows = part(points, self.X) @ (a[number] if self.coordinates.decoupled else a)
+        return Affine(np.zeros(len(points)), self._of_u(rows))
+
+    def component_multipliers(self, number: int) -> Affine:
+        """xi^l at the training rows."""
+        n = self.y.size
+        rows = self.used - number * n
+        inside = np.flatnonzero((rows >= 0) & (rows < n))
+        matrix = np.zeros((n, self.rows.shape[1]))
+        matrix[rows[inside], self.rows.shape[1] - self.used.size + inside] = 1.0
+        return Affine(np.zeros(n), matrix)
+
+
+def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
+    """The path of a fitted machine with one target (codes -1 and +1 for classes), from the rows of its fit.
+
+    Raises
+    ------
+    DeclarationError
+        Where the machine has no path in one weight; the message says why.
+    """
+    name = type(estimator).__name__
+    if is_sparse(X) or estimator.kernel_.pairwise:
+        raise DataError(f"a page that moves needs a table of numbers; this {name} has a matrix that is sparse or given")
+    X = np.ascontiguousarray(to_numpy(X), dtype=np.float64)
+    if isinstance(estimator, SolvedMachine):
+        ridge = to_numpy(estimator.ridge_)
+        ridge = ridge if ridge.ndim == 1 else ridge[:, 0]
+        if np.ptp(ridge) > 1e-12 * float(ridge.max()):
+            raise DeclarationError(f"the rows of this {name} have weights, and a page that moves knows none")
+        return GammaPath.of(estimator, X, y, 1.0 / float(ridge[0]))
+    if isinstance(estimator, SparseAnswers):
+        if estimator._ridge_of_w() != 0.0:
+            raise DeclarationError(f"this {name} has a ridge beside zeta, and two weights have no path in one number")
+        return ZetaPath.of(estimator, X, y, _weight(estimator, "zeta"))
+    if isinstance(estimator, VariationAnswers):
+        if estimator.groups is not None:
+            raise DeclarationError(f"this {name} has one rho for each group, which is a map and no path in one number")
+        if getattr(estimator, "refit", False):
+            raise DeclarationError(f"this {name} refits its components, so that it is not on the path in rho")
+        return RhoPath.of(estimator, X, y, _weight(estimator, "rho"))
+    raise DeclarationError(
+        f"a {name} has no path in closed form; those with one are LS-SVMs on all rows (gamma), L1 substrates (zeta) "
+        "and maximal variation (rho): --model lssvm, fused, l1 or structure"
+    )
+
+
+def _weight(estimator: Any, name: str) -> float:
+    """The weight that was chosen, or given."""
+    return float(getattr(estimator, f"{name}_") if hasattr(estimator, f"{name}_") else getattr(estimator, name))

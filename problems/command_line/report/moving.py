@@ -1,0 +1,274 @@
+"""The numbers of a page that moves: what is drawn at every value of the weight, thinned out to fit, as plain JSON.
+
+A page stops at a few hundred values of the weight. What it draws there follows by the formula of
+:mod:`problems.command_line.report.model_path`; the errors are those of all rows, computed here.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from problems.command_line.report.machine_paths import GammaPath, RhoPath, ZetaPath, path_of
+from problems.command_line.report.model_path import Affine, KnotPath, ModelPath
+from problems.command_line.report.subject import Subject
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.namespaces import to_numpy
+
+__all__ = ["IN_REPORT", "LARGEST", "Curve", "Moving", "encoded", "moving"]
+
+#: Most bytes of the numbers in a page of its own, and in a report.
+LARGEST, IN_REPORT = 4_500_000, 3_000_000
+#: Points of a curve over the only input, over one of several, and how many of those there are.
+_POINTS, _FEW, _INPUTS = 161, 61, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One number at every stop; ``drawn`` in the picture of the errors, as a line of this ``style``."""
+
+    name: str
+    values: Array
+    drawn: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a page draws.
+
+    Parameters
+    ----------
+    path
+        The machine as a function of its weight.
+    stops, start
+        The values at which the page stops, ascending, and the number of the one that it begins with, the model's own.
+    vectors
+        Quantities that move, by name.
+    constants
+        Quantities that do not.
+    curves
+        Errors and counts at every stop, of all rows.
+    lines
+        What does not move in the picture of the errors: a name and a value.
+    inputs
+        Numbers of the inputs that can be put on the x axis.
+    notes
+        What the page leaves out, in sentences.
+    """
+
+    path: ModelPath
+    stops: Array
+    start: int
+    vectors: Mapping[str, Affine]
+    constants: Mapping[str, Array]
+    curves: tuple[Curve, ...]
+    lines: tuple[tuple[str, float], ...]
+    inputs: tuple[int, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def at(self, name: str, stop: int) -> Array:
+        """A quantity at one stop: what the page computes."""
+        return self.vectors[name].at(self.path.states(self.stops[[stop]]))[:, 0]
+
+    def numbers(self) -> dict[str, Any]:
+        """State, vectors and constants in the shorter of two forms: by the formula, or by their values at the stops."""
+        vectors = dict(self.vectors)
+        if isinstance(self.path, GammaPath) and self.path.eigenvalues.size <= self.stops.size:
+            state: dict[str, Any] = {"eigenvalues": encoded(self.path.eigenvalues)}
+        else:
+            few = isinstance(self.path, KnotPath) and len(self.path.path) <= self.stops.size
+            at = self.path.path.values if few else self.stops  # type: ignore[attr-defined]
+            rows, vectors = _at_knots(self.path.states(at), vectors)
+            state = {"knots": encoded(at), "rows": encoded(rows), "width": int(rows.shape[1])}
+        known = {name: encoded(values) for name, values in self.constants.items()}
+        return {"state": state, "vectors": {name: _short(one) for name, one in vectors.items()}, "constants": known}
+
+    def size(self) -> int:
+        """Bytes of the numbers."""
+        return len(json.dumps(self.numbers()))
+
+
+def encoded(values: Any) -> str:
+    """Numbers without any loss: 64-bit floats, least significant byte first, in base64; never NaN or infinite."""
+    array = np.ascontiguousarray(values, dtype="<f8")
+    if not np.isfinite(array).all():
+        raise DataError("a page cannot draw numbers that are not finite; check the units of the columns")
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
+
+def _at_knots(states: Array, vectors: dict[str, Affine]) -> tuple[Array, dict[str, Affine]]:
+    """The states, less the entries that nothing uses; or the values themselves, where these are fewer numbers."""
+    used = np.flatnonzero(np.any([one.matrix.any(axis=0) for one in vectors.values()], axis=0))
+    less = {name: Affine(one.offset, one.matrix[:, used]) for name, one in vectors.items()}
+    products = sum(one.matrix.size for one in less.values() if not _picked(one))
+    width = sum(len(one.offset) for one in vectors.values())
+    if len(states) * used.size + products <= len(states) * width:
+        return states[:, used], less
+    places, start = {}, 0
+    for name, one in vectors.items():
+        place = np.eye(len(one.offset), width, start)
+        places[name], start = Affine(np.zeros(len(one.offset)), place), start + len(one.offset)
+    return np.hstack([one.at(states).T for one in vectors.values()]), places
+
+
+def _picked(one: Affine) -> bool:
+    """Whether every number is one entry of the state, or zero."""
+    ones = np.isin(one.matrix, (0.0, 1.0)).all() and not one.offset.any()
+    return bool(ones and (np.count_nonzero(one.matrix, axis=1) <= 1).all() and one.matrix.shape[1])
+
+
+def _short(one: Affine) -> dict[str, Any]:
+    """Entries of the state by their numbers (-1 is zero), where that is all; else offset and matrix."""
+    if _picked(one):
+        place = np.argmax(one.matrix, axis=1)
+        return {"take": [int(k) if row[k] else -1 for k, row in zip(place, one.matrix, strict=True)]}
+    return {"offset": encoded(one.offset), "matrix": encoded(one.matrix)}
+
+
+def moving(subject: Subject, largest: int = LARGEST, first: Sequence[int] = ()) -> Moving:
+    """Everything that a page of at most ``largest`` bytes needs; rows and points are thinned out if it is more.
+
+    ``first`` are inputs that come before the others where one is put on the x axis.
+    """
+    X, y, X_val, y_val = subject.targets()
+    path = path_of(subject.estimator, X, y)
+    stops = path.stops()
+    curves, lines = _curves(subject, path, stops, X_val, y_val)
+    inputs = _inputs(subject, path, first)
+    rows, points = 400, 1.0
+    while True:
+        made = _drawn(subject, path, stops, (X_val, y_val), (curves, lines), inputs, rows, points)
+        if made.size() <= largest or rows <= 10:
+            return made
+        rows, points = int(0.7 * min(rows, max(y.size, y_val.size))), max(0.8 * points, 0.2)
+
+
+def _curves(
+    subject: Subject, path: ModelPath, stops: Array, X_val: Array, y_val: Array
+) -> tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]]:
+    """Errors of all rows at every stop, counts, and the bound on the error by which the weight was chosen."""
+    states, y = path.states(stops), path.y
+    fitted = path.predictions(path.X).at(states)
+    errors = y[:, None] - fitted
+    if isinstance(path, GammaPath):
+        errors = path.multipliers.at(states) / stops
+        fitted = y[:, None] - errors
+    curves = [Curve("RMSE, training rows", _root(errors), "train")]
+    if y_val.size:
+        outside = path.predictions(X_val).at(states)
+        wrong = y_val[:, None] - outside
+        curves.append(Curve("RMSE, held-out rows", _root(wrong), "held"))
+        scatter = float(np.sum((y_val - y_val.mean()) ** 2))
+        if scatter > 0.0 and not subject.classes:
+            curves.append(Curve("R², held-out rows", 1.0 - np.sum(wrong**2, axis=0) / scatter))
+        if subject.classes:
+            curves.append(
+                Curve("wrong side of zero, held-out rows (share)", np.mean(outside * y_val[:, None] <= 0.0, axis=0))
+            )
+    if subject.classes:
+        curves.append(Curve("wrong side of zero, training rows (share)", np.mean(fitted * y[:, None] <= 0.0, axis=0)))
+    if isinstance(path, GammaPath):
+        left_out = path.multipliers.at(states) / path.leverages.at(states)
+        curves.append(Curve("RMSE, each row left out", _root(left_out), "loo"))
+        curves.append(Curve("degrees of freedom", path.degrees_of_freedom(stops)))
+    if isinstance(path, ZetaPath):
+        a, slack = path.multipliers.at(states), stops - np.abs(path.correlations.at(states))
+        curves.append(Curve("support vectors", np.count_nonzero(a, axis=0).astype(np.float64), whole=True))
+        curves.append(Curve("largest |multiplier × slack|", np.abs(a * slack).max(axis=0)))
+    if isinstance(path, RhoPath):
+        count = len(path.kernel.components(path.X.shape[1]))
+        values = np.array([path.component(k, path.X).at(states) for k in range(count)])
+        levels = np.abs(values).max(axis=1)
+        used = levels > subject.estimator.relevance * levels.max(axis=0)
+        curves.append(Curve("inputs in use", used.sum(axis=0).astype(np.float64), whole=True))
+        xi = np.array([path.component_multipliers(k).at(states) for k in range(count)])
+        curves.append(
+            Curve("largest |multiplier × slack|", np.abs(xi * (levels[:, None] - np.abs(values))).max((0, 1)))
+        )
+    return tuple(curves), _bound(subject)
+
+
+def _root(errors: Array) -> Array:
+    return np.asarray(np.sqrt(np.mean(errors**2, axis=0)))
+
+
+def _bound(subject: Subject) -> tuple[tuple[str, float], ...]:
+    """The lower bound of the error over the range of the weight, where it is one of this machine alone."""
+    bound = np.ravel(getattr(subject.estimator, "criterion_lower_bound_", -np.inf))
+    alone = bound.size == 1 and len(subject.classes) <= 2 and np.ndim(to_numpy(subject.y)) == 1
+    judged = getattr(subject.estimator, "cv", "loo")
+    by_rows = judged is None and len(subject.y_val) > 0
+    if not alone or not (by_rows or judged == "loo") or not np.isfinite(bound[0]):
+        return ()
+    which = "held-out rows" if judged is None else "each row left out"
+    return ((f"lower bound, {which}", float(np.sqrt(max(bound[0], 0.0)))),)
+
+
+def _some(count: int, most: int) -> Any:
+    """All rows, or so many at equal distances."""
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(int))
+
+
+def _drawn(
+    subject: Subject, path: ModelPath, stops: Array, held: tuple[Array, Array],
+    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]], inputs: tuple[int, ...], most: int, share: float,
+) -> Moving:  # fmt: skip
+    X_val, y_val = held
+    rows, other = _some(path.y.size, most), _some(y_val.size, most)
+    constants = {"y": path.y[rows], "y_held": y_val[other], "ends": np.array([path.y.min(), path.y.max()])}
+    vectors = {"held": path.predictions(X_val[other])} if other.size else {}
+    if isinstance(path, GammaPath):
+        vectors["alpha"] = path.multipliers.some(rows)
+    else:
+        vectors["train"] = path.predictions(path.X[rows])
+    if isinstance(path, ZetaPath):
+        vectors |= {"a": path.multipliers.some(rows), "c": path.correlations.some(rows)}
+    middle, points = np.median(path.X, axis=0), max(int(share * (_POINTS if len(inputs) == 1 else _FEW)), 20)
+    for k, column in enumerate(inputs):
+        grid = np.linspace(path.X[:, column].min(), path.X[:, column].max(), points)
+        at = np.tile(middle, (points, 1))
+        at[:, column] = grid
+        own = [subject.own_units(column, part) for part in (grid, path.X[rows, column], X_val[other, column])]
+        constants |= dict(zip((f"grid{k}", f"x{k}", f"x_held{k}"), own, strict=True))
+        if isinstance(path, RhoPath):
+            vectors |= {f"curve{k}": path.component(column, at), f"part{k}": path.component(column, path.X[rows])}
+            vectors[f"xi{k}"] = path.component_multipliers(column).some(rows)
+        else:
+            vectors[f"curve{k}"] = path.predictions(at)
+    start = int(np.argmin(np.abs(stops - path.chosen)))
+    return Moving(path, stops, start, vectors, constants, *known, inputs, _notes(subject, path, rows, other, inputs))
+
+
+def _inputs(subject: Subject, path: ModelPath, first: Sequence[int]) -> tuple[int, ...]:
+    """The inputs that can be on the x axis: numbers that vary, at most six; of components the largest."""
+    moves = np.ptp(path.X, axis=0) > 0.0
+    order = np.array([*first, *(k for k in range(path.X.shape[1]) if k not in first)], dtype=int)
+    found = order[(moves & ~subject.coded)[order]]
+    if isinstance(path, RhoPath):
+        parts = path.kernel.components(path.X.shape[1])
+        if [part.columns for part in parts] != [(k,) for k in range(path.X.shape[1])]:
+            return ()
+        order = np.argsort(-np.atleast_2d(subject.estimator.maximal_variation_)[0], kind="stable")
+        found = order[np.isin(order, found)]
+    return tuple(int(k) for k in found[:_INPUTS])
+
+
+def _notes(subject: Subject, path: ModelPath, rows: Array, other: Array, inputs: Sequence[int]) -> tuple[str, ...]:
+    notes = []
+    if rows.size < path.y.size or other.size < len(subject.y_val):
+        drawn = f"{rows.size} of {path.y.size} training rows and {other.size} of {len(subject.y_val)} held-out rows"
+        notes.append(f"To keep the page small, {drawn} are drawn; the errors are those of all rows.")
+    if len(inputs) < len(subject.features) and len(inputs):
+        notes.append(
+            f"{len(inputs)} of {len(subject.features)} inputs can be put on the x axis, the most important first."
+        )
+    if len(subject.classes) > 2:
+        notes.append(f"Of the machines of this classifier the first is shown; +1 is {subject.plus}.")
+    if np.ndim(to_numpy(subject.y)) == 2:
+        notes.append("The first of several outputs is shown.")
+    return tuple(notes)

@@ -1,0 +1,190 @@
+"""What ``substrate fit`` says at the end: how good the model is, then what was chosen and what is proved of it.
+
+A line is wrapped where standard output is a terminal; a file or a pipe has one line for each statement.
+"""
+
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable
+
+import numpy as np
+
+from problems.command_line.fit import Fit, bound_of
+from problems.command_line.models import MODELS
+from problems.command_line.quality import Confusion, Measure, Quality
+from problems.estimators.chosen.families import family_name
+
+__all__ = ["said", "summary"]
+
+#: Classes up to which the table of confusion is shown without ``--verbose``.
+_MOST_CLASSES = 6
+#: Inputs that are named as those that matter, and multiplications up to which they are looked for.
+_MOST_INPUTS, _MOST_WORK = 5, 4e9
+#: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
+_LEAST_SHARE = 0.01
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
+
+
+def said(lines: Iterable[str]) -> str:
+    """Lines as they are printed: on a terminal wrapped, what goes on being indented; without control characters."""
+    lines = [_CONTROL.sub("?", line) for line in lines]  # names of columns can hold any
+    if not sys.stdout.isatty():
+        return "\n".join(lines)
+    width = max(shutil.get_terminal_size().columns, 40)
+    wrapped = (
+        textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) or line
+        if len(line) > width
+        else line
+        for line in lines
+    )
+    return "\n".join(wrapped)
+
+
+def summary(fit: Fit, out: str | None, verbose: bool) -> list[str]:
+    """The lines; ``verbose`` adds what was tried and the rows of the certificate."""
+    return [
+        *_quality(fit.quality, verbose),
+        *_matter(fit),
+        *_choice(fit),
+        *_tried(fit, verbose),
+        *_certificate(fit, verbose),
+        *_saved(fit, out),
+    ]
+
+
+def _quality(quality: Quality, verbose: bool) -> list[str]:
+    head = (f"on {quality.n_rows} {quality.rows}", "this model", quality.baseline)
+    cells = [head, *((f"  {one.name}", _n(one, one.value), _n(one, one.baseline)) for one in quality.measures)]
+    widths = [max(len(row[k]) for row in cells) for k in range(3)]
+    lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
+    if quality.caveat:
+        lines.append(f"  ({quality.caveat})")
+    if quality.confusion is not None:
+        lines += _confusion(quality.confusion, verbose)
+    return ["", *lines]
+
+
+def _n(measure: Measure, value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:.4g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
+
+
+def _confusion(table: Confusion, verbose: bool) -> list[str]:
+    if len(table.classes) > _MOST_CLASSES and not verbose:
+        return [f"  ({len(table.classes)} classes; their table of confusion by --verbose)"]
+    body = [["  rows of class", *(f"predicted {name}" for name in table.classes)]]
+    body += [[f"    {name}", *map(str, row)] for name, row in zip(table.classes, table.counts.tolist(), strict=True)]
+    widths = [max(len(row[k]) for row in body) for k in range(len(body[0]))]
+    return [
+        "  ".join(cell.ljust(width) if k == 0 else cell.rjust(width) for k, (cell, width) in enumerate(cells))
+        for cells in (list(zip(row, widths, strict=True)) for row in body)
+    ]
+
+
+def _matter(fit: Fit) -> list[str]:
+    """The inputs whose values matter most to errors of left-out rows, where the machine can tell."""
+    model, (n, d) = fit.model.estimator, fit.X.shape
+    if d < 2 or not hasattr(model, "left_out_importance"):
+        return []
+    repeats, support = 3, model.support_values_.shape[0]
+    if float(n) * support * d * d * repeats > _MOST_WORK:
+        return []
+    rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()
+    found = model.left_out_importance(*rows, n_repeats=repeats)
+    mean, spread = np.asarray(found.importances_mean), np.asarray(found.importances_std)
+    least = np.maximum(2.0 * spread, _LEAST_SHARE * abs(found.left_out_score))
+    order = [k for k in np.argsort(-mean) if mean[k] > least[k]][:_MOST_INPUTS]
+    if not order:
+        return ["inputs that matter: none is seen to, when its values are shuffled"]
+    names, shares = fit.preparation.features, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
+    listed = ", ".join(f"{names[k]} ({shares[k]:.0%})" for k in order)
+    return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
+
+
+def _short(text: str) -> str:
+    """A kernel as it is printed, its numbers with four digits, and many widths by their ends."""
+    short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
+    return re.sub(r"\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda found: _ends(found.group(1)), short)
+
+
+def _ends(listed: str) -> str:
+    widths = [float(one) for one in listed.split(", ")]
+    return f"<{len(widths)} widths, {min(widths):.4g} to {max(widths):.4g}>"
+
+
+def _choice(fit: Fit) -> list[str]:
+    model, kind = fit.model.estimator, MODELS[fit.choices.model]
+    kernel = f"kernel {_short(repr(model.kernel_))}"
+    given = fit.choices.weights.of(fit.choices.model)
+    if given is not None:
+        return [f"choice: {kind.weight} {given:g}, as given; {kernel}"]
+    bound = bound_of(fit)
+    if bound is None:
+        return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
+    rule = _CRITERIA[bound.by]
+    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_searched(fit)]
+    if np.isfinite(bound.lower_bound):
+        regression = fit.preparation.task == "regression"
+        root = np.sqrt if regression else float
+        what = "RMSE" if regression else "mean square error of the outputs"
+        lines.append(
+            f"proof: no {bound.weight} of the range searched, with any kernel tried, has a {rule} {what} below "
+            f"{root(max(bound.lower_bound, 0.0)):.5g}; this one has {root(bound.error):.5g}"
+        )
+    return lines
+
+
+def _searched(fit: Fit) -> list[str]:
+    """How many kernels were judged, of which families, and how the widths were decided."""
+    results = getattr(fit.model.estimator, "cv_results_", {}).get("param_kernel", [])
+    if len(results) < 2:
+        return []
+    families = ", ".join(dict.fromkeys(map(family_name, results)))
+    if not fit.choices.budget(fit.y.size):
+        return [f"tried: {len(results)} kernels ({families})"]
+    widths = dict(fit.model.estimator.certificate_.record).get("widths", "").partition(";")[0]
+    decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}
+    return [f"tried: {len(results)} kernels ({families}), the last ones along slopes{decided.get(widths, '')}"]
+
+
+def _tried(fit: Fit, verbose: bool) -> list[str]:
+    results = getattr(fit.model.estimator, "cv_results_", None)
+    if not verbose or results is None or "param_kernel" not in results:
+        return []
+    scores = -np.asarray(results["mean_test_score"])
+    gammas = [np.atleast_1d(gamma)[0] for gamma in results["param_gamma"]]
+    tried = zip(scores, gammas, results["param_kernel"], strict=True)
+    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {_short(repr(one))}" for score, gamma, one in tried]
+    return ["tried (criterion, mean square):", *lines]
+
+
+def _certificate(fit: Fit, verbose: bool) -> list[str]:
+    certificate, lines = fit.saved.estimator.certificate_, []
+    if fit.saved is not fit.model and not fit.model.estimator.certificate_.holds:
+        lines = [_verdict("certificate of the choice", fit.model.estimator.certificate_)]
+    lines.append(_verdict("certificate", certificate))
+    if verbose:
+        lines += ["", *str(certificate).splitlines()]
+        if fit.saved is not fit.model:
+            lines += ["", "of the choice, on the training rows:", *str(fit.model.estimator.certificate_).splitlines()]
+    return lines
+
+
+def _verdict(name: str, certificate: object) -> str:
+    holds = certificate.holds  # type: ignore[attr-defined]
+    promise = certificate.promise  # type: ignore[attr-defined]
+    return f"{name}: {'holds' if holds else 'DOES NOT HOLD'}; {promise}"
+
+
+def _saved(fit: Fit, out: str | None) -> list[str]:
+    if out is None:
+        return ["not saved: give --out model.npz to keep the model, --report report.html for a page about it"]
+    n, total = fit.y.size, fit.y.size + fit.y_val.size
+    if fit.saved is not fit.model:
+        return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
+    only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
+    return [f"saved: {out}{only}"]

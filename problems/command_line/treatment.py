@@ -1,0 +1,276 @@
+"""The columns and rows of a table as they are: which become inputs and how, which are left out, and which are refused.
+
+Every decision is one remark, which ``substrate fit`` prints and the model file keeps. A column is
+
+- left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
+- a number, if all its values are; a date, if ``--date`` names it; and text with few values one-hot categories.
+
+What could be meant in two ways is refused, with the option that decides it. Rows without a target are left out.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from problems.command_line.arguments import MOST_CATEGORIES
+from problems.command_line.inputs import Input, dates_of
+from problems.command_line.preparation import refuse_overflow
+from problems.command_line.table import Table, counts_rows, is_missing, named_columns, number
+from substrate.errors import DataError
+
+__all__ = ["Treated", "Wishes", "labels_of", "task_of", "treated"]
+
+#: A text target with more classes than this is no target of a classification unless asked for.
+_MOST_CLASSES = 20
+_PANDAS = re.compile(r"Unnamed: \d+")
+#: Fewer rows than this are a handful.
+_HANDFUL = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line says about columns."""
+
+    target: str
+    task: str = "auto"
+    one_hot: Sequence[str] = ()
+    dates: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    impute: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Treated:
+    """The table that is fitted, the numbers of its rows in the file (from 0), its inputs, and what was done to it."""
+
+    table: Table
+    rows: tuple[int, ...]
+    task: str
+    y: NDArray[Any]
+    inputs: tuple[Input, ...]
+    left_out: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def treated(table: Table, wishes: Wishes) -> Treated:
+    """Decide about every column, then about rows with missing cells."""
+    _check_names(table, wishes)
+    rows, remarks = _rows_with_target(table, wishes.target)
+    task, why = task_of(table.taken(rows), wishes.target, wishes.task)
+    inputs, left_out, decided = _inputs(table.taken(rows), wishes)
+    remarks = [why, *table.remarks, *remarks, *decided]
+    if wishes.impute == "drop":
+        lacking = {row for one in inputs for row in table.missing(one.name)}
+        kept = [row for row in rows if row not in lacking]
+        if not kept:
+            raise DataError(f"every row of {table.source} has a missing cell; --impute drop would leave none")
+        if gone := [row for row in rows if row in lacking]:
+            remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.named(gone)})")
+        rows = kept
+        inputs = [_recounted(one, table.taken(rows)) for one in inputs]
+    elif wishes.impute == "refuse":
+        table.taken(rows).refuse_missing([one.name for one in inputs], _advice(table, [one.name for one in inputs]))
+    if len(rows) < _HANDFUL:
+        remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
+    used = table.taken(rows)
+    return Treated(used, tuple(rows), task, labels_of(used, rows, wishes.target, task), tuple(inputs),
+                   tuple(left_out), tuple(remarks))  # fmt: skip
+
+
+def _recounted(one: Input, table: Table) -> Input:
+    """A categorical input with the categories that are left."""
+    if one.categories is None:
+        return one
+    return replace(one, categories=tuple(sorted(set(table.column(one.name)))))
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def _advice(table: Table, names: Sequence[str]) -> str:
+    first = next((name for name in names if table.missing(name)), "")
+    return (
+        "give --impute median to fill such cells in, --impute drop to leave such rows out, or leave out the column "
+        f"(--drop {first})"
+    )
+
+
+def _check_names(table: Table, wishes: Wishes) -> None:
+    table.column(wishes.target)
+    asked = (("--one-hot", wishes.one_hot), ("--date", wishes.dates), ("--id", wishes.ids))
+    for option, names in asked:
+        for name in names:
+            table.column(name)
+            if name == wishes.target:
+                raise DataError(f"the target {name!r} cannot be an input or an id ({option} {name})")
+    several = [name for _, names in asked for name in dict.fromkeys(names)]
+    if twice := sorted({name for name in several if several.count(name) > 1}):
+        raise DataError(f"column {twice[0]!r} is named by two of --one-hot, --date and --id; it can be one of them")
+
+
+def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
+    missing = set(table.missing(target))
+    rows = [row for row in range(table.n_rows) if row not in missing]
+    if not rows:
+        raise DataError(f"the target {target!r} of {table.source} has no value in any row; name another by --target")
+    if not missing:
+        return rows, []
+    gone = table.named(sorted(missing))
+    return rows, [f"left out: {_count(len(missing), 'row')} without a target ({gone})"]
+
+
+def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
+    """Regression or classification, and the sentence that states why."""
+    cells = table.column(target)
+    strange = [row for row, cell in enumerate(cells, 1) if number(cell) is None]
+    values = len(set(cells)) if strange else len(set(map(number, cells)))
+    if task == "regression" and strange:
+        raise DataError(
+            f"the target {target!r} is not numeric ({_cell(table, target)}); "
+            f"{_numeric_advice(cells, '--task classification')}"
+        )
+    if task != "auto":
+        return task, f"task: {task}"
+    if not strange:
+        if values == 2:
+            return "classification", (
+                f"task: classification, since the target {target} has two values (--task regression for numbers)"
+            )
+        hint = (
+            f" (it has {values} values; if they are classes, --task classification)"
+            if 2 < values <= min(10, len(cells) // 2)
+            else ""
+        )
+        return "regression", f"task: regression, since the target {target} is numeric{hint}"
+    if 2 * len(strange) < len(cells) or values > max(_MOST_CLASSES, len(cells) // 2) or _has_decimal_commas(cells):
+        raise DataError(
+            f"the target {target!r} of {table.source} is neither numeric ({_cell(table, target)}) nor a few classes "
+            f"({values} values in {len(cells)} rows); {_numeric_advice(cells, '--task classification for classes')}"
+        )
+    return "classification", f"task: classification, since the target {target} is not numeric"
+
+
+def _cell(table: Table, name: str) -> str:
+    """The first cell of a column that is no number."""
+    cells = table.column(name)
+    row = next(row for row, cell in enumerate(cells) if number(cell) is None and not is_missing(cell))
+    return f"{table.named([row])} has {cells[row]!r}"
+
+
+def _has_decimal_commas(cells: Sequence[str]) -> bool:
+    values = [cell for cell in cells if not is_missing(cell)]
+    return any("," in cell for cell in values) and all(number(cell.replace(",", ".", 1)) is not None for cell in values)
+
+
+def _numeric_advice(cells: Sequence[str], otherwise: str) -> str:
+    if _has_decimal_commas(cells):
+        return "for numbers with a decimal comma give --decimal ,"
+    return f"correct the cell, or use {otherwise}"
+
+
+def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDArray[Any]:
+    """The target as an array: numbers, or the labels of classes."""
+    cells = table.column(target)
+    numbers = [number(cell) for cell in cells]
+    if task == "regression":
+        targets = np.array(numbers, dtype=np.float64)
+        refuse_overflow(target, targets, rows)
+        return targets
+    # whole numbers stay numbers where a float represents them exactly; other classes are their text
+    if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
+        return np.array([int(value) for value in numbers if value is not None])
+    return np.array(cells)
+
+
+def _inputs(table: Table, wishes: Wishes) -> tuple[list[Input], list[str], list[str]]:
+    """The inputs, the columns that were left out, and a remark on each decision."""
+    inputs: list[Input] = []
+    left_out: list[str] = []
+    remarks: list[str] = []
+    coded: dict[str, int] = {}
+    for name in table.names:
+        if name == wishes.target or name in wishes.ids:
+            continue
+        one = _asked(table, name, wishes) or _found(table, name)
+        if isinstance(one, str):
+            left_out.append(name)
+            remarks.append(f"left out: {name}, {one}")
+            continue
+        inputs.append(one)
+        if one.origin is not None:
+            remarks.append(f"date: {name}, as days since {one.origin[:10]} (dates written {one.date_format})")
+        if one.categories is not None:
+            coded[name] = len(one.categories)
+    if wishes.ids:
+        remarks.append(f"id: {named_columns(list(wishes.ids))}, no input, written beside the predictions")
+    if coded:
+        listed = named_columns([f"{name} ({count} categories)" for name, count in coded.items()])
+        remarks.append(f"one-hot: {listed}, one 0-1 input per category")
+    if not inputs:
+        said = "".join(f"; {remark}" for remark in remarks)
+        raise DataError(f"{table.source} has no column beside the target {wishes.target!r} to predict it from{said}")
+    return inputs, left_out, remarks
+
+
+def _asked(table: Table, name: str, wishes: Wishes) -> Input | None:
+    """The input that an option makes of a column."""
+    cells = table.column(name)
+    values = [cell for cell in cells if not is_missing(cell)]
+    if name in wishes.dates:
+        found = dates_of(values)
+        if found is None:
+            raise DataError(
+                f"column {name!r} of {table.source} is no column of dates in one clear format (it has "
+                f"{(values or cells)[0]!r}); write them as 2024-01-31"
+            )
+        return Input(name, origin=min(found[1]).isoformat(), date_format=found[0])
+    if name in wishes.one_hot:
+        return Input(name, tuple(sorted(set(values))))
+    return None
+
+
+def _found(table: Table, name: str) -> Input | str:
+    """What a column is by its cells, or why it is left out."""
+    cells = table.column(name)
+    values = [cell for cell in cells if not is_missing(cell)]
+    if not values:
+        return "which is empty"
+    if _PANDAS.fullmatch(name) and counts_rows(cells, int(name.rpartition(" ")[2])):
+        return "which numbers the rows (the index of a pandas frame)"
+    numbers = sum(number(cell) is not None for cell in values)
+    if numbers == len(values):
+        return Input(name)
+    where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {name}"
+    if _has_decimal_commas(cells):
+        raise DataError(f"{where} has decimal commas ({_cell(table, name)}); give --decimal ,")
+    if _dates_in_any(values):
+        raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {name}, or {leave}")
+    if 2 * numbers >= len(values):
+        raise DataError(
+            f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot {name} if "
+            f"its values are categories, or {leave}"
+        )
+    categories = tuple(sorted(set(values)))
+    if 2 * len(categories) > len(values):
+        return (
+            f"a text with {len(categories)} values in {_count(len(values), 'row')}, a name rather than a category "
+            f"(--id {name} writes it beside the predictions)"
+        )
+    if len(categories) > MOST_CATEGORIES:
+        raise DataError(
+            f"{where} is a text with {len(categories)} values, each of which would be an input; code them by --one-hot "
+            f"{name}, or {leave}"
+        )
+    return Input(name, categories)
+
+
+def _dates_in_any(values: Sequence[str]) -> bool:
+    """Whether the values are dates in some format, clear or not."""
+    return dates_of(values) is not None or (
+        all(re.fullmatch(r"\s*\d{1,2}[/.]\d{1,2}[/.]\d{4}\s*", cell) for cell in values)
+    )

@@ -1,0 +1,236 @@
+"""What the terminal says: how good first, in measures that are recomputed here, then choice, proof and certificate."""
+
+import csv
+import io
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
+
+import problems
+from problems.command_line import fit as fitting
+from problems.command_line.effort import Effort, effort_of
+from problems.command_line.fit import Choices, fit_prepared, fit_table, prepared
+from problems.command_line.main import main
+from problems.command_line.models import Weights
+from problems.command_line.quality import quality_of
+from problems.command_line.summary import _short, said, summary
+from problems.command_line.table import Table
+from substrate.kernels import RBF
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(80, 3))
+Y = np.sin(X[:, 0]) + X[:, 1] + 0.2 * RNG.normal(size=80)
+SPLIT = np.digitize(X[:, 0] + 0.5 * RNG.normal(size=80), [-0.4, 0.9])
+GIVEN = Weights(gamma=3.0)
+
+
+def table_of(y, n=80):
+    cells = {f"x{k}": tuple(map(str, X[:n, k])) for k in range(3)}
+    return Table("t.csv", {**cells, "y": tuple(map(str, y))})
+
+
+def values(quality):
+    return {one.name: (one.value, one.baseline) for one in quality.measures}
+
+
+def test_numbers_are_judged_by_the_rows_held_out():
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    errors = fit.y_val - fit.model.estimator.predict(fit.X_val)
+    found = values(fit.quality)
+    mean = np.full(fit.y_val.size, fit.y.mean())
+    assert found["RMSE"] == pytest.approx((np.sqrt(np.mean(errors**2)), np.sqrt(np.mean((fit.y_val - mean) ** 2))))
+    assert found["MAE"] == pytest.approx((np.mean(np.abs(errors)), np.mean(np.abs(fit.y_val - mean))))
+    assert found["R squared"] == pytest.approx((r2_score(fit.y_val, fit.y_val - errors), r2_score(fit.y_val, mean)))
+    assert (fit.quality.rows, fit.quality.n_rows) == ("held-out rows", 20)
+
+
+def test_without_rows_held_out_every_row_is_left_out_in_turn():
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN, validation=0.0))
+    left = fit.model.estimator.leave_one_out()
+    found = values(fit.quality)
+    assert found["RMSE"][0] == pytest.approx(np.sqrt(np.mean(left.residuals**2)))
+    others = [np.delete(Y, k).mean() for k in range(80)]
+    assert found["MAE"][1] == pytest.approx(np.mean(np.abs(Y - others)))
+    assert fit.quality.rows == "rows, each left out in turn"
+    assert fit.saved is fit.model
+    sparse = fit_table(table_of(Y), Choices("y", model="sparse", weights=GIVEN, validation=0.0, n_basis=20))
+    again = sparse.model.estimator.leave_one_out(sparse.X, sparse.y)
+    assert values(sparse.quality)["RMSE"][0] == pytest.approx(np.sqrt(np.mean(again.residuals**2)))
+    few = fit_table(table_of(Y), Choices("y", model="l1", weights=Weights(zeta=0.5), validation=0.0))
+    assert few.quality.rows == "training rows"
+    assert "new rows are worse" in few.quality.caveat
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes_are_judged_by_accuracy_its_mean_over_classes_and_auc(classes):
+    labels = np.minimum(SPLIT, classes - 1)
+    fit = fit_table(table_of(labels), Choices("y", task="classification", weights=GIVEN))
+    model, found = fit.model.estimator, values(fit.quality)
+    predicted, outputs = model.predict(fit.X_val), model.decision_function(fit.X_val)
+    usual = np.bincount(fit.y).argmax()
+    assert found["accuracy"] == pytest.approx((np.mean(predicted == fit.y_val), np.mean(fit.y_val == usual)))
+    assert found["balanced accuracy"] == pytest.approx((balanced_accuracy_score(fit.y_val, predicted), 1.0 / classes))
+    auc = (
+        roc_auc_score(fit.y_val, outputs)
+        if classes == 2
+        else np.mean([roc_auc_score(fit.y_val == k, outputs[:, k]) for k in range(3)])
+    )
+    assert found["AUC"] == (pytest.approx(auc), 0.5)
+    assert fit.quality.confusion.counts.sum() == fit.y_val.size
+    assert np.trace(fit.quality.confusion.counts) == np.sum(predicted == fit.y_val)
+
+
+def test_what_cannot_be_measured_is_a_dash_and_no_warning():
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    same = np.zeros(fit.y_val.size)
+    flat = quality_of(fit.model.estimator, fit.choices, "regression", fit.X, fit.y, fit.X_val, same)
+    assert np.isnan(values(flat)["R squared"][0])
+    classes = fit_table(table_of(SPLIT > 0), Choices("y", weights=GIVEN))
+    alone = np.full(classes.y_val.size, "True")
+    known = (classes.model.estimator, classes.choices, "classification", classes.X, classes.y, classes.X_val, alone)
+    assert np.isnan(values(quality_of(*known))["AUC"][0])
+
+
+def test_the_lines_come_in_order_and_the_long_table_by_verbose():
+    fit = fit_table(table_of(Y), Choices("y"))
+    lines = summary(fit, "m.npz", verbose=False)
+    begin = [line.partition(":")[0] for line in lines if ":" in line]
+    assert begin == ["inputs that matter", "choice", "tried", "proof", "certificate", "saved"]
+    assert lines[1].split() == ["on", "20", "held-out", "rows", "this", "model", "always", "the", "mean"]
+    assert [line.split()[0] for line in lines[2:5]] == ["RMSE", "MAE", "R"]
+    bound = fitting.bound_of(fit)
+    assert f"below {np.sqrt(bound.lower_bound):.5g}; this one has {np.sqrt(bound.error):.5g}" in "\n".join(lines)
+    assert "tried: 4 kernels (RBF)" in lines
+    assert not any("fit equalities" in line for line in lines)
+    long = "\n".join(summary(fit, "m.npz", verbose=True))
+    assert long.count("fit equalities") == 2, "of the model that is saved, and of the one that chose"
+    assert long.count("gamma ") > 4
+    assert max(map(len, lines[:5])) <= 80
+
+
+def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
+    ready = prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=4))
+    fit = fit_prepared(ready)
+    by_hand = problems.LSSVMRegressorCV(kernels="families", search="gradient", max_evaluations=4, random_state=0)
+    by_hand.fit(fit.X, fit.y)
+    found = fit.model.estimator
+    assert (found.kernel_, found.gamma_) == (by_hand.kernel_, by_hand.gamma_)
+    assert fit.saved.estimator.kernel_ == found.kernel_
+    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("tried")]
+    count = len(found.cv_results_["params"])
+    assert count > 21
+    assert line.startswith(f"tried: {count} kernels (Linear, RBF, Laplacian, Matern 1.5, Matern 2.5), the last ones")
+    without = fit_prepared(prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
+    assert len(without.model.estimator.cv_results_["params"]) == 21
+    assert "along slopes" not in "\n".join(summary(without, None, verbose=False))
+
+
+def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
+    monkeypatch.setattr(fitting, "fitted", lambda *_: None)
+    ticks = iter(range(1000))
+    monkeypatch.setattr(fitting.time, "perf_counter", lambda: float(next(ticks)))  # one kernel takes one second
+    table, choices = table_of(Y[:40], 40), Choices("y", kernel="families")
+    for seconds, kernel, evaluations, words in (
+        (5.0, "rbf", 0, "kernels: the time for 5 of them (--seconds 5), so rbf at a few widths"),
+        (30.0, "families", 6, "kernels: 21, then 6 evaluations of 40, for which there is time (--seconds 30)"),
+        (1e6, "families", None, None),
+    ):
+        ready = prepared(table, replace(choices, seconds=seconds))
+        assert (ready.choices.kernel, ready.choices.evaluations) == (kernel, evaluations)
+        assert words is None or words in ready.preparation.remarks
+        assert words is None or words in ready.description
+
+
+def test_inputs_that_matter_are_those_that_do():
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("inputs")]
+    assert re.match(r"inputs that matter: x1 \(\d+%\), x0 \(\d+%\)", line)
+    idle = fit_table(table_of(RNG.normal(size=80)), Choices("y", weights=Weights(gamma=1e-6)))
+    assert "none is seen to" in "\n".join(summary(idle, None, verbose=False))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (RBF(sigma=1.23456789), "RBF(sigma=1.235)"),
+        (RBF(sigma=(1.23456789, 2.0, 3.0)), "RBF(sigma=(1.235, 2, 3))"),
+        (RBF(sigma=(1.23456789, 2.0, 3.0, 1e-20)), "RBF(sigma=<4 widths, 1e-20 to 3>)"),
+    ],
+)
+def test_kernels_are_printed_short(kernel, text):
+    assert _short(repr(kernel)) == text
+
+
+def test_a_table_of_confusion_has_a_row_for_every_class():
+    fit = fit_table(table_of(SPLIT), Choices("y", task="classification", weights=GIVEN))
+    text = "\n".join(summary(fit, None, verbose=False))
+    assert "rows of class  predicted 0  predicted 1  predicted 2" in text
+    assert "not saved: give --out model.npz" in text
+    assert "choice: gamma 3, as given; kernel RBF(sigma=" in text
+
+
+def test_a_terminal_has_wrapped_lines_and_a_pipe_whole_ones(monkeypatch):
+    line = "proof: " + "word " * 40
+    assert said([line]) == line
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    wrapped = said([line, "short"]).splitlines()
+    assert max(map(len, wrapped)) <= 80
+    assert all(one.startswith("    word") for one in wrapped[1:-1])
+
+
+def test_quiet_says_nothing_and_nothing_need_be_kept(tmp_path, capsys):
+    assert main(["fit", "@ripley", "--gamma", "1", "--sigma", "1", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["fit", "@ripley", "--gamma", "1", "--sigma", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "\x1b" not in out
+    assert out.startswith("task: classification")
+
+
+def test_unequal_classes_are_said():
+    rare = (np.arange(80) % 10 == 0).astype(int)
+    assert any(
+        "unequal: --class-weight balanced" in line for line in prepared(table_of(rare), Choices("y")).description
+    )
+    even = prepared(table_of(np.arange(80) % 2), Choices("y")).description
+    assert "classes: 0 (40 rows), 1 (40 rows)" in even
+
+
+def test_many_rows_are_fitted_on_a_basis_and_the_estimate_is_said_before(monkeypatch):
+    monkeypatch.setattr(fitting, "MOST_DENSE", 50)
+    monkeypatch.setattr(fitting, "_LONG", 0.0)
+    ready = prepared(table_of(Y), Choices("y", model="auto", n_basis=7))
+    assert ready.choices.model == "sparse"
+    text = "\n".join(ready.description)
+    assert "model: sparse, on 7 basis vectors, since more than 50 rows train" in text
+    assert "--model lssvm for all rows takes about" in text
+    assert f"estimate: {ready.effort}" in text
+    assert prepared(table_of(Y[:40], 40), Choices("y", model="auto")).choices.model == "lssvm"
+    assert prepared(table_of(Y), Choices("y", model="lssvm")).choices.model == "lssvm"
+
+
+def test_the_estimate_grows_as_the_work_does():
+    dense, sparse = Choices("y"), Choices("y", model="sparse", n_basis=300)
+    assert effort_of(dense, 20_000, 8, 4).bytes > 8 * 20_000**2
+    assert effort_of(sparse, 20_000, 8, 4).bytes < 2**28
+    assert effort_of(dense, 20_000, 8, 4).seconds > 20 * effort_of(sparse, 20_000, 8, 4).seconds
+    assert str(Effort(30.0, 2.0**20)) == "about 30 s and 1 MB of memory"
+    assert str(Effort(600.0, 3.0 * 2**30)) == "about 10 min and 3.0 GB of memory"
+    assert str(Effort(9000.0, 0.0)) == "about 2.5 h and 1 MB of memory"
+
+
+def test_predictions_of_a_class_with_an_id_are_a_table(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    lines = [f"row {k},{X[k, 0]},{SPLIT[k] > 0}" for k in range(80)]
+    path.write_text("\n".join(["key,x0,y", *lines]) + "\n", encoding="utf-8")
+    out = str(tmp_path / "m.npz")
+    assert main(["fit", str(path), "--target", "y", "--id", "key", "--gamma", "1", "--out", out, "--quiet"]) == 0
+    assert main(["predict", out, str(path), "--proba"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == ["key", "prediction", "decision", "probability_False", "probability_True"]

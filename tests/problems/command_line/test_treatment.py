@@ -1,0 +1,325 @@
+"""Tables as they are: each decision about columns and rows is said, kept in the model file, and repeated by predict."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from rewritten_files import rewrite
+
+import problems
+from problems.command_line.inputs import dates_of
+from problems.command_line.main import main
+from problems.command_line.table import Table, read_table
+from problems.command_line.tabular_model import TabularModel
+from problems.command_line.treatment import Wishes, task_of, treated
+from substrate.errors import DataError
+from substrate.kernels import RBF
+
+RNG = np.random.default_rng(0)
+U, V = RNG.normal(size=(2, 40)).round(3)
+Y = (2.0 * U - V + 0.1 * RNG.normal(size=40)).round(3)
+NAMES = tuple(f"car {k}" for k in range(40))
+TOWNS = tuple(np.array(["Ghent", "Leuven", "Bruges"])[np.arange(40) % 3])
+FIT = ["--gamma", "2", "--sigma", "2"]
+
+
+def texts(values):
+    return tuple(map(str, values))
+
+
+def table_of(**columns):
+    return Table("t.csv", {name: texts(cells) for name, cells in columns.items()})
+
+
+def write(path, separator=",", **columns):
+    rows = zip(*(texts(cells) for cells in columns.values()), strict=True)
+    lines = [separator.join(columns), *(separator.join(row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def predicted(capsys, *words):
+    assert run("predict", *words) == 0
+    out, err = capsys.readouterr()
+    return list(csv.DictReader(io.StringIO(out))), err
+
+
+def test_the_index_of_pandas_and_names_and_empty_columns_are_left_out_and_said():
+    found = treated(
+        table_of(**{"Unnamed: 0": range(40), "u": U, "name": NAMES, "note": [""] * 40, "town": TOWNS, "y": Y}),
+        Wishes("y"),
+    )
+    assert [one.name for one in found.inputs] == ["u", "town"]
+    assert found.left_out == ("Unnamed: 0", "name", "note")
+    said = " / ".join(found.remarks)
+    assert "left out: Unnamed: 0, which numbers the rows (the index of a pandas frame)" in said
+    assert "left out: name, a text with 40 values in 40 rows, a name rather than a category" in said
+    assert "left out: note, which is empty" in said
+    assert "one-hot: town (3 categories), one 0-1 input per category" in said
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "index"),
+    [
+        ("", ["7", "3"], True),
+        ("Unnamed: 0", ["0", "1"], True),
+        ("Unnamed: 0", ["7", "7"], False),
+        ("k", ["0", "1"], False),
+    ],
+)
+def test_only_what_numbers_rows_under_no_name_is_an_index(tmp_path, header, cells, index):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        f"{header},u,y\n" + "".join(f"{cell},{k}.5,{k}.1\n" for k, cell in enumerate(cells)), encoding="utf-8"
+    )
+    found = treated(read_table(path), Wishes("y", "regression"))
+    assert [one.name for one in found.inputs] == (["u"] if index else [header, "u"])
+
+
+def test_a_column_that_could_be_two_things_is_refused_with_the_option_that_decides():
+    dates = [f"2020-01-{1 + k % 28:02d}" for k in range(40)]
+    many = [f"c{k % 19}" for k in range(40)]
+    typed = [*U[:-1], "abc"]
+    for cells, message in (
+        (
+            dates,
+            r"column 'u' of t.csv holds dates \(row 1 has '2020-01-01'\); use them by --date u, or leave it out by",
+        ),
+        ([f"{1 + k % 9}/2/2020" for k in range(40)], "holds dates"),
+        ([f"1,{k}" for k in range(40)], r"has decimal commas \(row 1 has '1,0'\); give --decimal ,"),
+        (typed, r"is not numeric \(row 40 has 'abc'\); correct that cell, code the column by --one-hot u"),
+    ):
+        with pytest.raises(DataError, match=message):
+            treated(table_of(u=cells, y=Y), Wishes("y"))
+    long = {"u": [f"c{k % 60}" for k in range(400)], "y": np.arange(400.0)}
+    with pytest.raises(
+        DataError, match="a text with 60 values, each of which would be an input; code them by --one-hot u"
+    ):
+        treated(table_of(**long), Wishes("y"))
+    assert len(treated(table_of(**long), Wishes("y", one_hot=["u"])).inputs[0].categories) == 60
+    assert len(treated(table_of(u=many, y=Y), Wishes("y")).inputs[0].categories) == 19
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "words"),
+    [
+        ([0, 1] * 20, "classification", r"has two values (--task regression for numbers)"),
+        (["0", "0.0", "1", "1.0"] * 10, "classification", "has two values"),
+        ([1.5] * 40, "regression", "numeric"),
+        ([1, 2, 3, 4] * 10, "regression", "it has 4 values; if they are classes, --task classification"),
+        (Y, "regression", "since the target y is numeric"),
+        (["a", "b"] * 20, "classification", "is not numeric"),
+    ],
+)
+def test_the_task_follows_from_the_target_and_is_said(cells, task, words):
+    found, why = task_of(table_of(u=U, y=cells), "y", "auto")
+    assert found == task
+    assert words in why
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([*Y[:-1], "abc"], r"neither numeric \(row 40 has 'abc'\) nor a few classes .*; correct the cell"),
+        (NAMES, "neither numeric .* nor a few classes .40 values in 40 rows.; .*--task classification"),
+        ([f"{k},5" for k in range(40)], "for numbers with a decimal comma give --decimal ,"),
+    ],
+)
+def test_a_target_that_is_neither_is_refused(cells, message):
+    with pytest.raises(DataError, match=message):
+        task_of(table_of(u=U, y=cells), "y", "auto")
+
+
+def test_rows_without_a_target_are_left_out_and_counted_and_rows_keep_their_numbers():
+    cells = ["", *Y[1:39], "NA"]
+    found = treated(table_of(u=U, y=cells), Wishes("y"))
+    assert found.rows == tuple(range(1, 39))
+    assert "left out: 2 rows without a target (rows 1, 40)" in found.remarks
+    np.testing.assert_array_equal(found.y, Y[1:39])
+    with pytest.raises(DataError, match=r"column 'u' of t\.csv has no value in row 6; give --impute median"):
+        treated(table_of(u=[*U[:5], "?", *U[6:]], y=cells), Wishes("y"))
+    with pytest.raises(DataError, match=r"'y' of t\.csv has no value in any row"):
+        treated(table_of(u=U, y=[""] * 40), Wishes("y"))
+
+
+def test_rows_with_missing_cells_are_dropped_where_asked_for():
+    town = ["Mons", *TOWNS[1:]]
+    found = treated(table_of(u=["", *U[1:]], town=town, y=Y), Wishes("y", impute="drop"))
+    assert found.rows == tuple(range(1, 40))
+    assert "left out: 1 row with missing cells (row 1)" in found.remarks
+    assert found.inputs[1].categories == ("Bruges", "Ghent", "Leuven"), "Mons has no row left"
+    with pytest.raises(DataError, match="--impute drop would leave none"):
+        treated(table_of(u=U, v=[*V[:20], *[""] * 20], w=[*[""] * 20, *V[20:]], y=Y), Wishes("y", impute="drop"))
+
+
+def test_a_handful_of_rows_is_warned_about():
+    assert any(line.startswith("few rows: 6") for line in treated(table_of(u=U[:6], y=Y[:6]), Wishes("y")).remarks)
+
+
+@pytest.mark.parametrize(
+    ("cells", "name"),
+    [
+        (["2020-01-31", "2020-02-01T12:00"], "iso"),
+        (["31.1.2020", "1.2.2020"], "day.month.year"),
+        (["31/1/2020", "1/2/2020"], "day/month/year"),
+        (["1/31/2020", "2/1/2020"], "month/day/year"),
+        (["1/2/2020", "2/1/2020"], None),
+        (["20200131"], None),
+        (["2020-01-31", "soon"], None),
+        ([], None),
+    ],
+)
+def test_dates_are_known_by_one_clear_format(cells, name):
+    found = dates_of(cells)
+    assert (found and found[0]) == name
+
+
+def test_dates_are_days_since_the_first_and_predict_counts_from_there(tmp_path, capsys):
+    days = [f"{1 + k % 28}.{1 + k // 28}.2021" for k in range(40)]
+    path, out = write(tmp_path / "t.csv", when=days, u=U, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", "--date", "when", *FIT, "--no-standardise", "--out", out) == 0
+    assert "date: when, as days since 2021-01-01 (dates written day.month.year)" in capsys.readouterr().out
+    days_since = [k % 28 + 31 * (k // 28) for k in range(40)]
+    expected = problems.LSSVMRegressor(RBF(2.0), 2.0).fit(np.column_stack([days_since, U]), Y)
+    new = write(tmp_path / "new.csv", u=[0.5], when=["31.12.2020"])
+    (row,), _ = predicted(capsys, out, new)
+    assert float(row["prediction"]) == expected.predict([[-1.0, 0.5]])[0]
+    assert run("predict", out, write(tmp_path / "bad.csv", u=[0.5], when=["2020-12-31"])) == 2
+    assert "'when' of" in (said := capsys.readouterr().err)
+    assert "must hold dates (01.01.2021): row 1 ('2020-12-31')" in said
+
+
+def test_medians_of_the_training_rows_fill_cells_and_are_used_again(tmp_path, capsys):
+    u, town = [*U[:3], "", *U[4:]], [*TOWNS[:7], "NA", *TOWNS[8:]]
+    path, out = write(tmp_path / "t.csv", u=u, town=town, v=V, y=Y), tmp_path / "m.npz"
+    line = ["fit", path, "--target", "y", *FIT, "--out", out]
+    assert run(*line) == 2
+    assert "'u' of" in (said := capsys.readouterr().err)
+    assert "has no value in row 4; give --impute median" in said
+    assert run(*line, "--impute", "median") == 0
+    said = capsys.readouterr().out
+    preparation = TabularModel.load(out).preparation
+    train = np.setdiff1d(np.arange(40), preparation.split.validation_rows)
+    values = {name: [cells[k] for k in train] for name, cells in (("u", u), ("town", town), ("v", V))}
+    fills = [
+        np.median([x for x in values["u"] if x != ""]),
+        max(set(TOWNS), key=values["town"].count),
+        np.median(values["v"]),
+    ]
+    assert [one.fill for one in preparation.inputs] == fills
+    assert f"imputed: u, 1 of 40 cells, by the median {fills[0]:.6g} of the training rows" in said
+    assert "imputed: town, 1 of 40 cells, by the most frequent category" in said
+    assert "imputed: v" not in said
+    some = {"u": [1.0, 1.0], "town": ["Ghent", "Ghent"], "v": ["?", fills[2]]}
+    (filled, given), err = predicted(capsys, out, write(tmp_path / "new.csv", **some))
+    assert filled == given
+    assert err == f"substrate: imputed: v, 1 of 2 cells, by the median {fills[2]:.6g} of the training rows\n"
+
+
+def test_a_missing_cell_of_a_model_that_fills_none_is_refused(tmp_path, capsys):
+    out = tmp_path / "m.npz"
+    assert run("fit", write(tmp_path / "t.csv", u=U, y=Y), "--target", "y", *FIT, "--out", out, "--quiet") == 0
+    assert run("predict", out, write(tmp_path / "new.csv", u=["?"], v=[1])) == 2
+    assert "has no value in row 1; fill the cells in, fit with --impute median" in capsys.readouterr().err
+
+
+def test_ids_are_no_inputs_and_come_first_in_the_predictions(tmp_path, capsys):
+    path, out = write(tmp_path / "t.csv", name=NAMES, u=U, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", "--id", "name", *FIT, "--out", out) == 0
+    assert "id: name, no input, written beside the predictions" in capsys.readouterr().out
+    rows, _ = predicted(capsys, out, path)
+    assert list(rows[0]) == ["name", "prediction"]
+    assert tuple(row["name"] for row in rows) == NAMES
+    lacking = write(tmp_path / "new.csv", u=U, label=NAMES)
+    assert run("predict", out, lacking) == 2
+    assert "no column 'name', which names the rows of this model's tables; give --id" in capsys.readouterr().err
+    assert list(predicted(capsys, out, lacking, "--id", "label")[0][0]) == ["label", "prediction"]
+    assert list(predicted(capsys, out, lacking, "--id")[0][0]) == ["prediction"]
+    assert run("predict", out, write(tmp_path / "p.csv", u=[1], prediction=["a"]), "--id", "prediction") == 2
+    assert "'prediction' has the name of a column of predictions" in capsys.readouterr().err
+
+
+def test_decimal_commas_are_recognised_said_and_used_again(tmp_path, capsys):
+    comma = {name: [str(x).replace(".", ",") for x in cells] for name, cells in (("u", U), ("y", Y))}
+    point, out = write(tmp_path / "point.csv", u=U, y=Y), tmp_path / "m.npz"
+    path, whole = write(tmp_path / "t.csv", ";", **comma), tmp_path / "w.npz"
+    assert run("fit", path, "--target", "y", *FIT, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "separator: the cells are separated by semicolons" in said
+    assert "decimal comma: u, y (--decimal . if these are not numbers)" in said
+    assert run("fit", point, "--target", "y", *FIT, "--out", whole, "--quiet") == 0
+    ours, theirs = predicted(capsys, out, path)[0], predicted(capsys, whole, point)[0]
+    assert ours == theirs
+    # whole numbers tell nothing, and what looks like thousands is decimal for this model
+    (row,) = predicted(capsys, out, write(tmp_path / "new.csv", ";", u=["1,250"], k=[1]))[0]
+    (same,) = predicted(capsys, whole, write(tmp_path / "same.csv", u=[1.25]))[0]
+    assert row == same
+    assert run("predict", out, point) == 2
+    assert "has '0.126' in row 1, and the decimal mark is the comma; give --decimal ." in capsys.readouterr().err
+    assert predicted(capsys, out, point, "--decimal", ".")[0] == theirs
+    assert run("predict", whole, write(tmp_path / "quoted.csv", u=['"1,5"'])) == 2
+    assert (
+        "must be numeric: row 1 ('1,5'); for numbers with a decimal comma give --decimal ," in capsys.readouterr().err
+    )
+
+
+def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
+    columns = {"Unnamed: 0": range(40), "name": NAMES, "u": ["", *U[1:]], "y": Y}
+    path, out = write(tmp_path / "t.csv", **columns), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", "--id", "name", "--impute", "median", *FIT, "--out", out) == 0
+    said = capsys.readouterr().out.splitlines()
+    kept = TabularModel.load(out).preparation
+    assert (kept.ids, kept.left_out, kept.impute, kept.refitted) == (("name",), ("Unnamed: 0",), "median", True)
+    assert len(kept.remarks) == 6
+    assert set(kept.remarks) <= set(said)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"decimal": ";"}, {"impute": "mean"}, {"refitted": 1}, {"ids": "name"}, {"left_out": [3]}, {"remarks": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_notes_of_another_form_are_refused(tmp_path, capsys, change):
+    path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
+    rewrite(out, lambda header, arrays: header["content"]["notes"]["table"].update(change))
+    assert run("predict", out, path) == 2
+    assert "do not describe a table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"fill": "x"}, {"fill": float("nan")}, {"origin": "soon"}, {"origin": 3}, {"date_format": "%c"}, {"fill": True}],
+    ids=str,
+)
+def test_inputs_of_another_form_are_refused(tmp_path, capsys, change):
+    path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
+    rewrite(out, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][0].update(change))
+    assert run("predict", out, path) == 2
+    assert "do not describe a table" in capsys.readouterr().err
+
+
+def test_notes_of_earlier_releases_are_read(tmp_path, capsys):
+    path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0
+    before = predicted(capsys, out, path)[0]
+
+    def older(header, arrays):
+        table = header["content"]["notes"]["table"]
+        for name in ("decimal", "ids", "left_out", "impute", "refitted", "remarks"):
+            del table[name]
+        for name in ("fill", "origin", "date_format"):
+            del table["inputs"][0][name]
+        json.dumps(table)
+
+    rewrite(out, older)
+    assert predicted(capsys, out, path)[0] == before
