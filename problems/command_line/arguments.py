@@ -4,6 +4,7 @@ import argparse
 from typing import TypeAlias
 
 import substrate
+from problems.command_line.explore_arguments import EXPLORE, add_explore
 from substrate.solvers import ORDER
 
 __all__ = ["BASIS", "EVALUATIONS", "MOST_CATEGORIES", "MOST_DENSE", "parser"]
@@ -96,16 +97,6 @@ program that reads the labels back takes that apostrophe away. Parquet and .npy
 files hold labels as they are.
 {_CODES}"""
 
-_EXPLORE = f"""examples:
-  substrate explore @motorcycle --out motorcycle.html
-  substrate explore @additive_function --model structure
-  substrate explore model.npz --table houses.csv
-
-The page has a slider for gamma, zeta or rho. Data and fit, residuals, multipliers with their slack, and errors follow
-it exactly, because the machine is known in closed form at every value. It is one file and needs no network. Models
-without such a path (robust, sparse) are refused.
-{_CODES}"""
-
 _DATASETS = """examples:
   substrate datasets
   substrate datasets motorcycle --out motorcycle.csv"""
@@ -151,7 +142,8 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True)
     _fit(commands)
     _predict(commands)
-    _explore(commands)
+    about = "write a page on which a model moves along its weight"
+    add_explore(_command(commands, "explore", about, EXPLORE + _CODES), _MODELS, _KERNELS)
     _datasets(commands)
     _reproduce(commands)
     _verify(commands)
@@ -274,26 +266,6 @@ def _predict(commands: _Commands) -> None:
     )  # fmt: skip
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     _separators(predict)
-
-
-def _explore(commands: _Commands) -> None:
-    explore = _command(commands, "explore", "write a page on which a model moves along its weight", _EXPLORE)
-    explore.add_argument("data", help="a CSV or Parquet file, @NAME, or a model file MODEL.npz")
-    explore.add_argument("--out", default="explore.html", metavar="PAGE.html", help="where it goes (explore.html)")
-    explore.add_argument("--table", metavar="FILE", help="the table that MODEL.npz was fitted to")
-    explore.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
-    explore.add_argument("--model", choices=_MODELS, default="lssvm", help="lssvm, fused, l1 or structure (lssvm)")
-    explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
-    explore.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
-    explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
-    explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")
-    explore.add_argument("--rho", type=float, help="where the page begins (structure); otherwise chosen")
-    explore.add_argument("--one-hot", nargs="+", default=[], metavar="COLUMN", help="categories to code as 0 and 1")
-    explore.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
-    explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
-    explore.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
-    explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
 def _datasets(commands: _Commands) -> None:
