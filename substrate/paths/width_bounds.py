@@ -56,7 +56,7 @@ from substrate.threads import blas_threads
 __all__ = ["WidthFamily", "Zone", "largest_eigenvalue"]
 
 #: Norms are computed at multiples of this in log lambda, and hold for larger lambda.
-_STEP = 0.5
+_STEP = 1.0
 _POWER_STEPS = 10
 _MOST_TRIALS = 80
 #: Share of the pairs of rows that may be nearer than the distance at which a default range begins.

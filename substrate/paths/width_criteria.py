@@ -44,6 +44,8 @@ __all__ = ["CELL_CRITERIA", "CellBounds", "bounded_cells"]
 
 #: Above this norm of X nothing is bounded.
 _MOST = 0.8
+#: The share of a rough loss that remains at least, as a rule, when it is computed exactly.
+_HOPE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +222,13 @@ def _left_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     values = length**2 / (n * cell.outputs)
     leverages = (squared @ np.square(cell.g)) / B, np.sqrt((squared @ cell.g**3) / B)
     shared = (cell, residuals, by_width, by_lambda, length, leverages)
-    rough = values * np.square(np.maximum(1.0 - fixed - _quotients(*shared, None), 0.0))
-    hoped = values * np.square(np.maximum(1.0 - fixed, 0.0))
+    lost = _quotients(*shared, None)
+    rough = values * np.square(np.maximum(1.0 - fixed - lost, 0.0))
+    hoped = values * np.square(np.maximum(1.0 - fixed - _HOPE * lost, 0.0))
     (some,) = np.nonzero(cell.known & (rough < wanted) & (hoped >= wanted))
     if some.size:
-        lost = _quotients(*shared, some)
-        rough[some] = np.maximum(rough[some], (values * np.square(np.maximum(1.0 - fixed - lost, 0.0)))[some])
+        exact = values * np.square(np.maximum(1.0 - fixed - _quotients(*shared, some), 0.0))
+        rough[some] = np.maximum(rough[some], exact[some])
     return values, rough
 
 

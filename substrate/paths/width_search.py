@@ -29,8 +29,8 @@ __all__ = ["WidthSearch", "search_widths"]
 
 #: Length of the first intervals in log lambda, and the longest first zone, in log sigma from its middle.
 _LENGTH, _HALF = 0.5, 0.25
-#: An interval is halved without a new decomposition while its part of the perturbation exceeds this share of the rest.
-_SHARE = 0.7
+#: An interval is halved without a new decomposition while its part of the perturbation exceeds this multiple of the width's.
+_SHARE = 1.5
 #: Below these sizes nothing is halved: what remains is rounding.
 _SMALLEST_HALF, _SMALLEST_LENGTH = 1e-6, 1e-5
 _AT_ONCE = 128

@@ -63,7 +63,9 @@ class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
     search: None = field(default=None, init=False)
-    max_evaluations: int = field(default=1, init=False)
+    max_evaluations: int | None = field(default=None, init=False)
+    sigma_range: None = field(default=None, init=False)
+    width_gap: float = field(default=0.01, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)

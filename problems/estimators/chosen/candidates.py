@@ -32,6 +32,7 @@ from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum, Validation
+from substrate.paths.width_search import WidthSearch
 
 __all__ = ["SMOOTH", "Judged", "Task", "centred_points", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
@@ -104,7 +105,8 @@ class Task:
 class Judged:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
-    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma.
+    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``widths``
+    is the proof over all widths, if there is one.
     """
 
     kernel: Kernel
@@ -113,6 +115,7 @@ class Judged:
     split_scores: Array
     error: float
     seconds: float
+    widths: WidthSearch | None = None
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:

@@ -9,11 +9,13 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.progress import Progress
 
-__all__ = ["best_of", "nelder_mead", "tunable"]
+__all__ = ["MOST_KERNELS", "best_of", "nelder_mead", "tunable"]
 
 #: Parameters that select a formula rather than a scale.
 _FIXED = ("degree", "nu")
 
+#: Most kernels that a search judges unless another number is given.
+MOST_KERNELS = 40
 _FIRST_STEP = 0.5
 
 

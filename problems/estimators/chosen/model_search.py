@@ -19,7 +19,8 @@ from problems.estimators.chosen.candidates import (
     judged_by,
     trainable_splits,
 )
-from problems.estimators.chosen.kernel_search import best_of, nelder_mead
+from problems.estimators.chosen.certified_search import MOST_ZONES, certified_search, check_certified, sigma_ends
+from problems.estimators.chosen.kernel_search import MOST_KERNELS, best_of, nelder_mead
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -75,9 +76,11 @@ class ModelSearch:
     gamma_range: Any = None
     gap: float = GAP
     search: str | None = None
-    max_evaluations: int = 40
+    max_evaluations: int | None = None
     n_jobs: int | None = None
     verbose: int = 0
+    sigma_range: Any = None
+    width_gap: float = 0.01
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
@@ -97,9 +100,17 @@ class ModelSearch:
         positive(self.gap, "gap")
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
-        if self.search not in (None, "nelder-mead"):
-            raise DeclarationError(f"search must be None or 'nelder-mead', received {self.search!r}")
-        whole_number(self.max_evaluations, "max_evaluations", 1)
+        if self.search not in (None, "nelder-mead", "certified"):
+            raise DeclarationError(f"search must be None, 'nelder-mead' or 'certified', received {self.search!r}")
+        if self.max_evaluations is not None:
+            whole_number(self.max_evaluations, "max_evaluations", 1)
+        positive(self.width_gap, "width_gap")
+        if self.search == "certified":
+            check_certified(self._criterion)
+        elif self.sigma_range is not None:
+            raise DeclarationError(f"sigma_range is for search='certified', received search={self.search!r}")
+        if self.sigma_range is not None:
+            sigma_ends(self.sigma_range)
         if self.kernels is None:
             return
         if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
@@ -144,13 +155,16 @@ class ModelSearch:
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        total = len(kernels) + (self.max_evaluations if self.search else 0)
-        progress = Progress(total, shown=bool(self.verbose))
+        most = int(self.max_evaluations or (MOST_ZONES if self.search == "certified" else MOST_KERNELS))
+        progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
+            if self.search == "certified":
+                gap = float(self.width_gap)
+                return certified_search(kernels, task, self.sigma_range, gap, most, progress.step)
             judged = best_of(kernels, task, self.n_jobs, progress)
             if self.search is not None:
                 first = min(judged, key=lambda candidate: candidate.score)
-                judged += nelder_mead(first, task, int(self.max_evaluations), progress)
+                judged += nelder_mead(first, task, most, progress)
         finally:
             progress.close()
         return judged
@@ -161,6 +175,8 @@ class ModelSearch:
         self.criterion_ = float(search.criterion[0]) if one else search.criterion
         self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
         self.gamma_range_ = np.array(search.gamma_range)
+        if best.widths is not None:
+            self.sigma_range_ = np.array(best.widths.widths)
         self.path_ = search.path
         self.cv_results_ = _results(judged, one)
 
@@ -182,7 +198,7 @@ class ModelSearch:
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
             if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
                 break  # too high a cost for a certificate
-            shorter = replace(shorter, search=replace(shorter.search, ended=True))
+            shorter = replace(shorter, search=replace(shorter.search, ended=True), widths=found[1].widths)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self._final_fit(X, Y, others, shorter, task.weights, whole))
         return found if _is_known(found[2]) else (judged, best, fit)
@@ -207,12 +223,18 @@ class ModelSearch:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        rows = _over_candidates(judged, best).rows()
-        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.widths is None:
+            rows, proof = _over_candidates(judged, best).rows(), ()
+            kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        else:
+            rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
+            proof = best.widths.facts()
+            kernels = f"{len(judged)} judged near the best point of a search over all widths"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            *proof,
             ("kernels", kernels),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
@@ -220,7 +242,9 @@ class ModelSearch:
 
 
 def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates."""
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths."""
+    if best.widths is not None:
+        return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
     if best.search.gamma.size > 1:
         return best.search
     return replace(best.search, bounds=np.min([candidate.search.bounds for candidate in judged], axis=0))

@@ -70,6 +70,7 @@ _PROOF: _Kinds = {
 _CHOSEN: _Kinds = _PROOF | {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
+    "sigma_range_": _VECTOR,
     "cv_results_": entries({
         "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
         "param_kernel": many(kernel()),
@@ -165,7 +166,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration"})
+NEWER = frozenset({"calibration", "sigma_range", "width_gap"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -196,7 +197,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ModelSearch": _KERNELS | {
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead")),
+        "search": either(nothing(), word("nelder-mead", "certified")),
+        "sigma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
