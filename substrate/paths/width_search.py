@@ -34,6 +34,8 @@ _SHARE = 1.5
 #: Below these sizes nothing is halved: what remains is rounding.
 _SMALLEST_HALF, _SMALLEST_LENGTH = 1e-6, 1e-5
 _AT_ONCE = 128
+#: A width this near an end of its range, in the logarithm, is reported to be there.
+_AT_END = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,16 @@ class WidthSearch:
         formula = "criterion - lower bound, over all widths and gammas"
         return (Row("gap of width and gamma", value - self.bound, value + self.floor / self.gap, self.gap, formula),)
 
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """The widths, and the effort, for a certificate's record."""
+    def facts(self, width: float) -> tuple[tuple[str, str], ...]:
+        """The widths, whether the chosen one is at an end, and the effort, for a certificate's record."""
         low, high = self.widths
+        searched = f"{low:.4g} to {high:.4g}, every width and every gamma of the range"
+        ends = [name for name, end in (("lower", low), ("upper", high)) if abs(np.log(width / end)) < _AT_END]
+        if ends:
+            searched += f"; best near the {ends[0]} end, sigma_range widens it"
         effort = f"{self.zones} kernel matrices, {self.cells} cells"
         return (
-            ("width searched", f"{low:.4g} to {high:.4g}, every width and every gamma of the range"),
+            ("width searched", searched),
             ("search of width", f"{effort}; {self.ended}" if self.ended else effort),
         )
 

@@ -228,7 +228,7 @@ class ModelSearch:
             kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
         else:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
-            proof = best.widths.facts()
+            proof = best.widths.facts(float(best.kernel.sigma))  # type: ignore[attr-defined]
             kernels = f"{len(judged)} judged near the best point of a search over all widths"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),

@@ -4,8 +4,9 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
-a simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
-end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
+a simplex search in the logarithms of the kernel's parameters, and then local, or over all values of one shared width,
+and then global with a bound over the whole rectangle (:mod:`substrate.paths.width_search`). The machine is fitted to all
+rows at the end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
 
@@ -94,14 +95,24 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead"}, default=None
-        Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
-    max_evaluations : int, default=40
-        Maximum number of kernels that the search judges.
+    search : {None, "nelder-mead", "certified"}, default=None
+        Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local. Or
+        ``"certified"``: the global optimum over every width and gamma of a rectangle, within ``width_gap``, for RBF,
+        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, at most 500 rows, and ``cv`` one of "loo", "gcv",
+        "evidence". It takes from seconds (50 rows) to minutes (300 rows); Ctrl-C ends it with what is proved by then.
+    max_evaluations : int, default=None
+        Maximum number of kernels that the simplex search judges, 40 by default, or of kernel matrices that the
+        certified search decomposes, 5000 by default; if that ends it, the bound is that of the search so far.
     n_jobs : int, default=None
         Number of candidates of ``kernels`` judged at a time.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
+    sigma_range : pair of float, default=None
+        Lowest and highest width of ``search="certified"``. Unless given, the lowest is a third (of the Laplacian and
+        Matern kernels a seventh) of the distance that one pair of rows in a hundred is below, the highest is ten times
+        the largest distance. ``gamma_range`` is then 0.1/N to 1e8/N, with N the total weight of the rows.
+    width_gap : float, default=0.01
+        Relative distance between criterion and lower bound at which ``search="certified"`` ends.
 
     Attributes
     ----------
@@ -114,7 +125,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     criterion_lower_bound_ : float or array of shape (n_outputs,)
         No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
         this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
-        bound.
+        bound. With ``search="certified"`` no width of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
+    sigma_range_ : array of shape (2,)
+        Lowest and highest width that were searched, with ``search="certified"``.
     path_ : dict
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
@@ -175,7 +188,8 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose,
+    sigma_range, width_gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
@@ -189,7 +203,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.
