@@ -7,8 +7,8 @@ polynomials in w of this density,
 
 .. math:: K' \leftrightarrow (d - 2w)\,\hat s, \qquad K'' \leftrightarrow \big((d - 2w)^2 - 4w\big)\,\hat s ,
 
-and by Bochner's theorem a density that is nowhere negative is a positive semi-definite matrix for any points. Three such
-matrices follow from K and two derivatives, which have closed forms:
+and by Bochner's theorem a density that is nowhere negative is a positive semi-definite matrix for any points. Three
+such matrices follow from K and two derivatives, which have closed forms:
 
 .. math::
 
@@ -211,7 +211,8 @@ class Zone:
     def unsure(self, lambdas: Array) -> Array:
         """A bound on what rounding changes, relative to K_0 + lambda."""
         spectrum = self.spectrum
-        total = spectrum.error + spectrum.skew * lambdas + self.half * self.errors[0] + self.bend * self.errors[1]
+        known = spectrum.error + spectrum.lift  # a lift repairs rounding: these kernels are positive semi-definite
+        total = known + spectrum.skew * lambdas + self.half * self.errors[0] + self.bend * self.errors[1]
         return np.asarray(total / (float(spectrum.values[0]) + lambdas))
 
 

@@ -1,4 +1,4 @@
-r"""The best width and gamma of a rectangle, with a proof: branch and bound on cells of :math:`(\log\sigma, \log\lambda)`.
+r"""The best width and gamma of a rectangle, with a proof: branch and bound on cells.
 
 .. math:: \min_{\sigma_0 \le \sigma \le \sigma_1} \; \min_{\lambda_0 \le \lambda \le \lambda_1} F(\sigma, \lambda),
           \qquad \lambda = 1/\gamma
@@ -29,7 +29,7 @@ __all__ = ["WidthSearch", "search_widths"]
 
 #: Length of the first intervals in log lambda, and the longest first zone, in log sigma from its middle.
 _LENGTH, _HALF = 0.5, 0.25
-#: An interval is halved without a new decomposition while its part of the perturbation exceeds this multiple of the width's.
+#: An interval is halved without a new decomposition while its part of the perturbation exceeds the width's so often.
 _SHARE = 1.5
 #: Below these sizes nothing is halved: what remains is rounding.
 _SMALLEST_HALF, _SMALLEST_LENGTH = 1e-6, 1e-5

@@ -20,7 +20,7 @@ WIDTHS, GAMMAS = np.geomspace(0.2, 8.0, 9), (1e-2, 1e3)
 
 @pytest.fixture(scope="module")
 def model():
-    return LSSVMRegressorCV(**RECTANGLE, width_gap=0.05).fit(X, Y)
+    return LSSVMRegressorCV(**RECTANGLE, width_gap=0.1).fit(X, Y)
 
 
 def best_criteria(kernels, y=Y, weights=None, cv="evidence"):
@@ -33,7 +33,7 @@ def best_criteria(kernels, y=Y, weights=None, cv="evidence"):
 
 def test_no_width_of_the_range_does_better_than_the_bound(model):
     assert model.criterion_lower_bound_ <= min(best_criteria(map(RBF, WIDTHS)))
-    assert 0.95 * model.criterion_ <= model.criterion_lower_bound_ <= model.criterion_
+    assert 0.9 * model.criterion_ <= model.criterion_lower_bound_ <= model.criterion_
     assert model.criterion_ <= min(best_criteria(map(RBF, WIDTHS)))
     assert_allclose(model.sigma_range_, [0.2, 8.0])
     assert_allclose(model.gamma_range_, [1e-2, 1e3])
@@ -43,7 +43,7 @@ def test_no_width_of_the_range_does_better_than_the_bound(model):
 def test_the_certificate_states_the_proof(model):
     row = model.certificate_["gap of width and gamma"]
     assert row.passes
-    assert row.tolerance == 0.05
+    assert row.tolerance == 0.1
     record = dict(model.certificate_.record)
     assert record["width searched"].startswith("0.2 to 8, every width and every gamma")
     assert "kernel matrices" in record["search of width"]
@@ -51,9 +51,10 @@ def test_the_certificate_states_the_proof(model):
     assert model.certify(X, Y).holds
 
 
+@pytest.mark.slow
 def test_units_of_x_and_y_change_nothing_else(model):
     scaled = {**RECTANGLE, "sigma_range": (0.2e9, 8e9)}
-    other = LSSVMRegressorCV(**scaled, width_gap=0.05).fit(1e9 * X, 1e-6 * Y + 1.0)
+    other = LSSVMRegressorCV(**scaled, width_gap=0.1).fit(1e9 * X, 1e-6 * Y + 1.0)
     assert_allclose(other.kernel_.sigma, 1e9 * model.kernel_.sigma, rtol=0.02)
     assert_allclose(other.criterion_, 1e-12 * model.criterion_, rtol=1e-3)
     assert other.certificate_["gap of width and gamma"].passes
@@ -64,7 +65,7 @@ def test_a_model_file_keeps_the_proof(model, tmp_path):
     loaded = load(tmp_path / "model.npz")
     assert_array_equal(loaded.sigma_range_, model.sigma_range_)
     assert loaded.search == "certified"
-    assert loaded.width_gap == 0.05
+    assert loaded.width_gap == 0.1
     assert loaded.criterion_lower_bound_ == model.criterion_lower_bound_
 
 

@@ -144,4 +144,3 @@ def _polished(family: WidthFamily, search: WidthSearch, task: Task) -> list[Judg
 def _near(search: WidthSearch) -> float:
     """How far from the best point of the cells a better one is looked for, in the logarithm of the width."""
     return float(min(max(2.0 * np.sqrt(search.gap), 0.05), 0.5))
-

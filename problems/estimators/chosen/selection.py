@@ -5,8 +5,8 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
 a simplex search in the logarithms of the kernel's parameters, and then local, or over all values of one shared width,
-and then global with a bound over the whole rectangle (:mod:`substrate.paths.width_search`). The machine is fitted to all
-rows at the end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
+and then global with a bound over the whole rectangle (:mod:`substrate.paths.width_search`). The machine is fitted to
+all rows at the end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
 

@@ -126,7 +126,7 @@ def test_a_largest_eigenvalue_is_bounded_closely():
     assert largest_eigenvalue(np.full((2, 2), np.inf)) == np.inf
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(10))
 def test_no_point_of_a_cell_is_below_its_bound(seed):
     worst, _ = worst_of_cells(seed)
     assert worst <= 0.0
@@ -148,14 +148,16 @@ def test_the_bound_of_a_small_cell_is_close(which):
     assert found.lower[0] >= 0.98 * found.values[0]
 
 
-def certified(which, gap=0.2, **others):
+def certified(which, gap=0.3, **others):
     family = WidthFamily.of(RBF(10.0), X)
     n = len(X)
     ends = {"logarithms": (-2.0, 3.0), "lambdas": (1e-4 * n, 10.0 * n), "gap": gap, "most": 5000} | others
     return family, search_widths(family, Y, which, **ends)
 
 
-@pytest.mark.parametrize("which", list(CELL_CRITERIA))
+@pytest.mark.parametrize(
+    "which", [pytest.param(which, marks=() if which == "evidence" else pytest.mark.slow) for which in CELL_CRITERIA]
+)
 def test_no_point_of_the_rectangle_is_below_the_bound_of_a_search(which):
     family, found = certified(which)
     unit = Zone.of(family, 0.0, 0.1).spectrum.targets(Y).unit
@@ -165,27 +167,50 @@ def test_no_point_of_the_rectangle_is_below_the_bound_of_a_search(which):
     best = criterion_of(family.kernel_at(found.t), X, Y, found.lam, which)
     assert_allclose(found.value * unit**2, best, rtol=1e-9)
     assert found.bound * unit**2 <= min(seen)
-    assert found.bound >= 0.79 * found.value
+    assert found.bound >= 0.69 * found.value
     assert found.ended == ""
     assert found.rows(found.value)[0].passes
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+def test_no_exact_criterion_is_below_the_bound_of_a_search(seed):
+    """Whole searches on wild data against criteria with hundreds of digits."""
+    pytest.importorskip("flint", reason="the exact criteria need python-flint")
+    from tests.oracles.exact_criteria import exact_criterion
+
+    X, Y, kernel, _, rng = wild(1000 + seed)
+    X, y, which = X[:10], Y[:10, 0], list(CELL_CRITERIA)[seed % 3]
+    unit = float(np.abs(X - X[:1]).max() or 1.0)
+    family = WidthFamily.of(type(kernel)(**{**kernel.get_params(), "sigma": unit}), X)
+    low, high = family.default_range()
+    lambdas = (1e-5 * len(X), 10.0 * len(X))
+    found = search_widths(family, y[:, None], which, lambdas, (max(low, high - 4.0), high), 0.3, 400)
+    scale = Zone.of(family, 0.0, 0.1).spectrum.targets(y[:, None]).unit ** 2
+    for _ in range(6):
+        width = family.kernel_at(rng.uniform(max(low, high - 4.0), high))
+        gammas = np.exp(-rng.uniform(*np.log(lambdas), size=4))
+        assert found.bound * scale <= exact_criterion(which, width, X, y, gammas).min() * (1.0 + 1e-12)
+    at_best = exact_criterion(which, family.kernel_at(found.t), X, y, [1.0 / found.lam])[0]
+    assert found.bound * scale <= at_best * (1.0 + 1e-12)
+    assert_allclose(found.value * scale, at_best, rtol=1e-6)
+
+
 def test_a_search_that_is_cut_short_keeps_a_bound_and_says_why():
-    _, whole = certified("evidence")
-    _, short = certified("evidence", most=40)
-    assert short.zones == 40
-    assert 0.0 <= short.bound <= whole.value
+    _, short = certified("evidence", gap=0.4, most=20)
+    assert short.zones == 20
+    assert 0.0 <= short.bound <= short.value
     assert "max_evaluations" in dict(short.facts(10.0))["search of width"]
     assert not short.rows(short.value)[0].passes
     counts = iter(range(1000))
 
     def interrupt(_):
-        if next(counts) == 60:
+        if next(counts) == 24:
             raise KeyboardInterrupt
 
-    _, stopped = certified("evidence", step=interrupt)
-    assert stopped.zones == 61
-    assert short.bound <= stopped.bound <= whole.value
+    _, stopped = certified("evidence", gap=0.4, step=interrupt)
+    assert stopped.zones == 25
+    assert short.bound <= stopped.bound <= stopped.value
     assert "interrupted" in stopped.ended
 
 
