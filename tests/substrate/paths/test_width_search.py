@@ -11,7 +11,7 @@ from substrate.datasets import motorcycle
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.paths.width_bounds import WidthFamily, Zone, largest_eigenvalue
-from substrate.paths.width_criteria import CELL_CRITERIA, bounded_cells
+from substrate.paths.width_criteria import CELL_CRITERIA, _Cells, bounded_cells
 from substrate.paths.width_search import search_widths
 
 KERNELS = [RBF(1.0), Laplacian(1.0), Matern(1.0, nu=0.5), Matern(1.0, nu=1.5), Matern(1.0, nu=2.5)]
@@ -91,9 +91,11 @@ def worst_of_cells(seed, zones=2, cells=2):
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_the_remainder_of_the_first_order_lies_between_the_two_bounds(kernel):
     rng = np.random.default_rng(1)
-    for d, half in ((1, 0.3), (3, 0.05), (3, 1e-3)):
-        family = WidthFamily.of(kernel, rng.normal(size=(12, d)))
-        t = rng.uniform(-1.0, 2.0)
+    line = np.linspace(0.0, 4.0, 40)[:, None]  # smooth directions, for which the upper bound is tight
+    for points, t, half in (
+        (rng.normal(size=(12, 1)), 0.5, 0.3), (rng.normal(size=(12, 3)), 1.0, 0.05), (line, -1.5, 1e-3),
+    ):  # fmt: skip
+        family = WidthFamily.of(kernel, points)
         zone = Zone.of(family, t, half)
         basis = zone.spectrum.basis
         K = basis.T @ family.derivatives(t)[0] @ basis
@@ -124,6 +126,33 @@ def test_a_largest_eigenvalue_is_bounded_closely():
         assert largest_eigenvalue(-M) >= -np.linalg.eigvalsh(M)[0]
     assert largest_eigenvalue(np.zeros((4, 4))) == 0.0
     assert largest_eigenvalue(np.full((2, 2), np.inf)) == np.inf
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=NAMES[:2])
+def test_what_the_expansions_leave_out_is_bounded(kernel):
+    """Support values beyond the second order, and the trace of the inverse beyond the first, with nothing to spare."""
+    family = WidthFamily.of(type(kernel)(10.0), X)
+    shares = []
+    for t, half, u, du in ((0.0, 0.05, -2.0, 1e-4), (0.5, 0.2, 0.0, 1e-3), (-1.0, 0.02, -4.0, 0.02)):
+        zone = Zone.of(family, t, half)
+        z, basis = zone.spectrum.targets(Y).coordinates, zone.spectrum.basis
+        cell = _Cells(zone, z, np.array([[u - du, u + du]]))
+        g, root = cell.g[:, 0], np.sqrt(cell.g[:, 0])
+        for tau, eta in ((half, cell.eta[0]), (-half, cell.eta[0]), (half, -cell.eta[0])):
+            moved = basis.T @ (family.derivatives(t + tau)[0] - family.derivatives(t)[0]) @ basis + eta * np.eye(g.size)
+            inverse = np.linalg.inv(np.diag(1.0 / g) + moved)
+            M = root[:, None] * (tau * zone.slope + eta * np.eye(g.size)) * root
+            beta = root * z[:, 0]
+            beyond = (inverse @ z)[:, 0] / root - (beta - M @ beta + M @ (M @ beta))
+            shares.append(np.linalg.norm(beyond) / cell.beyond[0])
+            assert np.linalg.norm(M @ (M @ beta)) <= sum(np.linalg.norm(root * term[:, 0]) for term in cell.second)
+            rest = moved - tau * zone.slope - eta * np.eye(g.size)
+            whole, low = cell.bends
+            assert cell.alpha[:, 0] @ rest @ cell.alpha[:, 0] <= cell.alpha[:, 0] @ (whole - low)[:, 0]
+            first = np.trace(inverse) - (g.sum() - np.trace(root[:, None] * M * root))
+            assert first <= cell.bend * zone.low.diagonal() @ g**2 + np.square(M * root).sum() / cell.rest[0] * 1.5
+    assert max(shares) <= 1.0
+    assert max(shares) >= 0.02
 
 
 @pytest.mark.parametrize("seed", range(10))
