@@ -43,7 +43,9 @@ def npy_bytes(array):
 
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
-UNKNOWN_THEN = ("tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration")
+UNKNOWN_THEN = (
+    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap",
+)  # fmt: skip
 #: What was called tolerance then.
 TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 

@@ -62,6 +62,8 @@ class _Found:
 class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
+    sigma_range: None = field(default=None, init=False)
+    width_gap: float = field(default=0.01, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
@@ -120,7 +122,7 @@ class SparseSearch(ModelSearch, SparseMachine):
             raise TypeError("a search without a kernel")
         if self.search is None:
             return judged, best
-        basis, most = first.prepared.basis, int(self.max_evaluations)
+        basis, most = first.prepared.basis, self._most()
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best

@@ -38,6 +38,7 @@ from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum
+from substrate.paths.width_search import WidthSearch
 
 __all__ = ["SMOOTH", "Judged", "held_out_rows", "judge", "judged_by", "trainable_splits"]
 
@@ -52,7 +53,8 @@ class Judged:
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
     for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
-    scores over it. ``facts`` is what the search that it is part of states on the certificate.
+    scores over it. ``facts`` is what the search that it is part of states on the certificate; ``widths`` is the
+    proof over all widths, if there is one.
     """
 
     kernel: Kernel
@@ -64,6 +66,7 @@ class Judged:
     slope: Array | None = None
     price: float = 1.0
     facts: tuple[tuple[str, str], ...] = ()
+    widths: WidthSearch | None = None
 
     @property
     def priced(self) -> float:

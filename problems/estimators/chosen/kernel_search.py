@@ -27,11 +27,13 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
+__all__ = ["MOST_KERNELS", "JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
 JudgedBy = Callable[[Kernel], Judged]
 
+#: Most kernels that a search judges unless another number is given.
+MOST_KERNELS = 40
 _FIRST_STEP = 0.5
 
 

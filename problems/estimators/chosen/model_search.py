@@ -11,7 +11,8 @@ from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
+from problems.estimators.chosen.certified_search import MOST_ZONES, certified_search, check_certified, sigma_ends
+from problems.estimators.chosen.kernel_search import MOST_KERNELS, best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -71,10 +72,12 @@ class ModelSearch:
     gamma_range: Any = None
     gap: float = GAP
     search: str | None = None
-    max_evaluations: int = 40
+    max_evaluations: int | None = None
     widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
+    sigma_range: Any = None
+    width_gap: float = 0.01
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
@@ -100,10 +103,20 @@ class ModelSearch:
         positive(self.gap, "gap")
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
-        if self.search not in (None, "nelder-mead", "gradient"):
-            raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
+        if self.search not in (None, "nelder-mead", "gradient", "certified"):
+            raise DeclarationError(
+                f"search must be None, 'nelder-mead', 'gradient' or 'certified', received {self.search!r}"
+            )
         check_widths(self.widths, self.search)
-        whole_number(self.max_evaluations, "max_evaluations", 1)
+        if self.max_evaluations is not None:
+            whole_number(self.max_evaluations, "max_evaluations", 1)
+        positive(self.width_gap, "width_gap")
+        if self.search == "certified":
+            check_certified(self._criterion)
+        elif self.sigma_range is not None:
+            raise DeclarationError(f"sigma_range is for search='certified', received search={self.search!r}")
+        if self.sigma_range is not None:
+            sigma_ends(self.sigma_range)
         families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
@@ -149,20 +162,24 @@ class ModelSearch:
             X_train, X_check = X_train[:, train], X_check[:, train]
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
+    def _most(self) -> int:
+        """The number of kernels, or of kernel matrices, that a search may judge."""
+        return int(self.max_evaluations or (MOST_ZONES if self.search == "certified" else MOST_KERNELS))
+
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        total = len(kernels) + (self.max_evaluations if self.search else 0)
-        by_slopes = self.search == "gradient"
+        by_slopes, most = self.search == "gradient", self._most()
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
-        progress = Progress(total, shown=bool(self.verbose))
+        progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
+            if self.search == "certified":
+                gap = float(self.width_gap)
+                return certified_search(kernels, task, self.sigma_range, gap, most, progress.step)
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                judged = refined(
-                    judged, Way.on_all_rows(task), self._way(), int(self.max_evaluations), self.n_jobs, progress
-                )
+                judged = refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
             elif self.search is not None:
-                judged += nelder_mead(best_to_search(judged), task, int(self.max_evaluations), progress)
+                judged += nelder_mead(best_to_search(judged), task, most, progress)
         finally:
             progress.close()
         return judged
@@ -173,6 +190,8 @@ class ModelSearch:
         self.criterion_ = float(search.criterion[0]) if one else search.criterion
         self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
         self.gamma_range_ = np.array(search.gamma_range)
+        if best.widths is not None:
+            self.sigma_range_ = np.array(best.widths.widths)
         self.path_ = search.path
         self.cv_results_ = _results(judged, one)
 
@@ -194,7 +213,7 @@ class ModelSearch:
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
             if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
                 break  # too high a cost for a certificate
-            shorter = replace(shorter, search=replace(shorter.search, ended=True))
+            shorter = replace(shorter, search=replace(shorter.search, ended=True), widths=found[1].widths)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self._final_fit(X, Y, others, shorter, task.weights, whole))
         return found if _is_known(found[2]) else (judged, best, fit)
@@ -219,8 +238,13 @@ class ModelSearch:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        rows = _over_candidates(judged, best).rows()
-        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.widths is None:
+            rows, proof = _over_candidates(judged, best).rows(), ()
+            kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        else:
+            rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
+            proof = best.widths.facts(float(best.kernel.sigma))  # type: ignore[attr-defined]
+            kernels = f"{len(judged)} judged near the best point of a search over all widths"
         if best.price > 1.0:
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.kernels):
@@ -229,6 +253,7 @@ class ModelSearch:
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            *proof,
             ("kernels", kernels),
             *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
@@ -237,7 +262,9 @@ class ModelSearch:
 
 
 def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates, after prices."""
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths."""
+    if best.widths is not None:
+        return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
     if best.search.gamma.size > 1:
         return best.search
     bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]

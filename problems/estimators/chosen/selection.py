@@ -5,7 +5,8 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
 a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
-(:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the
+(:mod:`problems.estimators.chosen.kernel_search`), or over all values of one shared width, and then global with a bound
+over the whole rectangle (:mod:`substrate.paths.width_search`). The machine is fitted to all rows at the
 end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
@@ -98,16 +99,20 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead", "gradient"}, default=None
+    search : {None, "nelder-mead", "gradient", "certified"}, default=None
         Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets), each kernel
         at its own best gamma; local. ``"gradient"`` uses exact derivatives, which cost about a third of the judgement
         of a kernel for any number of scales, from several starts: the choice for ``RBF("each")``, one width per
         column, best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their
         start is added to that of the criterion, so that the width of a column without effect grows but stays finite;
         ``criterion_`` is without it. It needs ``loss="squared"`` and dense arrays of numpy. ``"nelder-mead"`` is a
-        simplex search without derivatives, for one or two scales.
-    max_evaluations : int, default=40
-        Maximum number of kernels that the search judges on all rows, however long that takes.
+        simplex search without derivatives, for one or two scales. ``"certified"``: the global optimum over every width
+        and gamma of a rectangle, within ``width_gap``, for RBF, Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one
+        width, at most 500 rows, and ``cv`` one of "loo", "gcv", "evidence". It takes from seconds (50 rows) to minutes
+        (300 rows); Ctrl-C ends it with what is proved by then.
+    max_evaluations : int, default=None
+        Maximum number of kernels that a local search judges on all rows, 40 by default, or of kernel matrices that the
+        certified search decomposes, 5000 by default; if that ends it, the bound is that of the search so far.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
@@ -118,6 +123,12 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         not depend on it.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
+    sigma_range : pair of float, default=None
+        Lowest and highest width of ``search="certified"``. Unless given, the lowest is a third (of the Laplacian and
+        Matern kernels a seventh) of the distance that one pair of rows in a hundred is below, the highest is ten times
+        the largest distance. ``gamma_range`` is then 0.1/N to 1e8/N, with N the total weight of the rows.
+    width_gap : float, default=0.01
+        Relative distance between criterion and lower bound at which ``search="certified"`` ends.
 
     Attributes
     ----------
@@ -130,7 +141,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     criterion_lower_bound_ : float or array of shape (n_outputs,)
         No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
         this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
-        bound.
+        bound. With ``search="certified"`` no width of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
+    sigma_range_ : array of shape (2,)
+        Lowest and highest width that were searched, with ``search="certified"``.
     path_ : dict
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
@@ -192,7 +205,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, sigma_range, width_gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     search, max_evaluations, widths, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`.
@@ -211,7 +224,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.

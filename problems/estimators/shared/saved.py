@@ -70,6 +70,7 @@ _PROOF: _Kinds = {
 _CHOSEN: _Kinds = _PROOF | {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
+    "sigma_range_": _VECTOR,
     "cv_results_": entries({
         "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
         "param_kernel": many(kernel()),
@@ -165,7 +166,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration", "class_weight", "widths"})
+NEWER = frozenset({"calibration", "class_weight", "sigma_range", "width_gap", "widths"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -199,8 +200,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead", "gradient")),
+        "search": either(nothing(), word("nelder-mead", "gradient", "certified")),
         "widths": either(nothing(), word("auto", "shared", "each")),
+        "sigma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},

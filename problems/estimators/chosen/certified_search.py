@@ -1,0 +1,147 @@
+"""The search of width and gamma with a proof: its limits, its rectangle, and the machine at the best point.
+
+:mod:`substrate.paths.width_search` bounds the criterion over the whole rectangle of widths and gammas; this states what
+it is used for, and polishes the best point by a local search in the width, each time at the best gamma.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.tasks import Task
+from substrate.arrays import positive
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.namespaces import to_numpy
+from substrate.paths.evidence import OF_SPECTRUM
+from substrate.paths.gamma_search import gamma_ends
+from substrate.paths.width_bounds import WidthFamily
+from substrate.paths.width_search import WidthSearch, search_widths
+
+__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "sigma_ends"]
+
+#: Time grows with the cube of the number of rows, and is minutes from three hundred on.
+MOST_ROWS = 500
+#: Most kernel matrices that are decomposed unless another number is given.
+MOST_ZONES = 5000
+#: The default range of gamma times the number of rows, and its largest upper end: beyond it rounding decides.
+_LOWEST, _HIGHEST, _LIMIT = 0.1, 1e8, 1e9
+_POLISHING = 12
+
+
+def sigma_ends(widths: Any) -> tuple[float, float]:
+    """A range of widths as an ascending pair of positive numbers."""
+    if isinstance(widths, str) or not hasattr(widths, "__len__") or len(widths) != 2:
+        raise DeclarationError(f"sigma_range must be a pair (lowest, highest), received {widths!r}")
+    low, high = (positive(width, "an end of sigma_range") for width in widths)
+    if not low < high:
+        raise DeclarationError(f"sigma_range must ascend, received {low:g} to {high:g}")
+    return low, high
+
+
+def check_certified(criterion: str) -> None:
+    """Refuse criteria without a bound over the width."""
+    if criterion not in OF_SPECTRUM:
+        raise DeclarationError(
+            "search='certified' bounds leave-one-out, generalised cross-validation and evidence: use cv='loo', "
+            f"cv='gcv' or cv='evidence' with loss='squared', or search='nelder-mead'; received {criterion!r}"
+        )
+
+
+def certified_search(
+    kernels: list[Kernel], task: Task, widths: Any, gap: float, most: int, step: Callable[[str], None]
+) -> list[Judged]:
+    """Search the rectangle of every kernel; each winner, polished, with the bound over all rectangles."""
+    _check_task(task)
+    size = 1.0 if task.weights is None else float(to_numpy(task.weights).mean())
+    v = None if task.weights is None else to_numpy(task.weights) / size
+    gammas = _gammas(task, size)
+    lambdas = (1.0 / (size * gammas[1]), 1.0 / (size * gammas[0]))
+    families = list(dict.fromkeys(_unit_width(WidthFamily.of(kernel, task.X)) for kernel in kernels))
+    found: list[tuple[WidthFamily, WidthSearch]] = []
+    known = np.inf
+    for kernel in families:
+        family = WidthFamily.of(kernel.resolved(task.X), task.X)
+        ends = family.default_range() if widths is None else _logarithms(widths, family)
+        used = sum(search.zones for _, search in found)
+        if most <= used:
+            raise DeclarationError(
+                f"max_evaluations={most} is used up before {kernel!r}; give more of them, or fewer kernels"
+            )
+        search = search_widths(
+            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, most - used, v, known, step
+        )  # fmt: skip
+        found.append((family, search))
+        known = min(known, search.value)
+    lowest = min(search.bound for _, search in found)
+    judged: list[Judged] = []
+    for family, search in found:
+        by_kernel = _polished(family, search, replace(task, gammas=gammas))
+        all_kernels = replace(
+            search, bound=lowest, zones=sum(one.zones for _, one in found), cells=sum(one.cells for _, one in found)
+        )
+        judged += [replace(one, widths=all_kernels) for one in by_kernel]
+    return judged
+
+
+def _check_task(task: Task) -> None:
+    n, outputs = task.Y.shape
+    if n > MOST_ROWS:
+        raise DeclarationError(
+            f"search='certified' decomposes hundreds of kernel matrices, for at most {MOST_ROWS} rows, received {n}; "
+            "fit a sample of the rows to choose the width, or use search='nelder-mead'"
+        )
+    if not task.pooled and outputs > 1:
+        raise DeclarationError(
+            f"search='certified' is for one output, received {outputs}, whose best widths differ; fit one at a time"
+        )
+    if (to_numpy(task.Y) == 0.0).any() and task.pooled:
+        raise DeclarationError("search='certified' needs machines on all rows; use another coding than 'one_vs_one'")
+
+
+def _gammas(task: Task, size: float) -> tuple[float, float]:
+    """The range of gamma, in the units of the given weights."""
+    n = task.Y.shape[0] * size
+    if task.gammas is None:
+        return _LOWEST / n, _HIGHEST / n
+    low, high = gamma_ends(task.gammas)
+    if high > _LIMIT / n:
+        raise DeclarationError(
+            f"search='certified' needs a gamma_range that ends at {_LIMIT / n:.3g} for these rows, beyond which "
+            f"rounding of the kernel values decides; received {high:g}"
+        )
+    return low, high
+
+
+def _unit_width(family: WidthFamily) -> Any:
+    return replace(family.kernel, sigma="median")
+
+
+def _logarithms(widths: Any, family: WidthFamily) -> tuple[float, float]:
+    low, high = sigma_ends(widths)
+    return float(np.log(low / family.unit)), float(np.log(high / family.unit))
+
+
+def _polished(family: WidthFamily, search: WidthSearch, task: Task) -> list[Judged]:
+    """The kernel of the best point and others around it, each at its own best gamma."""
+    from scipy.optimize import minimize_scalar
+
+    ends = [float(np.log(end / family.unit)) for end in search.widths]
+    low, high = max(search.t - _near(search), ends[0]), min(search.t + _near(search), ends[1])
+    judged = [judge(family.kernel_at(search.t), task)]
+
+    def value(t: Any) -> float:
+        judged.append(judge(family.kernel_at(float(t)), task))
+        return judged[-1].score
+
+    if low < high and judged[0].score > 0.0:
+        minimize_scalar(value, bounds=(low, high), method="bounded", options={"maxiter": _POLISHING, "xatol": 1e-3})
+    return judged
+
+
+def _near(search: WidthSearch) -> float:
+    """How far from the best point of the cells a better one is looked for, in the logarithm of the width."""
+    return float(min(max(2.0 * np.sqrt(search.gap), 0.05), 0.5))
