@@ -16,11 +16,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import MICRO, Block, Source
 
-__all__ = ["ClassesOfBlock", "ConsecutiveFolds", "Folds", "GivenFolds", "StratifiedFolds"]
+__all__ = ["ClassesOfBlock", "ConsecutiveFolds", "Folds", "GivenFolds", "StratifiedFolds", "folds_of"]
 
 
 class Folds(Protocol):
@@ -145,3 +145,18 @@ class StratifiedFolds:
 def _below(place: Any, residue: Any, count: int) -> Any:
     """The count of smaller numbers with this residue."""
     return (place + (count - 1 - residue)) // count
+
+
+def folds_of(splits: Any, n: int) -> GivenFolds | None:
+    """The validation rows of each split; training must be all the others, since sums allow only that."""
+    folds = []
+    seen = np.zeros(n, dtype=bool)
+    for number, (train, valid) in enumerate(splits):
+        if train.size + valid.size != n or seen[valid].any():
+            raise DeclarationError(
+                f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
+                "StratifiedKFold or GroupKFold"
+            )
+        seen[valid] = True
+        folds.append(valid)
+    return GivenFolds.of(folds, n)

@@ -40,7 +40,7 @@ from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
 from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
-from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
+from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
 from substrate.streaming.source import Block
@@ -98,6 +98,8 @@ class SparseSearch(ModelSearch, SparseMachine):
                 "rows out"
             )
         self._check_rules()
+        if self.search == "certified":
+            raise DeclarationError("search='certified' needs all rows; use LSSVMRegressorCV or LSSVMClassifierCV")
         if isinstance(rule := self._choice().rule, str) and rule == "pruned":
             raise DeclarationError(
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
@@ -151,12 +153,12 @@ class SparseSearch(ModelSearch, SparseMachine):
         if source.held is not None:
             X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
-            return _folds_of(self._splits(X, labels, classes is not None), source.n_rows)
+            return folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = self.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
             labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
             labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
-            return _folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
+            return folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
         if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
                 f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {self.cv!r}"
@@ -214,21 +216,6 @@ class SparseSearch(ModelSearch, SparseMachine):
 def _first_target(block: Block) -> Any:
     """The targets of a regression, one number per row."""
     return block.Y[:, 0]
-
-
-def _folds_of(splits: Any, n: int) -> GivenFolds | None:
-    """The validation rows of each split; training must be all the others, since sums allow only that."""
-    folds = []
-    seen = np.zeros(n, dtype=bool)
-    for number, (train, valid) in enumerate(splits):
-        if train.size + valid.size != n or seen[valid].any():
-            raise DeclarationError(
-                f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
-                "StratifiedKFold or GroupKFold"
-            )
-        seen[valid] = True
-        folds.append(valid)
-    return GivenFolds.of(folds, n)
 
 
 @dataclass(eq=False, repr=False)

@@ -17,7 +17,7 @@ where rounding begins, it is taken for one). The ends of a given range do not mo
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,16 @@ from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, s
 from substrate.paths.validation import Sum
 from substrate.paths.width_search import WidthSearch
 
-__all__ = ["SMOOTH", "Judged", "held_out_rows", "judge", "judged_by", "trainable_splits"]
+__all__ = [
+    "SMOOTH",
+    "Judged",
+    "held_out_rows",
+    "judge",
+    "judged_by",
+    "over_candidates",
+    "tabulated",
+    "trainable_splits",
+]
 
 #: Criteria that are smooth in gamma.
 SMOOTH: tuple[str, ...] = ("loo", "gcv", "evidence", "folds", "validation")
@@ -237,3 +246,43 @@ def _loss(task: Task) -> Callable[[Array], Array]:
     wrong, Y = task.wrong, to_numpy(task.Y)
     assert wrong is not None
     return lambda residuals: np.array([[wrong(Y - residuals[:, k])] for k in range(residuals.shape[1])])
+
+
+def over_candidates(judged: Sequence[Judged], best: Judged) -> GammaSearch:
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths."""
+    if best.widths is not None:
+        return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
+    if best.search.gamma.size > 1:
+        return best.search
+    bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
+    return replace(best.search, bounds=np.min(bounds, axis=0))
+
+
+def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
+    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+    unit = judged[0].search.unit if one else 1.0  # several outputs are each in units of their variance
+    scores = -np.array([candidate.score for candidate in judged])
+    splits = -np.array([candidate.split_scores for candidate in judged])
+    deviations = splits.std(axis=1)
+    priced = np.array([candidate.priced for candidate in judged])
+    ranks = np.array([1 + int((priced < own).sum()) for own in priced], dtype=np.int32)
+    with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
+        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
+    gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
+    seconds = np.array([candidate.seconds for candidate in judged])
+    results: dict[str, Any] = {
+        "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
+        "param_kernel": [candidate.kernel for candidate in judged],
+        "param_gamma": gammas,
+        "mean_fit_time": seconds,
+        "std_fit_time": np.zeros(seconds.size),
+    }
+    if splits.shape[1] > 1:
+        results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
+    return results | {
+        "mean_test_score": scores,
+        "std_test_score": deviations,
+        "rank_test_score": ranks,
+        "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
+        "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
+    }

@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
+from problems.estimators.chosen.candidates import (
+    Judged,
+    held_out_rows,
+    judge,
+    judged_by,
+    over_candidates,
+    tabulated,
+    trainable_splits,
+)
 from problems.estimators.chosen.certified_search import MOST_ZONES, certified_search, check_certified, sigma_ends
 from problems.estimators.chosen.kernel_search import MOST_KERNELS, best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
@@ -28,7 +36,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
 from substrate.progress import Progress
 
@@ -185,7 +192,7 @@ class ModelSearch:
         return judged
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
-        search = _over_candidates(judged, best)
+        search = over_candidates(judged, best)
         self.gamma_ = float(search.gamma[0]) if one else search.gamma
         self.criterion_ = float(search.criterion[0]) if one else search.criterion
         self.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
@@ -193,7 +200,7 @@ class ModelSearch:
         if best.widths is not None:
             self.sigma_range_ = np.array(best.widths.widths)
         self.path_ = search.path
-        self.cv_results_ = _results(judged, one)
+        self.cv_results_ = tabulated(judged, one)
 
     def _fitted_best(
         self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
@@ -239,7 +246,7 @@ class ModelSearch:
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
         if best.widths is None:
-            rows, proof = _over_candidates(judged, best).rows(), ()
+            rows, proof = over_candidates(judged, best).rows(), tuple[tuple[str, str], ...]()
             kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
         else:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
@@ -259,46 +266,6 @@ class ModelSearch:
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts
-
-
-def _over_candidates(judged: list[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths."""
-    if best.widths is not None:
-        return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
-    if best.search.gamma.size > 1:
-        return best.search
-    bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
-    return replace(best.search, bounds=np.min(bounds, axis=0))
-
-
-def _results(judged: list[Judged], one: bool) -> dict[str, Any]:
-    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
-    unit = judged[0].search.unit if one else 1.0  # several outputs are each in units of their variance
-    scores = -np.array([candidate.score for candidate in judged])
-    splits = -np.array([candidate.split_scores for candidate in judged])
-    deviations = splits.std(axis=1)
-    priced = np.array([candidate.priced for candidate in judged])
-    ranks = np.array([1 + int((priced < own).sum()) for own in priced], dtype=np.int32)
-    with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
-        scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
-    gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
-    seconds = np.array([candidate.seconds for candidate in judged])
-    results: dict[str, Any] = {
-        "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],
-        "param_kernel": [candidate.kernel for candidate in judged],
-        "param_gamma": gammas,
-        "mean_fit_time": seconds,
-        "std_fit_time": np.zeros(seconds.size),
-    }
-    if splits.shape[1] > 1:
-        results |= {f"split{k}_test_score": np.ascontiguousarray(splits[:, k]) for k in range(splits.shape[1])}
-    return results | {
-        "mean_test_score": scores,
-        "std_test_score": deviations,
-        "rank_test_score": ranks,
-        "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
-        "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
-    }
 
 
 def _is_known(fit: SaddleFit) -> bool:
