@@ -44,8 +44,15 @@ def npy_bytes(array):
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
 UNKNOWN_THEN = (
-    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap",
+    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap", "widths",
 )  # fmt: skip
+#: Those that machines on a basis, and those that choose, did not have then.
+OF_OTHERS = {
+    "LSSVMClassifierCV": ("class_weight",),
+    "SparseLSSVMClassifier": ("class_weight",),
+    "SparseLSSVMClassifierCV": ("class_weight", "search", "max_evaluations"),
+    "SparseLSSVMRegressorCV": ("search", "max_evaluations"),
+}
 #: What was called tolerance then.
 TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 
@@ -105,7 +112,8 @@ def as_of_release_0_1(path, **others):
         header.pop("digest", None)
         content = header["content"]
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
-        own = {key: value for key, value in content["parameters"].items() if key not in UNKNOWN_THEN}
+        unknown = (*UNKNOWN_THEN, *OF_OTHERS.get(content["estimator"], ()))
+        own = {key: value for key, value in content["parameters"].items() if key not in unknown}
         if "basis" in own:
             own = flat_then(content["estimator"], own)
         if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
