@@ -288,7 +288,8 @@ def test_slopes_on_a_basis(cv, classes):
 @pytest.mark.parametrize("cv", ["loo", "gcv", "evidence", 3])
 def test_slopes_of_everything_on_a_basis(cv, classes, weighted, n):
     for kernel in KERNELS.values():
-        assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, (1e-3, 1e-2))
+        # all but one gamma: the minimum over several may have a kink where it changes from one end to the other
+        assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, (1e-2, 1e-2 + 1e-10))
     if n == 60 and cv != 3:
         assert_slopes_on_a_basis(cv, classes, weighted, n, RBF((1.7, 2.0, 0.9)))
 
