@@ -39,12 +39,11 @@ _FIRST_STEP = 0.5
 _FARTHEST = 12.0
 #: Widths of the further starts of a search by slopes, as multiples of the given ones.
 _SPREADS = (3.0, 1.0 / 3.0)
-#: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
-_PULL, _SETTLED = 1e-4, 1e-4
+#: c of the penalty; and the relative decrease of the criterion per step, twice in a row, below which a search ends,
+#: and below which one in common factors of widths does, after which each width goes on by itself.
+_PULL, _SETTLED, _NEARLY = 1e-4, 1e-4, 1e-2
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
-#: Kernels, at least, with all widths changed by one factor.
-_FEW = 8
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -133,8 +132,7 @@ def descend(start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progre
 
     spread(origin, _SPREADS)
     if space.together.shape[1] < origin.size:
-        few = min(most - len(judged), max(_FEW, most // 5))  # the rest is for each on its own
-        run = _run(space, ranked[0], space.together, few, (), progress)
+        run = _run(space, ranked[0], space.together, most - len(judged), (), progress)
         judged += [one for one, _ in run]
         ranked = [min([ranked[0], *run], key=lambda pair: pair[0].score)]
         spread(ranked[0][1], _SPREADS[:1])
@@ -207,6 +205,7 @@ def _run(
 
     run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
+    small = _NEARLY if directions.shape[1] < directions.shape[0] else _SETTLED
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
@@ -227,11 +226,11 @@ def _run(
 
     def settled(intermediate_result: Any) -> None:
         steps.append(float(intermediate_result.fun))
-        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * _SETTLED:
+        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
             raise StopIteration
 
     u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
-    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": _SETTLED}
+    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
     with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run

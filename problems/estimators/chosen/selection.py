@@ -4,7 +4,8 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
-a simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
+a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
+(:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the
 end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
@@ -94,12 +95,19 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead"}, default=None
-        Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
+    search : {None, "nelder-mead", "gradient"}, default=None
+        Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets), each kernel
+        at its own best gamma; local. ``"gradient"`` uses exact derivatives, which cost about a third of the judgement
+        of a kernel for any number of scales, from several starts: the choice for ``RBF("each")``, one width per
+        column, best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their
+        start is added to that of the criterion, so that the width of a column without effect grows but stays finite;
+        ``criterion_`` is without it. It needs ``loss="squared"`` and dense arrays of numpy. ``"nelder-mead"`` is a
+        simplex search without derivatives, for one or two scales.
     max_evaluations : int, default=40
-        Maximum number of kernels that the search judges.
+        Maximum number of kernels that the search judges, over all its starts.
     n_jobs : int, default=None
-        Number of candidates of ``kernels`` judged at a time.
+        Number of candidates of ``kernels``, or of starts of a search by derivatives, judged at a time; the result does
+        not depend on it.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
 
@@ -119,8 +127,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
-        One row per kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
-        outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
+        One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
+        of several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
+        bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
         recomputed.
