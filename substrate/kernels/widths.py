@@ -12,7 +12,7 @@ reduced basis pass some of them only, by :func:`substrate.streaming.array_source
 ``"each"`` gives one width per column, by the same heuristic on columns that are divided by their spreads
 :math:`s_c`, the standard deviations over distinct points,
 
-.. math:: \sigma_c = s_c \operatorname{median}_{i<j} \Big( \sum_c \frac{(x_{ic} - x_{jc})^2}{s_c^2} \Big)^{1/2}
+.. math:: \sigma_c = s_c \operatorname{median}_{i<j} \Big( \sum_k \frac{(x_{ik} - x_{jk})^2}{s_k^2} \Big)^{1/2}
 
 (for the Laplacian kernel with absolute differences), so that the units of a column do not matter. A column that is
 constant on the rows that are looked at tells nothing of its unit: its width is 1e100, so that it has no effect, on new
@@ -52,9 +52,9 @@ def width(value: Any, name: str = "sigma") -> Width:
         raise DeclarationError(
             f"{name} must be a positive number, one per column, 'median' or 'each', received {value!r}"
         )
-    if isinstance(value, np.ndarray) and value.ndim > 0:
+    if hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0:
         value = list(value)
-    if not isinstance(value, Sequence):
+    if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
         return positive(value, name)
     if len(value) == 0:
         raise DeclarationError(

@@ -61,20 +61,13 @@ def assert_slopes_are_differences(kernel, task):
     return judged
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("criterion", ["loo", "evidence"])
-def test_slopes_of_every_kernel(name, criterion):
-    assert_slopes_are_differences(KERNELS[name], task_of(criterion, "one output"))
-
-
-@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("criterion", "targets"),
-    [("loo", "two outputs"), ("gcv", "one against one"), ("evidence", "two outputs"), ("folds", "one against one"),
-     ("validation", "two outputs"), ("validation", "one against one")],
+    [("loo", "two outputs"), ("gcv", "one against one"), ("evidence", "two outputs"), ("folds", "two outputs"),
+     ("validation", "one against one")],
 )  # fmt: skip
-def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets, weighted):
-    assert_slopes_are_differences(RBF((1.7, 2.0, 0.9)), task_of(criterion, targets, weighted))
+def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets):
+    assert_slopes_are_differences(RBF((1.7, 2.0, 0.9)), task_of(criterion, targets, weighted=True))
 
 
 @pytest.mark.slow
@@ -148,7 +141,7 @@ def test_the_search_is_the_same_with_starts_side_by_side():
     assert_array_equal(one.cv_results_["mean_test_score"], both.cv_results_["mean_test_score"])
 
 
-@pytest.mark.parametrize("most", [1, 2, 5, 9])
+@pytest.mark.parametrize("most", [1, 2, 9])
 def test_the_budget_is_kept_and_no_result_is_worse_than_the_start(most):
     model = fitted(max_evaluations=most)
     scores = model.cv_results_["mean_test_score"]
@@ -194,7 +187,7 @@ def test_an_offset_of_the_columns_costs_a_few_digits_only():
     assert_allclose(far.criterion_, plain.criterion_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+@pytest.mark.parametrize("coding", ["one_vs_rest", pytest.param("one_vs_one", marks=pytest.mark.slow)])
 def test_classifiers_search_one_kernel_for_all_machines(coding):
     labels = np.digitize(WIDE[:, 0], [0.3, 0.6])
     model = LSSVMClassifierCV(RBF("each"), search="gradient", coding=coding, max_evaluations=20).fit(WIDE, labels)
@@ -283,9 +276,7 @@ def assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, gammas=None, vect
     assert_allclose(judged.slope, differences, rtol=1e-6, atol=1e-6 * max(np.abs(differences).max(), judged.score))
 
 
-@pytest.mark.parametrize(
-    ("cv", "classes"), [("loo", False), ("gcv", False), ("evidence", True), (3, True), ("loo", True)]
-)
+@pytest.mark.parametrize(("cv", "classes"), [("loo", False), (3, True)])
 def test_slopes_on_a_basis(cv, classes):
     assert_slopes_on_a_basis(cv, classes, True, 60, RBF((1.7, 2.0, 0.9)))
 
@@ -297,9 +288,10 @@ def test_slopes_on_a_basis(cv, classes):
 @pytest.mark.parametrize("cv", ["loo", "gcv", "evidence", 3])
 def test_slopes_of_everything_on_a_basis(cv, classes, weighted, n):
     for kernel in KERNELS.values():
-        assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, (1e-3, 1e-2))
+        # all but one gamma: the minimum over several may have a kink where it changes from one end to the other
+        assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, (1e-2, 1e-2 + 1e-10))
     if n == 60 and cv != 3:
-        assert_slopes_on_a_basis(cv, classes, weighted, n, 2.0 * RBF((1.7, 2.0, 0.9)))
+        assert_slopes_on_a_basis(cv, classes, weighted, n, RBF((1.7, 2.0, 0.9)))
 
 
 def test_machines_on_a_basis_keep_the_basis_of_the_start():

@@ -221,6 +221,8 @@ def _run(
 
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
+        if judged.slope is None:
+            raise TypeError("a search by slopes starts from a kernel that was judged with them")
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
         return _logarithm(judged.score / unit) + _PULL * float(u @ u), slope + 2.0 * _PULL * u
 

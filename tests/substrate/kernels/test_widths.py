@@ -28,7 +28,7 @@ def test_a_width_that_is_not_positive_is_refused(kernel, sigma):
 
 
 @with_width
-@pytest.mark.parametrize("sigma", [True, None, 1j, {1.0}, np.bool_(True)], ids=repr)
+@pytest.mark.parametrize("sigma", [True, None, 1j, {1.0}, b"2", {0: 1.0}, np.bool_(True)], ids=repr)
 def test_a_width_that_is_not_a_number_is_refused(kernel, sigma):
     with pytest.raises(DeclarationError, match="sigma must be a positive number, received"):
         kernel(sigma)
@@ -72,6 +72,14 @@ def test_one_width_per_column_is_a_tuple_of_floats(kernel, form):
 def test_a_width_of_a_column_that_is_none_is_named(kernel, bad):
     with pytest.raises(DeclarationError, match=r"sigma\[1\] must be (a positive number|positive and finite), received"):
         kernel((1.0, bad))
+
+
+@with_width
+def test_widths_of_a_table_are_taken_and_a_mask_is_not_lost(kernel):
+    pandas = pytest.importorskip("pandas")
+    assert kernel(pandas.DataFrame(X).std()).sigma == tuple(pandas.DataFrame(X).std())
+    with pytest.raises(DeclarationError, match=r"sigma\[1\] must be a positive number, received masked"):
+        kernel(np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
 
 
 @with_width
