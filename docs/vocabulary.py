@@ -26,8 +26,8 @@ One word for one thing, in every estimator. Every estimator has `fit`, `predict`
 `certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
 arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
 `sample_weight` too, if the fit had one; so does `left_out_importance`, which permutes one input after the other.
-`relevance_` has a number for every input, by the widths of the kernel, and `term_weights_` one for every term of a sum of
-kernels; both are computed when they are asked for. A machine that chooses
+`relevance_` has a number for every input, by the widths of the kernel, and `term_weights_` one for every term of a sum
+of kernels; both are computed when they are asked for. A machine that chooses
 leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
 `"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and

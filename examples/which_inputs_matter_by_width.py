@@ -2,8 +2,8 @@
 =================================================
 
 One width per input, found by the slopes of the leave-one-out error, is large where an input has no effect. Permuting an
-input of rows left out says what it is worth, without a refit. The terms of a sum of kernels are weighed in the same way,
-here main effects and pairs of inputs, and those that the data do not need are set to zero.
+input of rows left out says what it is worth, without a refit. The terms of a sum of kernels are weighed in the same
+way, here main effects and pairs of inputs, and those that the data do not need are set to zero.
 """
 
 import numpy as np

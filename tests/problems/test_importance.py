@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from array_homes import HOMES, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import (
@@ -202,3 +204,31 @@ def test_refusals(data):
         reduced.left_out_importance(2.0 * X, y)
     with pytest.raises(DeclarationError, match="solver='direct'"):
         SparseLSSVMRegressor(RBF(1.5), 5.0, basis=5, solver="cg").fit(X, y).left_out_importance(X, y)
+
+
+def test_the_certificate_notices_a_machine_that_rounding_hides(data):
+    X, y, _ = data
+    sound = LSSVMRegressor(RBF(1.5), 5.0).fit(X, y).left_out_importance()
+    assert sound.certificate.holds
+    assert [row.name for row in sound.certificate.rows] == ["unchanged rows", "accuracy of the fit"]
+    with pytest.warns(ConvergenceWarning):
+        hidden = LSSVMRegressor(RBF(1e3), 1e14).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="unchanged rows"):
+        assert not hidden.left_out_importance(n_repeats=1).certificate.holds
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_arrays_of_another_library_are_permuted_where_they_are(data, home):
+    send, (X, y, labels) = sender(home), data
+    for make, target in (
+        (lambda: LSSVMRegressor(RBF(1.5), 5.0), y),
+        (lambda: LSSVMClassifier(RBF(1.5), 5.0, coding="one_vs_one"), np.searchsorted(["a", "b", "c"], labels)),
+    ):
+        there = make().fit(send(X), send(target)).left_out_importance(n_repeats=1)
+        here = make().fit(X, target).left_out_importance(n_repeats=1)
+        assert_allclose(there.importances, here.importances, atol=1e-10)
+    there = SparseLSSVMRegressor(RBF(1.5), 5.0, basis=send(X[:6])).fit(send(X), send(y))
+    here = SparseLSSVMRegressor(RBF(1.5), 5.0, basis=X[:6]).fit(X, y)
+    found = there.left_out_importance(send(X), send(y), 1).importances
+    assert_allclose(found, here.left_out_importance(X, y, 1).importances, atol=1e-10)
+    assert_allclose(there.relevance_, here.relevance_)

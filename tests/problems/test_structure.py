@@ -562,3 +562,20 @@ def test_bad_choices_are_refused(estimator, parameters, message):
     y = labels if estimator is MaximalVariationClassifier else np.arange(12.0)
     with pytest.raises(DeclarationError, match=message):
         estimator(**{"kernel": RBF(1.0), **parameters}).fit(X, y)
+
+
+def test_pairs_of_inputs_are_components_of_the_second_order(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(60, 3))
+    y = np.sin(3.0 * X[:, 0]) + 2.0 * X[:, 1] * X[:, 2]
+    model = fitted(X, y, Componentwise(RBF(1.0), order=2), rho=1.0)
+    assert model.maximal_variation_.shape == (6,)
+    assert model.maximal_variation_.argmax() == 5, "the pair of the last two"
+    assert_allclose(model.component_functions(X).sum(axis=1) + model.bias_, model.predict(X), atol=1e-9)
+    assert_array_equal(model.get_support(), True)
+    model.save(tmp_path / "pairs.npz")
+    again = load(tmp_path / "pairs.npz")
+    assert again.kernel_ == model.kernel_
+    assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(DataError, match="use order=3 or less"):
+        MaximalVariationRegressor(Componentwise(RBF(1.0), order=4)).fit(X, y)

@@ -1,11 +1,14 @@
 """Weights of the terms of a sum: factors that are searched, and terms that the criterion does not need."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
 from problems.estimators.chosen.candidates import judge
+from problems.estimators.chosen.model_search import _over_candidates
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.term_weights import weighed_starts, winner, with_factors, without_terms
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
@@ -82,6 +85,16 @@ def test_of_two_equal_terms_one_goes():
     start = judge(with_factors(RBF(1.5) + RBF(1.5), [1.0, 1.0], 3), task())
     best = winner([start, *dropped(start)])
     assert sorted(factor for factor, _ in best.kernel.terms(3)) == [0.0, 1.0]
+
+
+def test_the_bound_is_that_of_all_kernels_after_prices():
+    good, worse = judge(SUM, task()), judge(RBF(3.0), task())
+    assert winner([good, worse]) is good
+    cheap = replace(worse, price=1.01 * worse.score / good.score)
+    assert winner([good, cheap]) is cheap
+    bound = _over_candidates([good, cheap], cheap).bounds
+    assert_allclose(bound, np.minimum(cheap.price * good.search.bounds, worse.search.bounds))
+    assert 0.99 * worse.score <= float(bound[0]) <= worse.score
 
 
 def test_many_terms_are_dropped_together():

@@ -46,8 +46,6 @@ _SPREADS = (3.0, 1.0 / 3.0)
 _PULL, _SETTLED, _NEARLY = 1e-4, 1e-4, 1e-2
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
-#: Kernels, at least, with all widths changed by one factor.
-_FEW = 8
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -140,8 +138,7 @@ def descend(
 
     spread(origin, _SPREADS)
     if space.together.shape[1] < origin.size:
-        few = min(most - len(judged), max(_FEW, most // 5))  # the rest is for each on its own
-        run = _run(space, ranked[0], space.together, few, (), progress)
+        run = _run(space, ranked[0], space.together, most - len(judged), (), progress)
         judged += [one for one, _ in run]
         ranked = [min([ranked[0], *run], key=lambda pair: pair[0].score)]
         spread(ranked[0][1], _SPREADS[:1])

@@ -125,7 +125,8 @@ class LeavesOut(KernelEstimator):
         gram = self._training_gram(X)
         machines, outputs, targets = self._own_rows(gram)
         losses = Losses.of_model(self, targets, weights)
-        return importance_of(machines, self.support_vectors_, outputs, losses, n_repeats, random_state)
+        known = (machines, self.support_vectors_, outputs, losses)
+        return importance_of(*known, n_repeats, random_state, self._rests_on())
 
     def _own_rows(self, gram: Gram) -> tuple[OwnRows, Array, Array]:
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""

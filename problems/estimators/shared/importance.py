@@ -20,6 +20,8 @@ import numpy as np
 
 from problems.estimators.shared.coded import scores_of, winners
 from substrate.arrays import Array, is_sparse, real_array, whole_number
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.closed_form.saddle_system import target_unit
 from substrate.datasets.bunch import random_source
 from substrate.errors import DataError, DeclarationError
@@ -46,6 +48,8 @@ class LeftOutImportance(Record):
         ``"mean square error"`` or ``"accuracy"``.
     left_out_score : float
         That of the rows left out, with all inputs as they are.
+    certificate : Certificate
+        The left-out outputs of unchanged rows by the formula for changed ones, compared with those of leave-one-out.
     """
 
     importances_mean: Array
@@ -53,6 +57,7 @@ class LeftOutImportance(Record):
     importances: Array
     score: str
     left_out_score: float
+    certificate: Certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +122,19 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: OwnRows, X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any
-) -> LeftOutImportance:
-    """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine."""
+    machines: OwnRows, X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any,
+    rests_on: tuple[Row, ...] = (),
+) -> LeftOutImportance:  # fmt: skip
+    """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
+
+    ``rests_on`` are rows of the certificate about the machines.
+    """
     n, d = (int(size) for size in X.shape)
     repeats = whole_number(n_repeats, "n_repeats", 1)
     source = random_source(random_state)
     everything = np.arange(n)
     known = losses.of(outputs, everything)
+    certificate = _certified(machines, X, outputs, losses.targets, rests_on)
     importances = np.zeros((d, repeats))
     for column in range(d):
         values = _column(X, column)
@@ -144,7 +154,28 @@ def importance_of(
         importances,
         losses.score,
         base if losses.decode is None else 1.0 - base,
+        certificate,
     )
+
+
+def _certified(machines: OwnRows, X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
+    """Unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
+    worst, n = 0.0, int(X.shape[0])
+    spreads = [spread_of(column, np.ones(n)) for column in targets.T]
+    scales = np.array([max(spread, rounding / ACCURATE) for spread, rounding in spreads])
+    for some in blocks_beside(X, n, n):
+        which = np.arange(n)[some]
+        apart = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
+        worst = max(worst, float((apart / np.where(scales > 0.0, scales, 1.0)).max()))
+    formula = "f(x_i) - c_i(x_i) r_i - (y_i - r_i), over the spread of y"
+    row = Row("unchanged rows", worst, 1.0, ACCURATE, formula)
+    facts = (
+        ("conditional on", "kernel, gamma, weights and scaling of the columns, chosen with the left-out row included"),
+        (NO_BOUND, "a second way to the left-out outputs of unchanged rows checks those of changed ones"),
+    )
+    certificate = Certificate("Importance by rows left out, without refitting", (row, *rests_on), facts)
+    warn_unless_holds(certificate)
+    return certificate
 
 
 def weights_of(sample_weight: Any, support: Any) -> Array | None:
