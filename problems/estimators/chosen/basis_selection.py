@@ -245,7 +245,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
-    search, max_evaluations
+    search, max_evaluations, widths
         As for :class:`~problems.LSSVMRegressorCV`. The basis is chosen once, for the kernel from which the search
         starts, and kept while its scales change; derivatives cost one more pass over the rows (two for leave-one-out).
     verbose : int, default=0
@@ -273,7 +273,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, verbose
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths, verbose
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
