@@ -187,4 +187,6 @@ def _saved(fit: Fit, out: str | None) -> list[str]:
     if fit.saved is not fit.model:
         return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
     only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
-    return [f"saved: {out}{only}"]
+    again = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
+    why = ", since the certificate of the one fitted again to all rows does not hold" if again else ""
+    return [f"saved: {out}{only}{why}"]
