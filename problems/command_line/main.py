@@ -151,6 +151,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.summary import passes_summary, said
     from problems.command_line.tabular_model import StreamChoices, fit_stream
     from substrate.reduced import Basis
     from substrate.streaming import Passes
@@ -182,7 +183,7 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
     model.save(options.out)
     certificate = model.estimator.certificate_
     if not options.quiet:
-        print(*description, certificate, f"written: {options.out}", sep="\n")
+        print(said([*description, *passes_summary(model, options.out, options.verbose)]))
     return _verdict(certificate)
 
 
