@@ -1,7 +1,8 @@
-"""Errors, ranks and CPU time on twenty tables and functions, against scikit-learn's kernel methods and boosting.
+"""Errors, ranks and CPU time on nineteen tables and functions, against scikit-learn's kernel methods and boosting.
 
 Finished cells (a method on a split) are kept in a file, by the code that made them, so that an interrupted run goes on:
 ``SUBSTRATE_BENCHMARK_CELLS`` names it; unless given it is in the user's folder for caches.
+``SUBSTRATE_BENCHMARK_SPLITS`` is another number of splits than ten.
 """
 
 import gc

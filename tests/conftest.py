@@ -38,6 +38,7 @@ NUMERICAL = (
     "substrate/fusion/test_parametric_qp.py",
     "substrate/fusion/test_tail.py",
     "substrate/kernels/test_distances.py",
+    "substrate/kernels/test_scales.py",
     "substrate/paths/test_block_basis.py",
     "substrate/paths/test_bounds.py",
     "substrate/paths/test_gamma_search.py",

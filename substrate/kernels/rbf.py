@@ -31,6 +31,8 @@ from substrate.namespaces import namespace_of
 __all__ = ["RBF"]
 
 _ROOT_LOG2_E = 1.4426950408889634**0.5
+#: Of a squared distance, in units of the width, that is computed by products; see scaled_squared_distances.
+_ERROR = 2e-13
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,8 +81,11 @@ class RBF(KernelOfDistance):
         np.minimum(squares, 1e3, out=squares)  # exp(-1e3) is zero; infinity times zero would be NaN
         slopes = 2.0 * weights * np.exp(-squares)
         if isinstance(widths, float):
+            sizes = np.abs(slopes)
+            if _ERROR * sizes.sum() > 1e-10 * np.vdot(sizes, squares):  # the pairs that count are near each other
+                metric_distances(X, Z, self.metric, widths, squares)
+                np.square(np.minimum(squares, 1e2, out=squares), out=squares)
             return np.array([np.vdot(slopes, squares)])
-        slopes[squares == 0.0] = 0.0
         return squares_by_column(X, Z, widths, slopes)
 
     def rounding(self, X: Any) -> float:

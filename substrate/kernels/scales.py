@@ -17,6 +17,7 @@ is one matrix product for all columns. Where its terms cancel, as they do when p
 from the centre, the column is added up from differences instead.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Self
@@ -35,7 +36,8 @@ _FIXED = ("degree", "nu")
 _ROWS = 128
 #: Accepted error of a sum over pairs, relative to the sum of its absolute terms.
 _ACCEPTED = 1e-10
-#: Differences in units of the width beyond which a square would overflow.
+#: Coordinates, in units of the width, beyond which squares would overflow: two such points are equal, or so far apart
+#: that their kernel value is zero.
 _FAR = 1e150
 
 
@@ -90,7 +92,7 @@ class Scales:
         X, Z
             Points, n x d and m x d.
         weights
-            One number per pair, n x m.
+            One number per pair, n x m; with the same array for X and Z, half of the pairs are evaluated.
 
         Returns
         -------
@@ -111,10 +113,20 @@ class Scales:
             )
         self.refuse_scale_gradient()
         total = np.zeros(len(self.scales()))
+        symmetric = right is left and self.trusted  # of two pairs (i, j) and (j, i), one suffices
         for start in range(0, left.shape[0], _ROWS):
-            rows = slice(start, start + _ROWS)
-            total += self._scale_gradient(left[rows], right, W[rows])
+            rows = slice(start, min(start + _ROWS, left.shape[0]))
+            if symmetric:
+                beyond = np.hstack([W[rows, rows], W[rows, rows.stop :] + W[rows.stop :, rows].T])
+                total += self._scale_gradient(left[rows], left[start:], beyond)
+            else:
+                total += self._scale_gradient(left[rows], right, W[rows])
         return total
+
+    @property
+    @abstractmethod
+    def trusted(self) -> bool:
+        """Whether the kernel's properties, symmetry among them, are known from its formula."""
 
     def refuse_scale_gradient(self) -> None:
         """Raise with the reason where nothing is known of the scales."""
@@ -167,11 +179,12 @@ def _expanded(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
 
 def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int) -> Array:
     """The sums over pairs of ``G[i, j] (|x_ic - z_jc| / widths_c)^power``, one for each column c, from differences."""
-    sums = np.zeros(widths.size)
-    with np.errstate(over="ignore"):
-        for column, unit in enumerate(widths):
-            apart = np.abs(X[:, column, None] - Z[None, :, column])
-            apart /= unit
-            np.minimum(apart, _FAR, out=apart)
-            sums[column] = np.vdot(G, apart if power == 1 else np.square(apart, out=apart))
-    return sums
+    mantissas, exponents = np.frexp(widths)  # a power of two is divided by without rounding
+    with np.errstate(over="ignore", under="ignore"):
+        left, right = (np.clip(np.ldexp(points, -exponents), -_FAR, _FAR) for points in (X, Z))
+    sums, apart = np.zeros(widths.size), np.empty(G.shape)
+    for column in range(widths.size):
+        np.subtract(left[:, column, None], right[None, :, column], out=apart)
+        (np.abs if power == 1 else np.square)(apart, out=apart)
+        sums[column] = np.vdot(G, apart)
+    return np.asarray(sums / mantissas**power)

@@ -12,10 +12,11 @@ reduced basis pass some of them only, by :func:`substrate.streaming.array_source
 ``"each"`` gives one width per column, by the same heuristic on columns that are divided by their spreads
 :math:`s_c`, the standard deviations over distinct points,
 
-.. math:: \sigma_c = s_c \operatorname{median}_{i<j} \Big( \sum_c \frac{(x_{ic} - x_{jc})^2}{s_c^2} \Big)^{1/2}
+.. math:: \sigma_c = s_c \operatorname{median}_{i<j} \Big( \sum_k \frac{(x_{ik} - x_{jk})^2}{s_k^2} \Big)^{1/2}
 
 (for the Laplacian kernel with absolute differences), so that the units of a column do not matter. A column that is
-constant tells nothing of its unit: its width is 1e100, so that it has no effect, on new points neither.
+constant on the rows that are looked at tells nothing of its unit: its width is 1e100, so that it has no effect, on new
+points neither.
 """
 
 from abc import ABC
@@ -51,9 +52,9 @@ def width(value: Any, name: str = "sigma") -> Width:
         raise DeclarationError(
             f"{name} must be a positive number, one per column, 'median' or 'each', received {value!r}"
         )
-    if isinstance(value, np.ndarray) and value.ndim > 0:
+    if hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0:
         value = list(value)
-    if not isinstance(value, Sequence):
+    if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
         return positive(value, name)
     if len(value) == 0:
         raise DeclarationError(
@@ -80,7 +81,8 @@ class KernelOfDistance(Kernel, ABC):
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them; none where every column has its own width."""
-        own = self.sigma == "each" or isinstance(self.sigma, tuple)
+        # a kernel of one column may be that of every column of a sum, and its width then is one for all
+        own = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if own else (tuple(range(n_features)),)
 
     @property
@@ -104,8 +106,8 @@ class KernelOfDistance(Kernel, ABC):
             return self.sigma
         if len(self.sigma) != n_features:
             raise DataError(
-                f"{self!r} has {len(self.sigma)} widths, the points have {n_features} columns; give one width per "
-                "column, one number for all, or name its columns by kernel.on(...)"
+                f"the number of widths of {self!r} is {len(self.sigma)}, the points have {n_features} columns; give "
+                "one width per column, one number for all, or name its columns by kernel.on(...)"
             )
         return np.array(self.sigma)
 
@@ -171,14 +173,29 @@ def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
     """One width per column: its spread times the median distance of rows that are divided by the spreads."""
     points = _distinct(X)
     halves = points / 2.0 - points[:1] / 2.0
-    units = np.abs(halves).max(axis=0)
-    moving = units > 0.0
-    if not moving.any():
-        return (_NO_EFFECT,) * points.shape[1]
-    inside = halves[:, moving] / units[moving]
-    spreads = inside.std(axis=0)
-    typical = median_distance(inside / spreads, metric)
+    units, spreads = _units_and_spreads(X, halves)
+    moving = spreads > 0.0
     widths = np.full(points.shape[1], _NO_EFFECT)
-    with np.errstate(over="ignore"):
-        widths[moving] = np.minimum(2.0 * (typical * spreads) * units[moving], np.finfo(np.float64).max)
+    if moving.any():
+        typical = median_distance(halves[:, moving] / units[moving] / spreads[moving], metric)
+        limits = np.finfo(np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            found = 2.0 * (typical * spreads[moving]) * units[moving]
+        widths[moving] = np.clip(found, limits.smallest_subnormal, limits.max)
     return tuple(float(one) for one in widths)
+
+
+def _units_and_spreads(X: Any, halves: Array) -> tuple[Array, Array]:
+    """A unit of every column in which nothing overflows, and half its standard deviation in it."""
+    if not is_sparse(X) or X.shape[0] * X.shape[1] <= MOST_DENSE:
+        units = np.abs(halves).max(axis=0)
+        units[units == 0.0] = 1.0
+        return units, np.asarray((halves / units).std(axis=0))
+    # of very many sparse rows, some give the median distance, but a rare entry must count: all give the spreads
+    units = np.asarray(abs(X).max(axis=0).toarray()).ravel()
+    units[units == 0.0] = 1.0
+    inside = X.multiply(0.5 / units).tocsr()
+    means = np.asarray(inside.mean(axis=0)).ravel()
+    squares = np.asarray(inside.multiply(inside).mean(axis=0)).ravel()
+    varying = np.asarray((X.max(axis=0) - X.min(axis=0)).toarray()).ravel() > 0.0
+    return units, np.where(varying, np.sqrt(np.maximum(squares - means * means, 0.0)), 0.0)

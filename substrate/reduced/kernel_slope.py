@@ -134,8 +134,9 @@ def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) 
     """Of the mean square leave-one-out residual, the mean over the outputs; one pass."""
     u, inverse = spectrum.weights(lam), _inverse(spectrum, lam)
     nothing = 0.0 * u
-    bare = RowSlopes(spectrum, u, 0.0 * inverse, nothing, nothing, np.zeros(u.shape[0]), left=inverse)
-    sums = rows.sums(LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare), "sums of left-out residuals")
+    bare = RowSlopes(spectrum, u, 0.0 * inverse, nothing, nothing, np.zeros(u.shape[0]))
+    function = LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare, inverse)
+    sums = rows.sums(function, "sums of left-out residuals")
     factor = 2.0 / (spectrum.n * u.shape[1])
     b = inverse @ sums.cross
     total = factor * (2.0 * inverse @ sums.first - u @ sums.total)
@@ -161,11 +162,12 @@ class LeftOutSums:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutSumsOfLeaf:
-    """The sums of a leaf."""
+    """The sums of a leaf; ``inverse`` is H^-1."""
 
     values: KernelValues
     transform: Array
     machine: RowSlopes
+    inverse: Array
 
     def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
         """Over its micro-blocks."""
@@ -174,8 +176,7 @@ class LeftOutSumsOfLeaf:
         for rows, Z, block in _features(self.values, self.transform, self.machine.spectrum.origin, blocks):
             targets, v = _known(block, rows, self.machine.spectrum.origin)
             centred, errors = self.machine.parts(Z, targets)
-            pulled = centred @ self.machine.left
-            w, omega = _left_out(centred, pulled, errors, v, self.machine.spectrum.mass)
+            w, omega = _left_out(centred, centred @ self.inverse, errors, v, self.machine.spectrum.mass)
             by_omega = centred * omega[:, None]
             sums = sums + LeftOutSums(w.sum(axis=0), centred.T @ w, by_omega.sum(axis=0), by_omega.T @ centred)
         return sums

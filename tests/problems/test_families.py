@@ -87,6 +87,16 @@ def test_the_rule_takes_one_width_per_input_where_inputs_differ():
     assert errors[0] < errors[1]
 
 
+def test_the_rule_decides_for_a_machine_on_a_reduced_basis_too():
+    points, y = columns_that_differ(80)
+    machine = SparseLSSVMRegressorCV(Laplacian(), search="gradient", widths="auto", max_evaluations=16, basis=30)
+    model = machine.fit(points, y)
+    assert len(model.kernel_.sigma) == 6
+    assert dict(model.certificate_.record)["widths"].startswith("one per input; halves of the rows")
+    shared = SparseLSSVMRegressorCV(Laplacian(), basis=30).fit(points, y)
+    assert model.criterion_ < shared.criterion_
+
+
 def test_the_rule_keeps_the_shared_width_where_the_inputs_are_noise():
     rng = np.random.default_rng(5)
     points, y = rng.normal(size=(50, 6)), rng.normal(size=50)

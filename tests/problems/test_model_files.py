@@ -39,10 +39,10 @@ KERNELS = [
     Laplacian(),
     Matern(1.1, nu=2.5),
     2.5 * RBF(1.0) + Linear() * RBF(3.0),
-    (RBF() + Linear()).on(2, 0),
+    (RBF("each") + Linear()).on(2, 0),
     Componentwise(RBF(1.0)),
     Componentwise([RBF(), Linear(), Matern()]),
-    Componentwise({0: 0.5 * RBF(2.0), (2, 1): RBF() * Polynomial()}),
+    Componentwise({0: 0.5 * RBF(2.0), (2, 1): RBF((1.0, 0.3)) * Polynomial()}),
     0.1 * Linear() + Componentwise(RBF(sigma=2.0)) + RBF(sigma=2.0).on(0, 2),
 ]
 

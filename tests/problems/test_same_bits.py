@@ -41,7 +41,7 @@ THRESHOLDS = [
     ("_SPREAD", "substrate.reduced.statistic", 100),
     ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
     ("KEPT", "substrate.reduced.left_out", 2.0**10),
-    ("_MOST_ROWS", "substrate.kernels.distances", 150),
+    ("_MOST_ROWS", "substrate.kernels.widths", 150),
 ]
 
 READERS = [

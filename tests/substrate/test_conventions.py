@@ -18,7 +18,7 @@ from problems import LSSVMClassifier, LSSVMRegressor
 from substrate import conventions
 from substrate.conventions import CONVENTIONS, gamma_from, gamma_to, sigma_from, sigma_to, table
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF, Linear, Matern
 
 GAMMA, SIGMA = 3.7, 1.3
 
@@ -81,6 +81,27 @@ def test_the_gaussian_process_kernel(data):
     X, _, X_new = data
     scale = sigma_to("scikit-learn Gaussian process", SIGMA)
     assert_allclose(RBF(SIGMA)(X, X_new), kernels.RBF(scale)(X, X_new), atol=1e-13)
+
+
+def test_the_gaussian_process_kernel_with_one_length_scale_per_column(data):
+    X, _, X_new = data
+    name, scales = "scikit-learn Gaussian process", np.array([0.4, 3.0])
+    assert_allclose(RBF(sigma_from(name, scales))(X, X_new), kernels.RBF(scales)(X, X_new), atol=1e-13)
+    assert sigma_from(name, sigma_to(name, (1.5, 0.25))) == pytest.approx((1.5, 0.25), rel=1e-15)
+    for nu in (0.5, 1.5, 2.5):  # a Matern kernel has the same widths there and here
+        assert_allclose(Matern(tuple(scales), nu)(X, X_new), kernels.Matern(scales, nu=nu)(X, X_new), atol=1e-13)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_widths_of_columns_are_converted_one_by_one(name):
+    widths = (0.5, 1.0, 40.0)
+    assert sigma_to(name, widths) == tuple(sigma_to(name, one) for one in widths)
+    assert sigma_from(name, list(widths)) == tuple(sigma_from(name, one) for one in widths)
+
+
+def test_a_width_of_a_column_is_named():
+    with pytest.raises(DeclarationError, match=r"value\[1\] must be positive and finite, received -1.0"):
+        sigma_from("scikit-learn", [1.0, -1.0])
 
 
 def test_the_gaussian_process_posterior_mean(data):
@@ -267,7 +288,7 @@ def test_the_examples_of_the_module():
 
 
 @pytest.mark.parametrize("convert", [gamma_from, gamma_to, sigma_from, sigma_to])
-@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, "1", None, True, [1.0]])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, "1", None, True, [], [1.0, 0.0], [[1.0]], ["1"]])
 def test_numbers_that_are_not_positive(convert, wrong):
     with pytest.raises(DeclarationError, match="positive"):
         convert("scikit-learn", wrong)

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.chosen.candidates import Judged
+from problems.estimators.reduced.fit import ReducedFit
 from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import Array
+from substrate.certificates import Row
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.device_gram import gram_kind
+from substrate.namespaces import namespace_of
 from substrate.paths.criteria import Criterion, LeaveOneOut
 from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_result import GammaSearch
@@ -28,12 +32,12 @@ from substrate.reduced.kernel_slope import (
     leave_one_out_rows,
     scale_slopes,
 )
-from substrate.reduced.left_out import ReducedLeaveOneOut
+from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
 from substrate.streaming.source import LEAF
 
-__all__ = ["criterion_on", "slopes_on"]
+__all__ = ["criterion_on", "refitted_row", "slopes_on"]
 
 #: Places and weights of a difference of the fourth order, and its step in the logarithm of lambda.
 _PLACES, _WEIGHTS, _STEP = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0, 1e-3
@@ -115,3 +119,19 @@ def _dense_slopes(criterion: LeaveOneOut, prepared: Prepared, lam: float, rate: 
     inner = -0.25 * T @ (products + products.T) @ T.T
     through_rows: Array = kernel.scale_gradient(block.X, values.points, G @ T.T)
     return through_rows + kernel.scale_gradient(values.points, values.points, inner)
+
+
+def refitted_row(fit: ReducedFit, best: Judged) -> Row:
+    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
+    if fit.factor is None:
+        raise TypeError("a selection without leverages")
+    unit, prepared = best.search.unit, fit.prepared
+    squares, outputs = 0.0, int(fit.bias.shape[0])
+    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+        own = (part.residuals / unit) ** 2
+        squares += float(namespace_of(own).sum(own if part.weights is None else part.weights[:, None] * own))
+    again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
+    value = float(np.sqrt(best.search.values[0]))
+    tolerance = 1e-8 + 10.0 * best.error
+    scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")

@@ -21,26 +21,25 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
-from problems.estimators.chosen.basis_criterion import criterion_on, slopes_on
+from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
-from problems.estimators.chosen.kernel_search import check_slopes, descend, nelder_mead
+from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.chosen.width_rule import Way, best_to_search, refined
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import numbers_of_codes
-from substrate.certificates import Row
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
-from substrate.namespaces import namespace_of, to_numpy
+from substrate.namespaces import to_numpy
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
 from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
-from substrate.reduced.left_out import left_out_rows
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
 from substrate.streaming.source import Block
@@ -62,7 +61,6 @@ class _Found:
 class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
-    widths: None = field(default=None, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
@@ -111,14 +109,17 @@ class SparseSearch(ModelSearch, SparseMachine):
         by_slopes = self.search == "gradient"
         if by_slopes:
             check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
-        found = [
-            self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes)
-            for kernel in stepped(kernels, bool(self.verbose))
-        ]
-        judged, best = [one.judged for one in found], min(found, key=lambda one: one.judged.score)
+        judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
+        for kernel in stepped(kernels, bool(self.verbose)):
+            one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
+            judged.append(one.judged)
+            best = one if best is None or one.judged.score < best.judged.score else best
+            first = one if first is None or one.judged is best_to_search(judged) else first
+        if best is None or first is None:
+            raise TypeError("a search without a kernel")
         if self.search is None:
             return judged, best
-        basis, most = best.prepared.basis, int(self.max_evaluations)
+        basis, most = first.prepared.basis, int(self.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best
@@ -130,9 +131,10 @@ class SparseSearch(ModelSearch, SparseMachine):
             return one.judged
 
         progress = Progress(most, shown=bool(self.verbose))
-        if by_slopes:
-            return judged + descend(best.judged, judged_on_basis, most, None, progress), best
-        return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
+        if not by_slopes:
+            return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
+        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self._criterion, float(self.gap), pooled)
+        return refined(judged, way, self._way(), most, None, progress), best
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
@@ -193,7 +195,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         gamma = unit * float(best.judged.search.gamma[0])
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
-        extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
+        extra = (refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
         said = {"conditional on": CONDITIONAL}
         if self.search is not None:
             said["kernels"] = dict(facts)["kernels"] + ", on the basis of its start"
@@ -220,22 +222,6 @@ def _folds_of(splits: Any, n: int) -> GivenFolds | None:
         seen[valid] = True
         folds.append(valid)
     return GivenFolds.of(folds, n)
-
-
-def _refitted_row(fit: ReducedFit, best: Judged) -> Row:
-    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
-    if fit.factor is None:
-        raise TypeError("a selection without leverages")
-    unit, prepared = best.search.unit, fit.prepared
-    squares, outputs = 0.0, int(fit.bias.shape[0])
-    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
-        own = (part.residuals / unit) ** 2
-        squares += float(namespace_of(own).sum(own if part.weights is None else part.weights[:, None] * own))
-    again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
-    value = float(np.sqrt(best.search.values[0]))
-    tolerance = 1e-8 + 10.0 * best.error
-    scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
-    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")
 
 
 @dataclass(eq=False, repr=False)
@@ -265,6 +251,9 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
+    search, max_evaluations, widths
+        As for :class:`~problems.LSSVMRegressorCV`. The basis is chosen once, for the kernel from which the search
+        starts, and kept while its scales change; derivatives cost one more pass over the rows (two for leave-one-out).
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
 
@@ -290,7 +279,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, verbose
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths, verbose
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

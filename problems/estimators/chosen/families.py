@@ -46,7 +46,9 @@ def is_families(kernels: Any) -> bool:
 
 
 def check_kernels(kernels: Any, pairwise: bool) -> None:
-    """Refuse a parameter ``kernels`` that is no list of kernels of inputs; ``pairwise``: X is a kernel matrix."""
+    """Refuse a parameter ``kernels`` that is given and no list of kernels; ``pairwise``: X is a kernel matrix."""
+    if kernels is None:
+        return
     if is_families(kernels):
         if pairwise:
             raise DeclarationError(

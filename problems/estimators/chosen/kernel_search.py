@@ -39,8 +39,9 @@ _FIRST_STEP = 0.5
 _FARTHEST = 12.0
 #: Widths of the further starts of a search by slopes, as multiples of the given ones.
 _SPREADS = (3.0, 1.0 / 3.0)
-#: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
-_PULL, _SETTLED = 1e-4, 1e-4
+#: c of the penalty; and the relative decrease of the criterion per step, twice in a row, below which a search ends,
+#: and below which one in common factors of widths does, after which each width goes on by itself.
+_PULL, _SETTLED, _NEARLY = 1e-4, 1e-4, 1e-2
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
 #: After so many kernels, and multiples of that, a start is compared with the first one.
@@ -209,6 +210,7 @@ def _run(
 
     run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
+    small = _NEARLY if directions.shape[1] < directions.shape[0] else _SETTLED
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
@@ -224,16 +226,18 @@ def _run(
 
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
+        if judged.slope is None:
+            raise TypeError("a search by slopes starts from a kernel that was judged with them")
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
         return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
     def settled(intermediate_result: Any) -> None:
         steps.append(float(intermediate_result.fun))
-        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * _SETTLED:
+        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
             raise StopIteration
 
     u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
-    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": _SETTLED}
+    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
     with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run

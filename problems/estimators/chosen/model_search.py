@@ -13,7 +13,7 @@ from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.width_rule import Widths, best_to_search, check_widths, refined
+from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
@@ -103,8 +103,7 @@ class ModelSearch:
             raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {self.search!r}")
         check_widths(self.widths, self.search)
         whole_number(self.max_evaluations, "max_evaluations", 1)
-        if self.kernels is not None:
-            families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
+        families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """The kernels to judge, their widths as numbers, each once."""
@@ -112,9 +111,12 @@ class ModelSearch:
             return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
         if families.is_families(self.kernels) and not is_sparse(X):
             warn_if_unscaled(self, X, tuple(range(X.shape[1])), RBF())
-        return families.at_all_widths(
-            self.kernels, (kernel.resolved(X) for kernel in families.unresolved(self.kernels))
-        )
+        given = families.unresolved(self.kernels)
+        return families.at_all_widths(self.kernels, (kernel.resolved(X) for kernel in given))
+
+    def _way(self) -> Widths | None:
+        """What a search by slopes may do with a shared width."""
+        return "auto" if self.widths is None and families.is_families(self.kernels) else self.widths
 
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
         if self._criterion != "folds":
@@ -155,8 +157,9 @@ class ModelSearch:
         try:
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                widths = "auto" if self.widths is None and families.is_families(self.kernels) else self.widths
-                judged = refined(judged, task, widths, int(self.max_evaluations), self.n_jobs, progress)
+                judged = refined(
+                    judged, Way.on_all_rows(task), self._way(), int(self.max_evaluations), self.n_jobs, progress
+                )
             elif self.search is not None:
                 judged += nelder_mead(best_to_search(judged), task, int(self.max_evaluations), progress)
         finally:

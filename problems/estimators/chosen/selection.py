@@ -4,7 +4,8 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
-a simplex search in the logarithms of the kernel's parameters, and then local. The machine is fitted to all rows at the
+a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
+(:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the
 end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
 :mod:`problems.tikhonov_fusion`.
 """
@@ -97,17 +98,24 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead"}, default=None
-        Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
+    search : {None, "nelder-mead", "gradient"}, default=None
+        Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets), each kernel
+        at its own best gamma; local. ``"gradient"`` uses exact derivatives, which cost about a third of the judgement
+        of a kernel for any number of scales, from several starts: the choice for ``RBF("each")``, one width per
+        column, best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their
+        start is added to that of the criterion, so that the width of a column without effect grows but stays finite;
+        ``criterion_`` is without it. It needs ``loss="squared"`` and dense arrays of numpy. ``"nelder-mead"`` is a
+        simplex search without derivatives, for one or two scales.
     max_evaluations : int, default=40
-        Maximum number of kernels that the search judges on all rows, however long that takes.
+        Maximum number of kernels that the search judges on all rows, over all its starts, however long it takes.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
         half by more than a standard error (:mod:`problems.estimators.chosen.width_rule`). None: ``"auto"`` with
         ``kernels="families"``, and otherwise the search keeps to the parameters that a kernel has.
     n_jobs : int, default=None
-        Number of candidates of ``kernels`` judged at a time.
+        Number of candidates of ``kernels``, or of starts of a search by derivatives, judged at a time; the result does
+        not depend on it.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
 
@@ -127,8 +135,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
     cv_results_ : dict
-        One row per kernel, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion; of several
-        outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times, bounds.
+        One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
+        of several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
+        bounds.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
         recomputed.
@@ -185,8 +194,6 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     ----------
     kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    search, max_evaluations, widths, n_jobs, verbose
-        As for :class:`LSSVMRegressorCV`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
@@ -199,6 +206,8 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
         weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
+    search, max_evaluations, widths, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`.
 
     Attributes
     ----------

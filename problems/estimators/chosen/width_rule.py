@@ -30,17 +30,21 @@ from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import Judged, judge
 from problems.estimators.chosen.families import family_name
-from problems.estimators.chosen.kernel_search import best_of, descend
+from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array
+from substrate.arrays import Array, is_sparse
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
+from substrate.namespaces import is_device_array
+from substrate.paths.evidence import OF_SPECTRUM
 from substrate.progress import Progress
+from substrate.streaming.array_source import drawn
+from substrate.streaming.source import Source
 
-__all__ = ["Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
+__all__ = ["Way", "Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
 
 Widths = Literal["auto", "shared", "each"]
 Rows = NDArray[np.intp]
@@ -50,6 +54,8 @@ Shared = RBF | Laplacian | Matern
 _SHARED = 8
 #: The deviation tau of the prior, squared.
 _PRIOR = 0.25
+#: Most rows of a machine on a reduced basis that decide.
+_DECIDING = 1000
 #: Rows that a half must have at least.
 _FEWEST = 4
 
@@ -80,31 +86,70 @@ def check_widths(widths: Any, search: Any) -> None:
         raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={search!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a search judges: on a task, or by a function; the rows that suggest widths; how many judge.
+
+    ``decides`` has the rows of the rule, None where there are none in memory.
+    """
+
+    task: Task | JudgedBy
+    X: Any
+    n_rows: int
+    decides: Task | None
+
+    @classmethod
+    def on_all_rows(cls, task: Task) -> "Way":
+        """All rows judge and decide."""
+        return cls(task, task.X, int(task.Y.shape[0]), task)
+
+    @classmethod
+    def on_a_basis(cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool) -> "Way":
+        """Kernels are judged by passes over the rows; some that are in memory decide, as a machine on all of them."""
+        held, n = source.held, source.n_rows
+        if held is None or is_sparse(held.X) or is_device_array(held.X):
+            return cls(judged, X, n, None)
+        rows = drawn(n, _DECIDING, np.random.default_rng(0))
+        weights = None if held.weights is None else np.asarray(held.weights)[rows]
+        cv = criterion if criterion in OF_SPECTRUM else "loo"
+        return cls(judged, X, n, Task(held.X[rows], held.Y[rows], cv, (), None, gap, pooled, weights=weights))
+
+    def judged(self, kernel: Kernel, progress: Progress) -> Judged:
+        """A kernel with the slope of its criterion."""
+        return best_of([kernel], self.task, None, progress, slope=True)[0]
+
+
 def refined(
-    judged: list[Judged], task: Task, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
+    judged: list[Judged], way: Way, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
 ) -> list[Judged]:
     """The judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
 
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
-    found = _with_slope(judged, task)
-    first = best_to_search(found)
-    if widths in (None, "shared") or one_per_input(first.kernel, task.X) is None:
-        return found + descend(first, task, most, n_jobs, progress)
+    first = best_to_search(judged)
+    if first.slope is None and first.kernel.scales():
+        again = way.judged(first.kernel, progress)
+        judged, first = [again if one is first else one for one in judged], again
+    if widths in (None, "shared") or one_per_input(first.kernel, way.X) is None:
+        return judged + descend(first, way.task, most, n_jobs, progress)
     few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
-    found += descend(first, task, few, n_jobs, progress)
-    simple, rich = min(found, key=_score).kernel, one_per_input(best_to_search(found).kernel, task.X)
+    found = judged + descend(first, way.task, few, n_jobs, progress)
+    simple, rich = min(found, key=_score).kernel, one_per_input(best_to_search(found).kernel, way.X)
+    if rich is None:
+        raise TypeError("a search over a shared width ends with one")
     said = "one per input, as asked for"
     if widths == "auto":
-        verdict = compared((simple, few), (rich, some), task, n_jobs, progress)
+        if way.decides is None:
+            return _saying(found, "shared; rows that are not in memory do not decide")
+        verdict = compared((simple, few), (rich, some), way.decides, n_jobs, progress)
         said = "shared; too few rows to decide" if verdict is None else str(verdict)
         if verdict is None or not verdict.takes_each:
             return _saying(found, said)
-    start = judge(rich, task, True)
-    run = [start, *descend(start, task, some, n_jobs, progress, _pull(task))]
-    run += best_of(_same_relevance(min(run, key=_score).kernel, found), task, n_jobs, progress, slope=True)
-    last = min(run, key=_score)
-    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress, _pull(task))
+    pull = _pull(way.n_rows)
+    run = [start := way.judged(rich, progress)]
+    run += descend(start, way.task, some, n_jobs, progress, pull)
+    run += best_of(_same_relevance(min(run, key=_score).kernel, found), way.task, n_jobs, progress, slope=True)
+    run += descend(min(run, key=_score), way.task, max(1, most - few - len(run)), n_jobs, progress, pull)
     return _saying(found + run, said)
 
 
@@ -141,7 +186,10 @@ def compared(
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
             start = judge(kernel, part, bool(kernel.scales()))
-            found = [start, *(descend(start, part, budget, n_jobs, progress, _pull(part)) if kernel.scales() else ())]
+            found = [
+                start,
+                *(descend(start, part, budget, n_jobs, progress, _pull(train.size)) if kernel.scales() else ()),
+            ]
             best = min(found, key=_score)
             losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
     v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
@@ -169,20 +217,13 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
     return parts
 
 
-def _pull(task: Task) -> float:
+def _pull(n_rows: int) -> float:
     """The factor of the penalty."""
-    return 1.0 / (task.Y.shape[0] * _PRIOR)
+    return 1.0 / (n_rows * _PRIOR)
 
 
 def _score(one: Judged) -> float:
     return one.score
-
-
-def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
-    """The judged kernels, the best one that has scales with the slope of its criterion."""
-    first = best_to_search(judged)
-    again = first if first.slope is not None or not first.kernel.scales() else judge(first.kernel, task, True)
-    return [again if one is first else one for one in judged]
 
 
 def best_to_search(judged: list[Judged]) -> Judged:

@@ -40,7 +40,8 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     ----------
     kernel : Kernel, str or callable, default="rbf"
         A kernel of :mod:`substrate.kernels`; a name (``"rbf"`` is ``RBF(sigma="median")``); or a function of two
-        point sets. ``kernel__sigma`` reaches its width in a grid search.
+        point sets. ``kernel__sigma`` reaches its width, or its widths of the columns, in a grid search;
+        ``RBF("each")`` takes one per column from the data.
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6

@@ -1,6 +1,7 @@
 """Distances: never negative, not lost far from the origin, not lost between tight points, never NaN."""
 
 import math
+from fractions import Fraction
 
 import naive_kernels as naive
 import numpy as np
@@ -190,3 +191,30 @@ def test_rbf_equals_the_loop_at_every_spread(seed, spread, d):
     X = 10.0**spread * rng.normal(size=(8, d))
     X = np.vstack([X, X + rng.normal(size=X.shape)])
     assert_allclose(RBF(1.0)(X), naive.matrix(naive.rbf(1.0), X, X), rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@pytest.mark.parametrize("far", [1.0, 1e10, 1e300, 1.7e308])
+def test_widths_of_columns_may_be_in_any_units(metric, far):
+    """Also where a difference in its width overflows, and where its square does."""
+    units = (1e-10, 3.0, far)
+    X = np.array([[0.0, 1.0, far / 2], [1e-10, -1.0, -far], [far, 1.0, far / 2], [far, 2.0, far / 2]])
+    out = np.empty((4, 4))
+    metric_distances(X, X, metric, np.array(units), out)
+    for i, x in enumerate(X.tolist()):
+        for j, z in enumerate(X.tolist()):
+            gaps = [abs(Fraction(a) - Fraction(b)) / Fraction(unit) for a, b, unit in zip(x, z, units, strict=True)]
+            total = sum(gaps) if metric == "cityblock" else sum(gap * gap for gap in gaps)
+            wanted = _root(total) if metric == "euclidean" else _float(total)
+            assert_allclose(out[i, j], wanted, rtol=1e-14)
+
+
+def _float(value):
+    return math.inf if value > Fraction(float(np.finfo(float).max)) else float(value)
+
+
+def _root(value):
+    """The root of a fraction of any size, by a power of two taken out of it."""
+    power = 2 * ((value.numerator.bit_length() - value.denominator.bit_length()) // 2)
+    inner = math.sqrt(float(value / Fraction(2) ** power))
+    return _float(Fraction(inner) * Fraction(2) ** (power // 2))

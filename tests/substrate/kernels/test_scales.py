@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from array_homes import HOMES, sender
+from array_homes import sender
 from kernel_examples import ALL, EXAMPLES, N_FEATURES, cauchy, concrete_kernels
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
@@ -188,10 +188,17 @@ def test_clusters_far_apart_do_not_drown_each_other(kernel, apart):
 
 
 @pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0), Laplacian(1.0), Matern(1.0)], ids=repr)
+def test_pairs_that_are_all_but_equal_are_told_apart(kernel):
+    X = np.random.default_rng(12).integers(-64, 65, size=(6, 3)) / 64.0
+    Z, W = X + 2.0**-30, np.diag([1.0, -2.0, 0.5, 3.0, -1.0, 1.0])
+    assert_allclose(kernel.scale_gradient(X, Z, W), by_pairs(kernel, X, Z, W), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [*BY_COLUMN, RBF(1.0), Laplacian(1.0), Matern(1.0)], ids=repr)
 def test_one_point_of_another_world_counts_for_nothing(kernel):
     X, _, _ = some_points(6)
     W = np.ones((4, 4))
-    for far in (1e20, 1e300):
+    for far in (1e20, 1.5e308):
         with_far = np.vstack([X, np.full((1, 3), far)])
         alone = kernel.scale_gradient(X, X, W[:3, :3])
         assert_allclose(kernel.scale_gradient(with_far, with_far, W), alone, rtol=1e-9)
@@ -270,12 +277,13 @@ def test_points_and_weights_must_agree_and_be_finite():
         RBF(1.0).scale_gradient(X, Z, W[:2])
     with pytest.raises(DataError, match="weights contains NaN or infinity"):
         RBF(1.0).scale_gradient(X, Z, np.full((3, 3), np.nan))
-    with pytest.raises(DataError, match=r"has 2 widths, the points have 3 columns; give one width per column"):
+    with pytest.raises(
+        DataError, match=r"the number of widths of .* is 2, the points have 3 columns; give one width per column"
+    ):
         RBF((1.0, 2.0)).scale_gradient(X, Z, W)
 
 
-@pytest.mark.parametrize("home", HOMES)
-def test_points_of_a_device_are_refused_with_the_next_step(home):
-    X = sender(home)(np.eye(3))
+def test_points_of_a_device_are_refused_with_the_next_step():
+    X = sender("array_api_strict")(np.eye(3))
     with pytest.raises(DeclarationError, match=r"computed by numpy; pass numpy arrays"):
         RBF(1.0).scale_gradient(X, X, X)
