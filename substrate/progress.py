@@ -3,9 +3,12 @@
 import shutil
 import sys
 import time
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import TextIO, TypeVar
 
-__all__ = ["Progress", "RowProgress"]
+__all__ = ["Progress", "RowProgress", "stepped"]
+
+_Thing = TypeVar("_Thing")
 
 _WIDTH = 30
 
@@ -40,6 +43,17 @@ class Progress(_Line):
         filled = _WIDTH * self._done // self._total
         self._draw(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total} {label}")
         self._done += 1
+
+
+def stepped(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
+    """The things one by one, each announced by the bar as it is taken."""
+    progress = Progress(len(things), shown=shown)
+    try:
+        for thing in things:
+            progress.step(repr(thing))
+            yield thing
+    finally:
+        progress.close()
 
 
 class RowProgress(_Line):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import problems
-from problems.command_line.arguments import BASIS, EVALUATIONS
+from problems.command_line.fit_arguments import BASIS, EVALUATIONS
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
@@ -30,14 +30,25 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
-__all__ = ["MODELS", "N_FAMILIES", "WIDTHS", "Choices", "ModelKind", "Weights", "fitted", "kernel_of", "refitted"]
+__all__ = [
+    "MODELS",
+    "N_FAMILIES",
+    "WIDTHS",
+    "Choices",
+    "ModelKind",
+    "Weights",
+    "choices_of",
+    "fitted",
+    "kernel_of",
+    "refitted",
+]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Kernels of all families, at their widths.
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
-#: Training rows up to which slopes are followed from the best of them.
-MOST_SEARCHED = 1000
+#: Training rows up to which slopes are followed from the best of them, of the models that can.
+MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +118,8 @@ class Choices:
     class_weight: str | Mapping[str, float] | None = None
     refit: bool = True
     n_basis: int = BASIS
-    #: Evaluations of the search along slopes, where there is one, and seconds for all of it.
-    evaluations: int = EVALUATIONS
+    #: Evaluations of the search along slopes (None: as many as its rows allow), and seconds for all of it.
+    evaluations: int | None = None
     seconds: float | None = None
     #: Whether bars on the terminal show how far a fit is.
     shown: bool = False
@@ -119,17 +130,51 @@ class Choices:
         chosen = self.sigma is None and self.weights.of(self.model) is None
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
 
-    def searches(self, n_rows: int) -> bool:
-        """Whether slopes are followed from the best kernel of the families, on so many training rows."""
-        dense = self.model in ("lssvm", "fused")
-        return self.tries_families and dense and self.evaluations > 0 and n_rows <= MOST_SEARCHED
+    def budget(self, n_rows: int) -> int:
+        """How many kernels along slopes from the best of the families are tried, on so many training rows."""
+        most = MOST_SEARCHED.get(self.model)
+        if not self.tries_families or most is None:
+            return 0
+        if self.evaluations is not None:
+            return self.evaluations
+        return EVALUATIONS if n_rows <= most else 0
 
     def n_kernels(self, n_rows: int) -> float:
         """How many kernels are judged on all rows, with the searches on halves of them counted as shares of one."""
         if self.tries_families:
-            return N_FAMILIES + (1.5 * self.evaluations if self.searches(n_rows) else 0.0)
+            return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
         return len(WIDTHS) if widths else 1
+
+
+def choices_of(options: Any, target: str, task: str) -> Choices:
+    """The choices that the parsed arguments of the command line state."""
+    return Choices(
+        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
+        standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
+        ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
+        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
+        evaluations=options.evaluations, seconds=options.seconds, shown=True,
+    )  # fmt: skip
+
+
+def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
+    """``balanced``, or LABEL=WEIGHT for some classes."""
+    if words is None or list(words) == ["balanced"]:
+        return None if words is None else "balanced"
+    weights = {}
+    for word in words:
+        label, sign, text = word.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            sign = ""
+        if not sign or not 0.0 <= weights[label] < float("inf"):
+            raise DeclarationError(
+                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
+            )
+    return weights
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
@@ -172,8 +217,8 @@ def fitted(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_v
         search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
-    if choices.searches(X.shape[0]):
-        tried |= {"search": "gradient", "max_evaluations": choices.evaluations}
+    if budget := choices.budget(X.shape[0]):
+        tried |= {"search": "gradient", "max_evaluations": budget}
     judged = {"cv": None} if kind.validated else {}
     made = estimator(kernel=one, **tried, **judged, **given)
     return _quiet(made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y))
@@ -192,8 +237,9 @@ def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -
     """Seed, basis, weights of classes and bars, as far as an estimator has them."""
     known = estimator().get_params(deep=False)
     basis = Basis(min(choices.n_basis, n_rows), random_state=choices.seed)
-    wanted = {"random_state": choices.seed, "basis": basis}
-    wanted |= {"verbose": int(choices.shown), "passes": Passes(verbose=True)} if choices.shown else {}
+    wanted: dict[str, Any] = {"random_state": choices.seed, "basis": basis}
+    if choices.shown:
+        wanted |= {"verbose": 1} if "verbose" in known else {"passes": Passes(verbose=True)}
     wanted |= {} if class_weight is None else {"class_weight": class_weight}
     return {name: value for name, value in wanted.items() if name in known}
 

@@ -144,7 +144,7 @@ def _searched(fit: Fit) -> list[str]:
     if len(results) < 2:
         return []
     families = ", ".join(dict.fromkeys(map(family_name, results)))
-    if not fit.choices.searches(fit.y.size):
+    if not fit.choices.budget(fit.y.size):
         return [f"tried: {len(results)} kernels ({families})"]
     widths = dict(fit.model.estimator.certificate_.record).get("widths", "").partition(";")[0]
     decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}
@@ -187,4 +187,6 @@ def _saved(fit: Fit, out: str | None) -> list[str]:
     if fit.saved is not fit.model:
         return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
     only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
-    return [f"saved: {out}{only}"]
+    again = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
+    why = ", since the certificate of the one fitted again to all rows does not hold" if again else ""
+    return [f"saved: {out}{only}{why}"]

@@ -13,6 +13,7 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 """
 
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Self
@@ -20,8 +21,10 @@ from typing import Any, Self
 import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
+from problems.estimators.chosen.basis_criterion import criterion_on, slopes_on
 from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
+from problems.estimators.chosen.kernel_search import check_slopes, descend, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
@@ -29,22 +32,18 @@ from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.certificates import Row
-from substrate.closed_form.spectrum import centred_spectrum
-from substrate.device_gram import gram_kind
-from substrate.errors import DeclarationError
+from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
 from substrate.namespaces import namespace_of, to_numpy
-from substrate.paths.criteria import Criterion, LeaveOneOut
-from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.validation import Sum
-from substrate.reduced.criteria import ReducedFold, ReducedGCV
-from substrate.reduced.evidence import ReducedEvidence
+from substrate.progress import Progress, stepped
+from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, GivenFolds, StratifiedFolds
-from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
+from substrate.reduced.left_out import left_out_rows
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
-from substrate.streaming.source import LEAF, Block
+from substrate.streaming.source import Block
 
 __all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV", "SparseSearch"]
 
@@ -63,13 +62,10 @@ class _Found:
 class SparseSearch(ModelSearch, SparseMachine):
     """The search over gamma and a list of kernels, for machines on a reduced basis."""
 
-    search: None = field(default=None, init=False)
-    max_evaluations: int = field(default=1, init=False)
     widths: None = field(default=None, init=False)
     loss: str = field(default="squared", init=False)
     validation_fraction: float = field(default=0.25, init=False)
     n_jobs: None = field(default=None, init=False)
-    verbose: bool = field(default=False, init=False)
     random_state: None = field(default=None, init=False)
 
     _mean_one = True
@@ -83,8 +79,9 @@ class SparseSearch(ModelSearch, SparseMachine):
         self._begin_fit()
         self._check_search()
         with self._reading(X, y, sample_weight) as data:
-            fit, judged, best = self._final(self._found(data, self._folds(data), self._labels))
-        self._keep_search(judged, best, True)
+            judged, best = self._found(data, self._folds(data), self._labels)
+            fit = self._final(judged, best)
+        self._keep_search(judged, best.judged, True)
         self._keep_classes(data.classes)
         self._keep(fit, data.outputs == 1)
         return self
@@ -105,11 +102,37 @@ class SparseSearch(ModelSearch, SparseMachine):
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> list[_Found]:
+    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
+        """All judged kernels, and the best one with the data of its fit."""
         if is_families(given := self.kernels):
             self._data_kernel(data, RBF())  # warns of columns on different scales
-        kernels = [self._data_kernel(data)] if given is None else self._data_kernels(unresolved(given), data)
-        return [self._judged_kernel(kernel, data, folds, pooled) for kernel in at_all_widths(given, kernels)]
+        middle = [self._data_kernel(data)] if given is None else self._data_kernels(unresolved(given), data)
+        kernels = at_all_widths(given, middle)
+        by_slopes = self.search == "gradient"
+        if by_slopes:
+            check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
+        found = [
+            self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes)
+            for kernel in stepped(kernels, bool(self.verbose))
+        ]
+        judged, best = [one.judged for one in found], min(found, key=lambda one: one.judged.score)
+        if self.search is None:
+            return judged, best
+        basis, most = best.prepared.basis, int(self.max_evaluations)
+
+        def judged_on_basis(kernel: Kernel) -> Judged:
+            nonlocal best
+            with warnings.catch_warnings():
+                # a candidate that does not distinguish points loses; a warning for the first one was given
+                warnings.simplefilter("ignore", DegenerateKernelWarning)
+                one = self._judged_kernel(kernel, data, folds, pooled, basis, by_slopes)
+            best = min(best, one, key=lambda each: each.judged.score)
+            return one.judged
+
+        progress = Progress(most, shown=bool(self.verbose))
+        if by_slopes:
+            return judged + descend(best.judged, judged_on_basis, most, None, progress), best
+        return judged + nelder_mead(best.judged, judged_on_basis, most, progress), best
 
     def _folds(self, data: FitData) -> Folds | None:
         """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
@@ -133,9 +156,12 @@ class SparseSearch(ModelSearch, SparseMachine):
             return ConsecutiveFolds(int(count), source.n_rows)
         return StratifiedFolds.of(int(count), source, classes.book, data.passes)
 
-    def _judged_kernel(self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool) -> _Found:
+    def _judged_kernel(
+        self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool, basis: ChosenBasis | None = None,
+        slopes: bool = False,
+    ) -> _Found:  # fmt: skip
         start = time.perf_counter()
-        prepared = prepare(kernel, data, self._choice(), 1.0)
+        prepared = prepare(kernel, data, self._choice(), 1.0, basis)
         unit, gammas = prepared.weighed.unit, None
         if self.gamma_range is not None:
             gammas = tuple(unit * end for end in gamma_ends(self.gamma_range))
@@ -143,7 +169,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
         statistic = prepared.statistic(lowest, folds, method)
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-        criterion = self._criterion_on(prepared, statistic, spectrum, pooled)
+        criterion = criterion_on(self._criterion, prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
         search = bounded_search(criterion, prepared, spectrum, gammas, float(self.gap), pooled)
         gamma = float(search.gamma[0])
@@ -152,48 +178,28 @@ class SparseSearch(ModelSearch, SparseMachine):
         if isinstance(criterion, Sum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
+        slope = None
+        if slopes:
+            slope = slopes_on(criterion, prepared, statistic, search, folds, gammas is None)
         if unit != 1.0:
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)
             search = replace(search, gamma=gamma_there, gamma_range=(low, high), seen=search.seen / unit)
-        judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start)
+        judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start, slope)
         return _Found(judged, prepared, spectrum, statistic)
 
-    def _criterion_on(
-        self, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
-    ) -> Criterion | Sum:
-        if self._criterion != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
-            return self._dense_criterion(prepared, pooled)
-        if self._criterion == "loo":
-            return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
-        if self._criterion == "gcv":
-            return ReducedGCV.of(spectrum, pooled=pooled)
-        if self._criterion == "evidence":
-            return ReducedEvidence.of(spectrum, pooled=pooled)
-        parts = []
-        for fold in statistic.folds:
-            others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
-            parts.append(ReducedFold.of(others, fold, pooled=pooled))
-        return Sum.of(parts, [1.0 / len(parts)] * len(parts))
-
-    def _dense_criterion(self, prepared: Prepared, pooled: bool) -> Criterion:
-        """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
-        rows, kind = prepared.rows, OF_SPECTRUM.get(self._criterion, LeaveOneOut)
-        (block,) = rows.source.blocks(0, rows.n_rows, LEAF)
-        Z = rows.values.matrix(block.X) @ prepared.features.transform
-        return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), 0.0, block.weights), block.Y, pooled=pooled)
-
-    def _final(self, found: list[_Found]) -> tuple[ReducedFit, list[Judged], Judged]:
-        best = min(found, key=lambda one: one.judged.score)
-        judged, unit = [one.judged for one in found], best.prepared.weighed.unit
+    def _final(self, judged: list[Judged], best: _Found) -> ReducedFit:
+        unit = best.prepared.weighed.unit
         gamma = unit * float(best.judged.search.gamma[0])
         fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
         rows, facts = self._search_rows(judged, best.judged)
         extra = (_refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
-        more = tuple(("conditional on", CONDITIONAL) if name == "conditional on" else (name, f) for name, f in facts)
+        said = {"conditional on": CONDITIONAL}
+        if self.search is not None:
+            said["kernels"] = dict(facts)["kernels"] + ", on the basis of its start"
+        more = tuple((name, said.get(name, fact)) for name, fact in facts)
         factor = None if fit.factor is None else fit.factor.in_unit(unit)
-        fit = replace(fit, factor=factor, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
-        return fit, judged, best.judged
+        return replace(fit, factor=factor, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
 
 
 def _first_target(block: Block) -> Any:
@@ -244,8 +250,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
-    kernels : list of kernels, default=None
-        Candidates, each with a basis of its own, judged at its best gamma.
+    kernels : list of kernels or "families", default=None
+        Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
     cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
         How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of
         y (:mod:`substrate.reduced.evidence`), or the mean square error over folds. Every row validates once at most and
@@ -259,6 +265,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         bound is not within the gap.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
+    verbose : int, default=0
+        Whether a bar on the terminal shows the progress.
 
     Attributes
     ----------
@@ -270,8 +278,7 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
 
     Notes
     -----
-    A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay.
+    A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
     _title = "Sparse LS-SVM regression, gamma selected"
@@ -283,7 +290,7 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, verbose
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

@@ -9,7 +9,7 @@ from no derivative (Laplacian) over one and two to all of them (RBF), and a plan
 median distance, so a common unit of the columns, and an offset, change nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,19 @@ import numpy as np
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, as_kernel
 
-__all__ = ["FAMILIES", "MULTIPLES", "at_all_widths", "check_kernels", "family_name", "is_families", "unresolved"]
+__all__ = [
+    "FAMILIES",
+    "MULTIPLES",
+    "RECOMMENDED",
+    "at_all_widths",
+    "check_kernels",
+    "family_name",
+    "is_families",
+    "unresolved",
+]
+
+#: The parameters of ``recommended``, those of them that an estimator has.
+RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient"}
 
 #: One kernel of each family, its width taken from the data.
 FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))

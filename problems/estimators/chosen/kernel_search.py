@@ -5,14 +5,14 @@ The search by slopes minimises, from several starts,
 .. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
 
 by a limited-memory quasi-Newton method within bounds [Byrd1995]_: the derivatives in all scales s of a kernel cost less
-than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of the
-criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of
-the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor, and
-then each on its own from there.
+than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of
+the criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no
+part of the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor,
+and then each on its own from there.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,10 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["best_of", "check_slopes", "descend", "nelder_mead"]
+__all__ = ["JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
+
+#: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
+JudgedBy = Callable[[Kernel], Judged]
 
 _FIRST_STEP = 0.5
 
@@ -38,21 +41,29 @@ _FARTHEST = 12.0
 _SPREADS = (3.0, 1.0 / 3.0)
 #: c of the penalty, and the relative decrease of the criterion in two successive steps below which a search ends.
 _PULL, _SETTLED = 1e-4, 1e-4
+#: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
+_EXACT = 1e-12
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
 
-def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress, slope: bool = False) -> list[Judged]:
+def _judged(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> Judged:
+    return judge(kernel, task, slope) if isinstance(task, Task) else task(kernel)
+
+
+def best_of(
+    kernels: list[Kernel], task: Task | JudgedBy, n_jobs: Any, progress: Progress, slope: bool = False
+) -> list[Judged]:
     """Judge every kernel, several at a time if requested."""
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
             progress.step(repr(kernel))
-            judged.append(judge(kernel, task, slope))
+            judged.append(_judged(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
 
-    calls = (delayed(judge)(kernel, task, slope) for kernel in kernels)
+    calls = (delayed(_judged)(kernel, task, slope) for kernel in kernels)
     done = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
         progress.step(repr(result.kernel))
@@ -60,7 +71,7 @@ def best_of(kernels: list[Kernel], task: Task, n_jobs: Any, progress: Progress, 
     return done
 
 
-def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> list[Judged]:
+def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progress) -> list[Judged]:
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
@@ -72,7 +83,7 @@ def nelder_mead(start: Judged, task: Task, most: int, progress: Progress) -> lis
         kernel = _moved(start.kernel, names, origin, np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
         if kernel not in seen:
             progress.step(repr(kernel))
-            seen[kernel] = judge(kernel, task)
+            seen[kernel] = _judged(kernel, task, False)
             judged.append(seen[kernel])
         return _logarithm(seen[kernel].score)
 
@@ -97,17 +108,21 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
 
 
-def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progress) -> list[Judged]:
+def descend(
+    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float = _PULL
+) -> list[Judged]:
     """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
+
+    ``pull`` is the factor c of the penalty.
 
     A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
     ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
     the same.
     """
     names, origin = _searched_scales(start.kernel)
-    if not start.score > np.finfo(np.float64).tiny:
+    if _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task)
+    space = _Space(start.kernel, names, origin, task, pull)
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -141,12 +156,13 @@ def descend(start: Judged, task: Task, most: int, n_jobs: Any, progress: Progres
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on."""
+    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
 
     kernel: Kernel
     names: tuple[str, ...]
     origin: Array
-    task: Task
+    task: Task | JudgedBy
+    pull: float
 
     @property
     def widths(self) -> Array:
@@ -176,7 +192,12 @@ def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
     return budget
 
 
-class _Spent(Exception):
+def _exact(judged: Judged) -> bool:
+    """Whether the machine predicts all but exactly what it has not seen."""
+    return bool((judged.search.values <= _EXACT * judged.search.curve.max(axis=0)).all())
+
+
+class _SpentError(Exception):
     """No kernel is judged any more in this run."""
 
 
@@ -191,20 +212,20 @@ def _run(
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
-            if len(run) >= _kept([one.score for one, _ in run], budget, pace):
-                raise _Spent
+            if len(run) >= _kept([one.score for one, _ in run], budget, pace) or (run and _exact(run[-1][0])):
+                raise _SpentError
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
                 progress.step(repr(kernel))
-            run.append((judge(kernel, space.task, True), x))
+            run.append((_judged(kernel, space.task, True), x))
             seen[u.tobytes()] = run[-1][0]
         return seen[u.tobytes()]
 
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
-        return _logarithm(judged.score / unit) + _PULL * float(u @ u), slope + 2.0 * _PULL * u
+        return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
     def settled(intermediate_result: Any) -> None:
         steps.append(float(intermediate_result.fun))
@@ -213,7 +234,7 @@ def _run(
 
     u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
     options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": _SETTLED}
-    with suppress(_Spent):
+    with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run
 

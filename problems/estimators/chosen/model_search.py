@@ -3,17 +3,17 @@
 The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import Judged, held_out_rows, judge, judged_by, trainable_splits
-from problems.estimators.chosen.families import at_all_widths, check_kernels, family_name, is_families, unresolved
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.width_rule import Widths, check_widths, refined
+from problems.estimators.chosen.width_rule import Widths, best_to_search, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
@@ -81,6 +81,12 @@ class ModelSearch:
     #: The supported losses of leave-one-out residuals.
     _losses: ClassVar[tuple[str, ...]] = ("squared", *ROBUST)
 
+    @classmethod
+    def recommended(cls, **changes: Any) -> Self:
+        """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+        own = {one.name for one in fields(cls) if one.init}
+        return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
+
     @property
     def _criterion(self) -> str:
         """The criterion: "loo", "gcv", "evidence", "folds", "validation", or a loss of leave-one-out residuals."""
@@ -98,15 +104,17 @@ class ModelSearch:
         check_widths(self.widths, self.search)
         whole_number(self.max_evaluations, "max_evaluations", 1)
         if self.kernels is not None:
-            check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
+            families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
         """The kernels to judge, their widths as numbers, each once."""
         if self.kernels is None:
             return [self._resolved_kernel(X)]  # type: ignore[attr-defined]
-        if is_families(self.kernels) and not is_sparse(X):
+        if families.is_families(self.kernels) and not is_sparse(X):
             warn_if_unscaled(self, X, tuple(range(X.shape[1])), RBF())
-        return at_all_widths(self.kernels, (kernel.resolved(X) for kernel in unresolved(self.kernels)))
+        return families.at_all_widths(
+            self.kernels, (kernel.resolved(X) for kernel in families.unresolved(self.kernels))
+        )
 
     def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
         if self._criterion != "folds":
@@ -147,11 +155,10 @@ class ModelSearch:
         try:
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
-                widths = "auto" if self.widths is None and is_families(self.kernels) else self.widths
+                widths = "auto" if self.widths is None and families.is_families(self.kernels) else self.widths
                 judged = refined(judged, task, widths, int(self.max_evaluations), self.n_jobs, progress)
             elif self.search is not None:
-                first = min(judged, key=lambda candidate: candidate.score)
-                judged += nelder_mead(first, task, int(self.max_evaluations), progress)
+                judged += nelder_mead(best_to_search(judged), task, int(self.max_evaluations), progress)
         finally:
             progress.close()
         return judged
@@ -210,8 +217,8 @@ class ModelSearch:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows = _over_candidates(judged, best).rows()
         kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
-        if is_families(self.kernels):
-            kernels += f"; families {', '.join(dict.fromkeys(family_name(one.kernel) for one in judged))}"
+        if families.is_families(self.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),

@@ -75,8 +75,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    kernels : list of kernels, default=None
-        Candidates, each judged at its own best gamma.
+    kernels : list of kernels or "families", default=None
+        Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
+        Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all.
     cv : {"loo", "gcv", "evidence"}, int, splitter, iterable or None, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
@@ -99,7 +100,12 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     search : {None, "nelder-mead"}, default=None
         Whether to go on from the best kernel by a simplex search in the logarithms of its parameters; local.
     max_evaluations : int, default=40
-        Maximum number of kernels that the search judges.
+        Maximum number of kernels that the search judges on all rows, however long that takes.
+    widths : {None, "auto", "shared", "each"}, default=None
+        Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
+        ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
+        half by more than a standard error (:mod:`problems.estimators.chosen.width_rule`). None: ``"auto"`` with
+        ``kernels="families"``, and otherwise the search keeps to the parameters that a kernel has.
     n_jobs : int, default=None
         Number of candidates of ``kernels`` judged at a time.
     verbose : int, default=0
@@ -177,8 +183,10 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
+    search, max_evaluations, widths, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"

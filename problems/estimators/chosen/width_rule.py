@@ -12,6 +12,13 @@ w, with their gammas; the machines that they lead to predict B, and those of B p
 one width per input is searched on all rows where :math:`\bar d > \mathrm{se}`, and the machine keeps its shared width
 otherwise: the one standard error rule ([Breiman1984]_ section 3.4.3), on errors that no search has seen. A search on a
 half costs an eighth of one on all rows.
+
+The search of w is regularised [Cawley2007]_: it minimises
+
+.. math:: \log F(w) + \frac{1}{N \tau^2} \sum_c \Big( \log \frac{w_c}{w_{0c}} \Big)^2, \qquad \tau = \tfrac12,
+
+which is what a normal prior of the logarithms of the widths, of deviation :math:`\tau` about those of the shared width
+:math:`w_0`, adds to the logarithm of a criterion F of N rows. Machines are compared by F alone.
 """
 
 import warnings
@@ -33,7 +40,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
 from substrate.progress import Progress
 
-__all__ = ["Widths", "check_widths", "refined"]
+__all__ = ["Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
 
 Widths = Literal["auto", "shared", "each"]
 Rows = NDArray[np.intp]
@@ -41,6 +48,8 @@ Rows = NDArray[np.intp]
 Shared = RBF | Laplacian | Matern
 #: Part of the evaluations that goes to a shared width, which is one number.
 _SHARED = 8
+#: The deviation tau of the prior, squared.
+_PRIOR = 0.25
 #: Rows that a half must have at least.
 _FEWEST = 4
 
@@ -79,12 +88,12 @@ def refined(
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
     found = _with_slope(judged, task)
-    first = _best(found)
+    first = best_to_search(found)
     if widths in (None, "shared") or one_per_input(first.kernel, task.X) is None:
         return found + descend(first, task, most, n_jobs, progress)
     few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
     found += descend(first, task, few, n_jobs, progress)
-    simple, rich = min(found, key=_score).kernel, one_per_input(_best(found).kernel, task.X)
+    simple, rich = min(found, key=_score).kernel, one_per_input(best_to_search(found).kernel, task.X)
     said = "one per input, as asked for"
     if widths == "auto":
         verdict = compared((simple, few), (rich, some), task, n_jobs, progress)
@@ -92,10 +101,10 @@ def refined(
         if verdict is None or not verdict.takes_each:
             return _saying(found, said)
     start = judge(rich, task, True)
-    run = [start, *descend(start, task, some, n_jobs, progress)]
+    run = [start, *descend(start, task, some, n_jobs, progress, _pull(task))]
     run += best_of(_same_relevance(min(run, key=_score).kernel, found), task, n_jobs, progress, slope=True)
     last = min(run, key=_score)
-    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress)
+    run += descend(last, task, max(1, most - few - len(run)), n_jobs, progress, _pull(task))
     return _saying(found + run, said)
 
 
@@ -132,7 +141,7 @@ def compared(
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
             start = judge(kernel, part, bool(kernel.scales()))
-            found = [start, *(descend(start, part, budget, n_jobs, progress) if kernel.scales() else ())]
+            found = [start, *(descend(start, part, budget, n_jobs, progress, _pull(part)) if kernel.scales() else ())]
             best = min(found, key=_score)
             losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
     v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
@@ -160,18 +169,23 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
     return parts
 
 
+def _pull(task: Task) -> float:
+    """The factor of the penalty."""
+    return 1.0 / (task.Y.shape[0] * _PRIOR)
+
+
 def _score(one: Judged) -> float:
     return one.score
 
 
 def _with_slope(judged: list[Judged], task: Task) -> list[Judged]:
     """The judged kernels, the best one that has scales with the slope of its criterion."""
-    first = _best(judged)
+    first = best_to_search(judged)
     again = first if first.slope is not None or not first.kernel.scales() else judge(first.kernel, task, True)
     return [again if one is first else one for one in judged]
 
 
-def _best(judged: list[Judged]) -> Judged:
+def best_to_search(judged: list[Judged]) -> Judged:
     """The best one that has scales to search; where none has, the best."""
     return min([one for one in judged if one.kernel.scales()] or judged, key=_score)
 

@@ -121,13 +121,14 @@ class ReducedFit:
     noise: Array | None = None
 
 
-def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float) -> Prepared:
-    """Choose the basis and decompose its kernel matrix, where the rows are."""
+def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float, basis: ChosenBasis | None = None) -> Prepared:
+    """Choose the basis, unless it is given, and decompose its kernel matrix, where the rows are."""
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
-    choice = data.weighed.numbered(choice)
-    basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
+    if basis is None:
+        choice = data.weighed.numbered(choice)
+        basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)

@@ -1,0 +1,117 @@
+r"""The criterion of a kernel on a reduced basis as a function of gamma, and its slopes in the scales of the kernel.
+
+With fewer rows than vectors the criterion is that of a dense machine on :math:`Z Z^T`. Slopes are those of
+:mod:`substrate.reduced.kernel_slope`, for the basis as it is; at an end of the default range of gamma, that end is
+taken for a multiple of the trace of the scatter, as in :mod:`problems.estimators.chosen.candidates`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.reduced.prepared import Prepared
+from substrate.arrays import Array
+from substrate.closed_form.spectrum import centred_spectrum
+from substrate.device_gram import gram_kind
+from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.evidence import OF_SPECTRUM
+from substrate.paths.gamma_result import GammaSearch
+from substrate.paths.validation import Sum
+from substrate.reduced.criteria import ReducedFold, ReducedGCV
+from substrate.reduced.evidence import ReducedEvidence
+from substrate.reduced.folds import Folds
+from substrate.reduced.kernel_slope import (
+    RowSlopes,
+    evidence_rows,
+    fold_rows,
+    gcv_rows,
+    leave_one_out_rows,
+    scale_slopes,
+)
+from substrate.reduced.left_out import ReducedLeaveOneOut
+from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
+from substrate.reduced.statistic import Statistic
+from substrate.streaming.source import LEAF
+
+__all__ = ["criterion_on", "slopes_on"]
+
+#: Places and weights of a difference of the fourth order, and its step in the logarithm of lambda.
+_PLACES, _WEIGHTS, _STEP = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0, 1e-3
+
+
+def criterion_on(
+    which: str, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+) -> Criterion | Sum:
+    """The criterion of one of the names of ``cv``, from the statistic of all rows."""
+    if which != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
+        return _dense_criterion(which, prepared, pooled)
+    if which == "loo":
+        return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
+    if which == "gcv":
+        return ReducedGCV.of(spectrum, pooled=pooled)
+    if which == "evidence":
+        return ReducedEvidence.of(spectrum, pooled=pooled)
+    parts = []
+    for fold in statistic.folds:
+        others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
+        parts.append(ReducedFold.of(others, fold, pooled=pooled))
+    return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+
+
+def _dense_features(prepared: Prepared) -> tuple[Any, Any]:
+    """All rows as one block, and their features."""
+    (block,) = prepared.rows.source.blocks(0, prepared.rows.n_rows, LEAF)
+    return block, prepared.rows.values.matrix(block.X) @ prepared.features.transform
+
+
+def _dense_criterion(which: str, prepared: Prepared, pooled: bool) -> Criterion:
+    """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
+    block, Z = _dense_features(prepared)
+    kind = OF_SPECTRUM.get(which, LeaveOneOut)
+    return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), 0.0, block.weights), block.Y, pooled=pooled)
+
+
+def slopes_on(
+    criterion: Criterion | Sum, prepared: Prepared, statistic: Statistic, search: GammaSearch, folds: Folds | None,
+    moving: bool,
+) -> Array:  # fmt: skip
+    """The derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or given.
+
+    ``search`` is that of weights of mean one. One pass over the rows, two for leave-one-out.
+    """
+    lam = 1.0 / float(search.gamma[0])
+    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+    widest = max(range(len(parts)), key=lambda number: parts[number].spectrum.trace)
+    trace, rate = parts[widest].spectrum.trace, 0.0
+    if moving and trace > 0.0 and np.isclose(search.gamma[0], search.gamma_range, rtol=1e-6).any():
+        values = criterion.sample(np.log(lam) + _STEP * _PLACES[None, :]).values[0, :, 0]
+        rate = float(_WEIGHTS @ values) / _STEP / trace
+    if isinstance(criterion, LeaveOneOut):
+        return _dense_slopes(criterion, prepared, lam, rate)
+    machines: list[RowSlopes] = []
+    for part, fold in zip(parts, statistic.folds if isinstance(criterion, Sum) else (None,), strict=True):
+        if isinstance(part, ReducedFold):
+            machines.append(fold_rows(part.spectrum, fold, lam, 1.0 / len(parts)))
+        elif isinstance(part, ReducedLeaveOneOut):
+            machines.append(leave_one_out_rows(part.spectrum, lam, prepared.rows))
+        elif isinstance(part, ReducedEvidence):
+            machines.append(evidence_rows(part.spectrum, lam))
+        elif isinstance(part, ReducedGCV):
+            machines.append(gcv_rows(part.spectrum, lam))
+        else:
+            raise TypeError(f"{type(part).__name__} has no slopes")
+    machines[widest] = machines[widest].with_trace(rate)
+    return scale_slopes(prepared.rows, machines, folds)
+
+
+def _dense_slopes(criterion: LeaveOneOut, prepared: Prepared, lam: float, rate: float) -> Array:
+    """From the slopes W in Z Z': they are 2 W Z in Z."""
+    block, Z = _dense_features(prepared)
+    (slope,) = criterion.slopes(np.log(np.array([lam]) - criterion.lift), np.ones(1))
+    v = np.ones(Z.shape[0]) if block.weights is None else block.weights
+    G = 2.0 * (slope.within @ Z) + 2.0 * rate * v[:, None] * (Z - (v / v.sum()) @ Z)
+    values, T = prepared.rows.values, prepared.features.transform
+    kernel, products = prepared.kernel, Z.T @ G
+    inner = -0.25 * T @ (products + products.T) @ T.T
+    through_rows: Array = kernel.scale_gradient(block.X, values.points, G @ T.T)
+    return through_rows + kernel.scale_gradient(values.points, values.points, inner)

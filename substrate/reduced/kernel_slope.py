@@ -1,0 +1,251 @@
+r"""The derivatives of a criterion on a reduced basis in the scales of its kernel, in one or two passes over the rows.
+
+The machine on features :math:`Z = \Phi T`, with :math:`\Phi` the kernel values between rows and basis, and
+:math:`T T^T = K_{SS}^{-1}` on the directions kept, depends on :math:`Z Z^T` alone. So with :math:`G = \partial F /
+\partial Z`, one row for each row of the data,
+
+.. math:: dF = (G T^T) : d\Phi - \tfrac12 (T Z^T G\, T^T) : dK_{SS},
+
+for a basis that stays while the kernel changes. (A change of the directions that were left out as rounding is
+neglected.) With :math:`\tilde z_i` the features about their mean, :math:`H = \sum_i v_i \tilde z_i \tilde z_i^T +
+\lambda I`, weights u, errors e, l rows, F per output and :math:`\lambda` fixed, the rows of G are
+
+- the evidence, :math:`R = \prod_k (1 + a_k/\lambda)^{1/(l-1)}`: :math:`\frac{2 v_i}{l-1} (F H^{-1} \tilde z_i - R\, e_i
+  u)`;
+- generalised cross-validation, :math:`\delta = l - \operatorname{tr} H_{at}` its divisor and :math:`q = \lambda H^{-1}
+  u`: :math:`2 v_i \big( \frac{2 \lambda F}{\delta} H^{-2} \tilde z_i - \frac{l}{\delta^2} ( e_i (u + q) -
+  (\tilde z_i^T q)\, u ) \big)`;
+- leave-one-out, :math:`r_i = e_i / (1 - h_{ii})`, :math:`w_i = v_i r_i / (1 - h_{ii})`, :math:`\omega_i = v_i r_i w_i`,
+  :math:`b = H^{-1} \sum_i w_i \tilde z_i` and :math:`\Omega = \sum_i \omega_i \tilde z_i \tilde z_i^T`:
+  :math:`\frac2l \big( - w_i u - v_i (e_i b - (\tilde z_i^T b)\, u) + 2 \omega_i H^{-1} \tilde z_i - 2 v_i H^{-1} \Omega
+  H^{-1} \tilde z_i \big)`, less what makes their sum zero, since features are taken about their mean; the sums need a
+  pass of their own;
+- a fold of weight m with errors :math:`\varepsilon` and :math:`b = H^{-1} \sum_j v_j \varepsilon_j \tilde z_j`:
+  :math:`-\frac2m v_j \varepsilon_j u` for its rows, and :math:`\frac2m v_i \big( (\tilde z_i^T b) u - e_i b + \bar
+  \varepsilon u \big)` for the others, :math:`\bar \varepsilon` the weighted sum of :math:`\varepsilon` over their
+  weight.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.reduced.folds import Folds
+from substrate.reduced.moments import Moments, Origin
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.streaming.source import Block
+from substrate.threads import blas_threads
+
+__all__ = ["RowSlopes", "evidence_rows", "fold_rows", "gcv_rows", "leave_one_out_rows", "scale_slopes"]
+
+#: Least 1 - h_ii, as in :mod:`~substrate.reduced.left_out`.
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class RowSlopes:
+    r"""The rows of G of one machine: :math:`v_i (M \tilde z_i + A e_i + u\, (\tilde z_i^T B)^T + s)`.
+
+    Rows of its fold have :math:`v_i\, C e_i` instead. ``left`` is :math:`H^{-1}` for leave-one-out, which has a term of
+    every row's own leverage. Outputs are the columns of ``weights`` (u), ``errors`` (A), ``along`` (B), ``held`` (C).
+    """
+
+    spectrum: ReducedSpectrum
+    weights: Array
+    quadratic: Array
+    errors: Array
+    along: Array
+    shift: Array
+    held: Array | None = None
+    left: Array | None = None
+
+    def parts(self, Z: Array, targets: Array) -> tuple[Array, Array]:
+        """Features about the mean, and errors, of rows with features about the origin, and targets in their unit."""
+        centred = Z - self.spectrum.mean
+        centre = self.spectrum.origin.targets + self.spectrum.target_mean
+        return centred, (targets - centre) - centred @ self.weights
+
+    def of(self, centred: Array, errors: Array, v: Array) -> Array:
+        """The rows of G for rows of the fit."""
+        made = centred @ self.quadratic + errors @ self.errors.T + (centred @ self.along) @ self.weights.T + self.shift
+        if self.left is not None:
+            pulled = centred @ self.left
+            w, omega = _left_out(centred, pulled, errors, v, self.spectrum.mass)
+            factor = 2.0 / (self.spectrum.n * errors.shape[1])
+            return np.asarray(v[:, None] * made + factor * (2.0 * omega[:, None] * pulled - w @ self.weights.T))
+        return np.asarray(v[:, None] * made)
+
+    def with_trace(self, rate: float) -> "RowSlopes":
+        """With ``rate`` times the slope of the trace of the scatter added."""
+        return replace(self, quadratic=self.quadratic + 2.0 * rate * np.eye(self.quadratic.shape[0]))
+
+
+def _left_out(centred: Array, pulled: Array, errors: Array, v: Array, mass: float) -> tuple[Array, Array]:
+    """w, one column per output, and omega, summed over the outputs."""
+    spare = np.maximum(1.0 - v * (1.0 / mass + np.einsum("ij,ij->i", centred, pulled)), _LEAST)[:, None]
+    residuals = errors / spare
+    w = v[:, None] * residuals / spare
+    return w, v * (residuals * w).sum(axis=1)
+
+
+def _inverse(spectrum: ReducedSpectrum, lam: float, power: int = 1) -> Array:
+    """H^-1, or a power of it."""
+    Q = spectrum.rotation
+    return np.asarray((Q * (spectrum.values + lam) ** -float(power)) @ Q.T)
+
+
+def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
+    """Of the variance whose smallest value is at the largest evidence, the mean over the outputs."""
+    u, free = spectrum.weights(lam), spectrum.n - 1.0
+    left = np.maximum(spectrum.squares - (1.0 / (spectrum.values + lam)) @ spectrum.cross**2, 0.0)
+    rising = float(np.exp(np.log1p(spectrum.values / lam).sum() / free))
+    value = float(left.mean()) / free * rising
+    errors = -2.0 * rising / (free * u.shape[1]) * u
+    return RowSlopes(spectrum, u, 2.0 * value / free * _inverse(spectrum, lam), errors, 0.0 * u, np.zeros(u.shape[0]))
+
+
+def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
+    """Of generalised cross-validation, the mean over the outputs."""
+    u, n, g = spectrum.weights(lam), spectrum.n, 1.0 / (spectrum.values + lam)
+    squares = np.maximum(spectrum.squares - (g * (1.0 + lam * g)) @ spectrum.cross**2, 0.0)
+    spare = max(n - 1.0 - float(spectrum.values @ g), np.finfo(np.float64).tiny)
+    factor = 2.0 * n / spare**2 / u.shape[1]
+    q = lam * (spectrum.rotation @ (g[:, None] ** 2 * spectrum.cross))
+    steep = 4.0 * lam * n * float(squares.mean()) / spare**3
+    return RowSlopes(
+        spectrum, u, steep * _inverse(spectrum, lam, 2), -factor * (u + q), factor * q, np.zeros(u.shape[0])
+    )
+
+
+def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:
+    """Of ``share`` times the mean square error on a fold, the mean over the outputs; ``spectrum`` is of the others."""
+    u = spectrum.weights(lam)
+    held = fold.about(spectrum.mean, spectrum.target_mean)
+    b = _inverse(spectrum, lam) @ (held.cross - held.second @ u)
+    factor = 2.0 * share / (held.mass * u.shape[1])
+    shift = factor / spectrum.mass * (u @ (held.targets - held.first @ u))
+    return RowSlopes(spectrum, u, np.zeros((u.shape[0],) * 2), -factor * b, factor * b, shift, -factor * u)
+
+
+def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) -> RowSlopes:
+    """Of the mean square leave-one-out residual, the mean over the outputs; one pass."""
+    u, inverse = spectrum.weights(lam), _inverse(spectrum, lam)
+    nothing = 0.0 * u
+    bare = RowSlopes(spectrum, u, 0.0 * inverse, nothing, nothing, np.zeros(u.shape[0]), left=inverse)
+    sums = rows.sums(LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare), "sums of left-out residuals")
+    factor = 2.0 / (spectrum.n * u.shape[1])
+    b = inverse @ sums.cross
+    total = factor * (2.0 * inverse @ sums.first - u @ sums.total)
+    with blas_threads(u.shape[0]):
+        quadratic = -2.0 * factor * (inverse @ sums.second @ inverse)
+    return RowSlopes(spectrum, u, quadratic, -factor * b, factor * b, -total / spectrum.mass, left=inverse)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSums:
+    """Sums over rows: of w; of w times features; of omega times features, and times their products."""
+
+    total: Array
+    cross: Array
+    first: Array
+    second: Array
+
+    def __add__(self, other: "LeftOutSums") -> "LeftOutSums":
+        return LeftOutSums(
+            self.total + other.total, self.cross + other.cross, self.first + other.first, self.second + other.second
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSumsOfLeaf:
+    """The sums of a leaf."""
+
+    values: KernelValues
+    transform: Array
+    machine: RowSlopes
+
+    def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
+        """Over its micro-blocks."""
+        r, outputs = self.machine.weights.shape
+        sums = LeftOutSums(np.zeros(outputs), np.zeros((r, outputs)), np.zeros(r), np.zeros((r, r)))
+        for rows, Z, block in _features(self.values, self.transform, self.machine.spectrum.origin, blocks):
+            targets, v = _known(block, rows, self.machine.spectrum.origin)
+            centred, errors = self.machine.parts(Z, targets)
+            pulled = centred @ self.machine.left
+            w, omega = _left_out(centred, pulled, errors, v, self.machine.spectrum.mass)
+            by_omega = centred * omega[:, None]
+            sums = sums + LeftOutSums(w.sum(axis=0), centred.T @ w, by_omega.sum(axis=0), by_omega.T @ centred)
+        return sums
+
+
+def _features(
+    values: KernelValues, transform: Array, origin: Origin, blocks: Iterable[Block]
+) -> Iterator[tuple[slice, Array, Block]]:
+    """Tiles of features about the origin, and their rows in a block."""
+    buffer = values.buffer()
+    for block in blocks:
+        for rows, tile in values.tiles(block, buffer):
+            tile -= origin.kernel_values
+            yield rows, tile @ transform, block
+
+
+def _known(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
+    """The targets of rows in their unit, and their weights."""
+    targets = block.Y[rows] / origin.unit
+    return targets, np.ones(targets.shape[0]) if block.weights is None else block.weights[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSums:
+    """The slopes in the scales through the kernel values of rows, and Z'G."""
+
+    slopes: Array
+    products: Array
+
+    def __add__(self, other: "ScaleSums") -> "ScaleSums":
+        return ScaleSums(self.slopes + other.slopes, self.products + other.products)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSumsOfLeaf:
+    """The sums of a leaf, over all machines."""
+
+    values: KernelValues
+    machines: tuple[RowSlopes, ...]
+    folds: Folds | None
+
+    def __call__(self, blocks: Iterable[Block]) -> ScaleSums:
+        """Over its micro-blocks."""
+        kernel, spectrum = self.values.kernel, self.machines[0].spectrum
+        if kernel is None:
+            raise TypeError("derivatives come with a kernel")
+        T, origin = spectrum.features.transform, spectrum.origin
+        sums = ScaleSums(np.zeros(len(kernel.scales())), np.zeros((T.shape[1],) * 2))
+        for rows, Z, block in _features(self.values, T, origin, blocks):
+            targets, v = _known(block, rows, origin)
+            labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)[rows]
+            G = np.zeros(Z.shape)
+            for number, machine in enumerate(self.machines):
+                centred, errors = machine.parts(Z, targets)
+                own = machine.of(centred, errors, v)
+                if labels is not None and machine.held is not None:
+                    members = np.flatnonzero(labels == number)
+                    own[members] = v[members, None] * (errors[members] @ machine.held.T)
+                G += own
+            slopes = kernel.scale_gradient(block.X[rows], self.values.points, G @ T.T)
+            sums = sums + ScaleSums(slopes, Z.T @ G)
+        return sums
+
+
+def scale_slopes(rows: KernelRows, machines: Sequence[RowSlopes], folds: Folds | None = None) -> Array:
+    """The derivatives in the logarithms of the scales of the kernel, of the sum over the machines; one pass."""
+    sums = rows.sums(ScaleSumsOfLeaf(rows.values, tuple(machines), folds), "slopes of the criterion")
+    T, points, kernel = machines[0].spectrum.features.transform, rows.values.points, rows.values.kernel
+    if kernel is None:
+        raise TypeError("derivatives come with a kernel")
+    with blas_threads(T.shape[0]):
+        inner = -0.25 * T @ (sums.products + sums.products.T) @ T.T
+    return np.asarray(sums.slopes + kernel.scale_gradient(points, points, inner))

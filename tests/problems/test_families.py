@@ -1,0 +1,205 @@
+"""Families of kernels, and the rule between a shared width and one per input: never worse, whatever the units."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from problems import LSSVMClassifierCV, LSSVMRegressorCV, SparseLSSVMClassifierCV, SparseLSSVMRegressorCV, load
+from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED
+from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.width_rule import halves
+from substrate.errors import DeclarationError, ScaleWarning
+from substrate.kernels import RBF, Laplacian, Linear, Matern
+
+RNG = np.random.default_rng(8)
+X = RNG.normal(size=(36, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.normal(size=36)
+LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * RNG.normal(size=36), [-0.4, 0.4])]
+SLOW = pytest.mark.slow
+FEW = {"search": "gradient", "max_evaluations": 8}
+
+
+def columns_that_differ(n=60, noise=0.05):
+    """Two inputs that matter much, four that do not."""
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(n, 6))
+    return points, np.sin(2.0 * points[:, 0]) + points[:, 1] + noise * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("machine", "targets"),
+    [
+        (LSSVMRegressorCV(), Y),
+        (LSSVMClassifierCV(), LABELS),
+        (SparseLSSVMRegressorCV(basis=12), Y),
+        pytest.param(SparseLSSVMClassifierCV(basis=12), LABELS, marks=SLOW),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_families_are_never_worse_by_the_criterion_than_a_listed_kernel(machine, targets):
+    model = clone(machine).set_params(kernels="families").fit(X, targets)
+    kernels = model.cv_results_["param_kernel"]
+    assert len(kernels) == 1 + 4 * len(MULTIPLES)
+    assert_allclose(model.criterion_, -model.cv_results_["mean_test_score"].max(), rtol=1e-12)
+    for kernel in (*FAMILIES, kernels[7]):
+        alone = clone(machine).set_params(kernels=[kernel]).fit(X, targets)
+        assert model.criterion_ <= alone.criterion_ * (1.0 + 1e-9)
+    said = dict(model.certificate_.record)["kernels"]
+    assert said == "21 judged; families Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
+    assert model.certificate_.holds
+
+
+@pytest.mark.parametrize("unit", [1e-12, pytest.param(3.0, marks=SLOW), pytest.param(1e12, marks=SLOW)])
+def test_a_common_unit_of_the_columns_changes_nothing(unit):
+    points, y = columns_that_differ(40)
+    one = LSSVMRegressorCV(kernels="families", **FEW).fit(points, y)
+    other = LSSVMRegressorCV(kernels="families", **FEW).fit(unit * points, y)
+    assert type(one.kernel_) is type(other.kernel_)
+    assert_allclose(np.divide(other.kernel_.sigma, unit), one.kernel_.sigma, rtol=1e-4)
+    assert_allclose(other.predict(unit * points), one.predict(points), rtol=1e-4, atol=1e-4)
+    lists = [model.cv_results_["mean_test_score"][:21] for model in (one, other)]
+    assert_allclose(*lists, rtol=1e-7)
+
+
+def test_every_family_is_tried_at_the_stated_multiples_of_its_median_distance():
+    kernels = LSSVMRegressorCV(kernels="families").fit(X, Y).cv_results_["param_kernel"]
+    for family in FAMILIES[1:]:
+        middle = family.resolved(X)
+        assert {replace(middle, sigma=c * middle.sigma) for c in MULTIPLES} <= set(kernels)
+    assert Linear() in kernels
+
+
+def test_the_rule_takes_one_width_per_input_where_inputs_differ():
+    points, y = columns_that_differ()
+    model = LSSVMRegressorCV.recommended(max_evaluations=24).fit(points, y)
+    widths = np.array(model.kernel_.sigma)
+    assert widths.shape == (6,)
+    assert widths[:2].max() < widths[2:].min()
+    assert dict(model.certificate_.record)["widths"].startswith("one per input; halves of the rows")
+    shared = LSSVMRegressorCV(kernels="families").fit(points, y)
+    assert model.criterion_ < 0.5 * shared.criterion_
+    fresh, _ = columns_that_differ(400)
+    truth = np.sin(2.0 * fresh[:, 0]) + fresh[:, 1]
+    errors = [np.mean((one.predict(fresh) - truth) ** 2) for one in (model, shared)]
+    assert errors[0] < errors[1]
+
+
+def test_the_rule_keeps_the_shared_width_where_the_inputs_are_noise():
+    rng = np.random.default_rng(5)
+    points, y = rng.normal(size=(50, 6)), rng.normal(size=50)
+    model = LSSVMRegressorCV(kernels="families", **FEW).fit(points, y)
+    assert not isinstance(getattr(model.kernel_, "sigma", 1.0), tuple)
+    said = dict(model.certificate_.record)["widths"]
+    assert said.startswith("shared; halves of the rows")
+    each = LSSVMRegressorCV(model.kernel_, widths="each", **FEW).fit(points, y)
+    assert each.criterion_ < model.criterion_  # what the criterion alone would have taken
+
+
+def test_the_rule_is_there_for_a_kernel_without_families_and_only_if_asked_for():
+    points, y = columns_that_differ()
+    assert isinstance(LSSVMRegressorCV(search="gradient", max_evaluations=2).fit(points, y).kernel_.sigma, float)
+    each = LSSVMRegressorCV(Laplacian(), search="gradient", widths="auto", max_evaluations=16).fit(points, y)
+    assert len(each.kernel_.sigma) == 6
+    one_input = LSSVMRegressorCV(search="gradient", widths="each", max_evaluations=4).fit(points[:, :1], y)
+    assert isinstance(one_input.kernel_.sigma, float)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [{"cv": 3}, {"cv": "gcv"}, {"cv": "evidence"}, {"cv": None, "random_state": 0}],
+    ids=lambda rules: str(rules["cv"]),
+)
+def test_the_rule_goes_with_every_criterion(rules):
+    points, y = columns_that_differ(40)
+    model = LSSVMRegressorCV(Laplacian(), widths="auto", search="gradient", max_evaluations=5, **rules).fit(points, y)
+    assert "halves of the rows" in dict(model.certificate_.record)["widths"]
+    assert np.isfinite(model.predict(points)).all()
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_the_rule_goes_with_classes(coding):
+    model = LSSVMClassifierCV(widths="auto", coding=coding, search="gradient", max_evaluations=5).fit(X, LABELS)
+    assert "halves of the rows" in dict(model.certificate_.record)["widths"]
+
+
+def test_weights_and_several_outputs_go_with_the_rule():
+    targets, weights = np.column_stack([Y, 1e6 * X[:, 1]]), np.linspace(0.5, 2.0, 36)
+    model = LSSVMRegressorCV(widths="auto", search="gradient", max_evaluations=5).fit(X, targets, sample_weight=weights)
+    assert "halves of the rows" in dict(model.certificate_.record)["widths"]
+
+
+def test_too_few_rows_decide_nothing():
+    model = LSSVMRegressorCV(widths="auto", search="gradient", max_evaluations=4).fit(X[:6], Y[:6])
+    assert dict(model.certificate_.record)["widths"] == "shared; too few rows to decide"
+
+
+def test_halves_do_not_depend_on_order_or_unit_and_keep_equal_rows_together():
+    points = np.vstack([X, X[:5]])
+    codes = np.where(points[:, :1] > 0.0, 1.0, -1.0)
+    task = Task(points, codes, "loo", (), None, 1e-4, True)
+    first, second = halves(task)
+    assert_array_equal(np.sort(np.concatenate([first, second])), np.arange(41))
+    for row in range(5):
+        assert (row in first) == (36 + row in first)
+    shares = [np.mean(codes[part] > 0.0) for part in (first, second)]
+    assert abs(shares[0] - shares[1]) < 0.2
+    order = np.random.default_rng(0).permutation(41)
+    again = halves(replace(task, X=7.0 * points[order] + 1.0, Y=codes[order]))
+    assert_array_equal(np.sort(order[again[0]]), first)
+    few = np.where(np.arange(41)[:, None] == 0, 1.0, -1.0)
+    assert halves(replace(task, Y=few)) is None  # a class of one row is in one half only
+
+
+def test_recommended_is_what_is_stated_and_may_be_changed():
+    assert LSSVMRegressorCV.recommended().get_params().items() >= RECOMMENDED.items()
+    changed = LSSVMClassifierCV.recommended(cv="gcv", search=None)
+    assert (changed.kernels, changed.search, changed.cv) == ("families", None, "gcv")
+    assert SparseLSSVMRegressorCV.recommended(basis=10).kernels == "families"
+
+
+def test_a_model_file_keeps_families_and_widths(tmp_path):
+    points, y = columns_that_differ(30)
+    model = LSSVMRegressorCV(kernels="families", widths="each", **FEW).fit(points, y)
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    assert (loaded.kernels, loaded.widths, loaded.kernel_) == ("families", "each", model.kernel_)
+    assert_array_equal(loaded.predict(points), model.predict(points))
+
+
+def test_a_simplex_search_goes_on_from_a_family_with_a_width():
+    y = X @ [1.0, -2.0] + 0.3 * np.random.default_rng(2).normal(size=36)
+    model = LSSVMRegressorCV(kernels="families", search="nelder-mead", max_evaluations=3).fit(X, y)
+    assert model.kernel_ == Linear()
+    assert len(model.cv_results_["params"]) > 21
+
+
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
+def test_columns_of_different_scales_are_warned_about(machine):
+    with pytest.warns(ScaleWarning, match="drowns column 1"):
+        machine(kernels="families").fit(X[:8] * [1e5, 1.0], Y[:8])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernels": "family"}, "or 'families', received 'family'"),
+        ({"kernels": []}, "at least one, or 'families'"),
+        ({"kernels": RBF()}, "kernels must be a list of kernels"),
+        ({"widths": "both", "search": "gradient"}, "widths must be None, 'auto', 'shared' or 'each', received 'both'"),
+        ({"widths": "each"}, "widths='each' is decided by search='gradient', received search=None"),
+        ({"kernels": "families", "kernel": "precomputed"}, "kernel='precomputed' has none; pass X itself"),
+        ({"kernels": "families", "search": "gradient", "loss": "mean_absolute"}, "search='nelder-mead'"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
+    points = X @ X.T if parameters.get("kernel") == "precomputed" else X
+    with pytest.raises(DeclarationError, match=message):
+        LSSVMRegressorCV(**parameters).fit(points, Y)
+
+
+def test_matern_kernels_of_another_smoothness_are_another_family():
+    model = LSSVMRegressorCV(kernels=[Matern(1.0, 1.5), Matern(1.0, 2.5)], widths="each", **FEW).fit(X, Y)
+    assert {kernel.nu for kernel in model.cv_results_["param_kernel"] if isinstance(kernel.sigma, tuple)} == {1.5, 2.5}

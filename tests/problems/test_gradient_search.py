@@ -1,0 +1,257 @@
+"""The search by slopes: its derivatives are those of the criterion at the best gamma, and it improves on its start."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+
+from problems import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen import kernel_search
+from problems.estimators.chosen.candidates import judge
+from problems.estimators.chosen.tasks import Task
+from substrate.errors import DeclarationError
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
+from substrate.progress import Progress
+
+RNG = np.random.default_rng(3)
+N = 24
+X = RNG.normal(size=(N, 3))
+Y = np.sin(2.0 * X[:, 0]) + 0.3 * RNG.normal(size=N)
+CLASS = np.digitize(X[:, 0] + 0.2 * RNG.normal(size=N), [-0.5, 0.5])
+TARGETS = {
+    "one output": (Y[:, None], False),
+    "two outputs": (np.column_stack([Y, 50.0 * X[:, 1] ** 2 + RNG.normal(size=N)]), False),
+    "one against the rest": (np.where(CLASS[:, None] == np.arange(3), 1.0, -1.0), True),
+    "one against one": (
+        np.column_stack(
+            [np.where(a == CLASS, 1.0, np.where(b == CLASS, -1.0, 0.0)) for a, b in ((0, 1), (0, 2), (1, 2))]
+        ),
+        True,
+    ),
+}
+FOLDS = tuple((np.setdiff1d(np.arange(N), fold), fold) for fold in np.array_split(RNG.permutation(N), 3))
+CHECK, CHECKED = RNG.normal(size=(N, 3)), RNG.permutation(N)
+WEIGHTS, CHECK_WEIGHTS = RNG.uniform(0.2, 4.0, size=(2, N))
+KERNELS = {
+    "one width": RBF(1.7),
+    "a width per column": RBF((1.7, 2.0, 0.9)),
+    "factors and an offset": 0.7 * RBF(1.5) + 0.2 * Polynomial(2, 1.3),
+    "Matern": Matern((2.0, 1.5, 3.0), nu=2.5),
+    "Laplacian": Laplacian((3.0, 2.0, 4.0)),
+}
+STEP, STENCIL = 2e-3, ((-2, 1.0), (-1, -8.0), (1, 8.0), (2, -1.0))
+
+
+def task_of(criterion, targets, weighted=False, gammas=None):
+    codes, pooled = TARGETS[targets]
+    check = (CHECK, codes[CHECKED]) if criterion == "validation" else None
+    weights = (WEIGHTS, CHECK_WEIGHTS if check else None) if weighted else (None, None)
+    splits = FOLDS if criterion == "folds" else ()
+    return Task(X, codes, criterion, splits, gammas, 1e-4, pooled, None, check, *weights)
+
+
+def assert_slopes_are_differences(kernel, task):
+    judged = judge(kernel, task, slope=True)
+    differences = []
+    for name, scale in kernel.scales().items():
+        scores = [judge(kernel.with_scales({name: scale * np.exp(k * STEP)}), task).score for k, _ in STENCIL]
+        differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (12.0 * STEP))
+    assert_allclose(judged.slope, differences, rtol=1e-7, atol=1e-7 * max(np.abs(differences).max(), judged.score))
+    return judged
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+def test_slopes_of_every_kernel(name, criterion):
+    assert_slopes_are_differences(KERNELS[name], task_of(criterion, "one output"))
+
+
+@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("criterion", "targets"),
+    [("loo", "two outputs"), ("gcv", "one against one"), ("evidence", "two outputs"), ("folds", "one against one"),
+     ("validation", "two outputs"), ("validation", "one against one")],
+)  # fmt: skip
+def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets, weighted):
+    assert_slopes_are_differences(RBF((1.7, 2.0, 0.9)), task_of(criterion, targets, weighted))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gammas", [None, (1e-3, 1e-2)], ids=["default range", "at the end of a given range"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("targets", TARGETS)
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds", "validation"])
+def test_slopes_of_everything(criterion, targets, weighted, gammas):
+    if (criterion, targets) == ("evidence", "one against one"):
+        pytest.skip("refused by the estimator: machines with rows of their own have no joint evidence")
+    for kernel in KERNELS.values():
+        assert_slopes_are_differences(kernel, task_of(criterion, targets, weighted, gammas))
+
+
+def test_an_end_of_a_given_range_stays_and_the_upper_lambda_of_the_default_range_moves_with_the_kernel():
+    noise = RNG.normal(size=(N, 1))  # nothing to learn: the best machine is nearly constant
+    task = Task(X, noise - X[:, :1], "gcv", (), (1e-4, 1e-3), 1e-4, False)
+    judged = assert_slopes_are_differences(2.0 * RBF(0.9), task)
+    assert judged.search.gamma[0] == pytest.approx(1e-3)
+    assert abs(judged.slope).min() > 1e-5 * judged.score, "the factor of the kernel counts where gamma does not move"
+    for seed in range(40):
+        y = np.random.default_rng(seed).normal(size=(N, 1))
+        judged = judge(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False), slope=True)
+        if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
+            break
+    else:
+        pytest.fail("no seed has its best gamma at the lower end")
+    assert_slopes_are_differences(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False))
+    assert abs(judged.slope[list((2.0 * RBF(0.5)).scales()).index("factor")]) < 1e-12 * judged.score
+
+
+DATA = np.random.default_rng(11)
+WIDE = DATA.uniform(size=(70, 4))
+TARGET = np.sin(6.0 * WIDE[:, 0]) + 2.0 * WIDE[:, 1] ** 2 + 0.1 * DATA.normal(size=70)
+
+
+def fitted(points=WIDE, y=TARGET, kernel=None, **rules):
+    rules = {"cv": "evidence", "search": "gradient"} | rules
+    return LSSVMRegressorCV(RBF("each") if kernel is None else kernel, **rules).fit(points, y)
+
+
+def test_widths_of_columns_without_effect_grow_and_stay_finite():
+    model = fitted()
+    start, widths = RBF("each").resolved(WIDE).sigma, model.kernel_.sigma
+    assert widths[2] > 10.0 * start[2]
+    assert widths[3] > 10.0 * start[3]
+    assert widths[0] < 5.0 * start[0]
+    assert max(widths) < 1e6
+    alone = LSSVMRegressorCV(RBF("each"), cv="evidence").fit(WIDE, TARGET)
+    assert model.criterion_ < 0.5 * alone.criterion_
+    assert model.certificate_.holds
+    assert "local" in dict(model.certificate_.record)["kernels"]
+    assert model.kernel == RBF("each"), "the parameter is left alone"
+    assert model.criterion_lower_bound_ <= model.criterion_
+    again = LSSVMRegressorCV(model.kernel_, cv="evidence").fit(WIDE, TARGET)
+    assert_allclose(again.criterion_, model.criterion_, rtol=1e-12)
+    assert_allclose(again.gamma_, model.gamma_, rtol=1e-9)
+
+
+def test_the_search_is_the_same_every_time():
+    one, two = fitted(max_evaluations=12), fitted(max_evaluations=12)
+    assert one.kernel_ == two.kernel_
+    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+
+
+@pytest.mark.slow
+def test_the_search_is_the_same_with_starts_side_by_side():
+    one, both = fitted(), fitted(n_jobs=2)
+    assert one.kernel_ == both.kernel_
+    assert one.cv_results_["param_kernel"] == both.cv_results_["param_kernel"]
+    assert_array_equal(one.cv_results_["mean_test_score"], both.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 9])
+def test_the_budget_is_kept_and_no_result_is_worse_than_the_start(most):
+    model = fitted(max_evaluations=most)
+    scores = model.cv_results_["mean_test_score"]
+    assert len(scores) <= most + 1
+    assert len(set(model.cv_results_["param_kernel"])) == len(scores), "no kernel is judged twice"
+    assert model.criterion_ == -scores.max()
+
+
+@pytest.mark.parametrize("unit", [pytest.param(1e-12, marks=pytest.mark.slow), 1e12])
+def test_units_of_the_columns_do_not_matter(unit):
+    units = np.array([unit, 1.0, 1.0 / unit, 1.0])
+    plain, other = fitted(max_evaluations=16), fitted(WIDE * units, max_evaluations=16)
+    assert_allclose(other.criterion_, plain.criterion_, rtol=1e-4)
+    assert_allclose(other.kernel_.sigma[:2] / units[:2], plain.kernel_.sigma[:2], rtol=0.05)
+
+
+def test_constant_columns_duplicates_ties_and_three_rows():
+    points = np.column_stack([WIDE[:30], np.full(30, 7.0)])
+    points[10:20] = points[:10]
+    y = np.round(TARGET[:30])
+    model = fitted(points, y)
+    assert model.certificate_.holds
+    assert np.isfinite(model.kernel_.sigma).all()
+    assert fitted(np.repeat(WIDE[:10], 3, axis=0), y, cv="loo").certificate_.holds
+    start = fitted(WIDE[:3], TARGET[:3], search=None)
+    assert fitted(WIDE[:3], TARGET[:3]).criterion_ <= start.criterion_
+    constant = fitted(WIDE[:10], np.full(10, 0.1))
+    assert constant.criterion_ == 0.0
+    assert len(constant.cv_results_["params"]) == 1, "nothing is left to gain"
+    assert fitted(np.ones((6, 2)), TARGET[:6]).certificate_.holds
+
+
+def test_an_exact_fit_is_not_searched_any_further():
+    grid = np.linspace(0.0, 1.0, 30)[:, None]
+    task = Task(grid, 3.0 * grid, "loo", (), None, 1e-4, False)
+    judged = judge(Polynomial(2, 1.0), task, slope=True)
+    assert 0.0 < judged.score < 1e-12
+    assert kernel_search.descend(judged, task, 40, None, Progress(40, shown=False)) == []
+
+
+def test_an_offset_of_the_columns_costs_a_few_digits_only():
+    plain, far = fitted(max_evaluations=12), fitted(WIDE + 1e8, max_evaluations=12)
+    assert_allclose(far.criterion_, plain.criterion_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_classifiers_search_one_kernel_for_all_machines(coding):
+    labels = np.digitize(WIDE[:, 0], [0.3, 0.6])
+    model = LSSVMClassifierCV(RBF("each"), search="gradient", coding=coding, max_evaluations=20).fit(WIDE, labels)
+    start = LSSVMClassifierCV(RBF("each"), coding=coding).fit(WIDE, labels)
+    assert model.criterion_ < 0.8 * start.criterion_
+    assert model.kernel_.sigma[0] < min(model.kernel_.sigma[1:])
+    assert model.certificate_.holds
+
+
+def test_terms_of_a_sum_and_several_outputs():
+    kernel = 1.0 * RBF("median") + 1.0 * Linear()
+    both = np.column_stack([TARGET, 1e3 * WIDE[:, 2]])
+    model = fitted(y=both, kernel=kernel, cv="gcv", max_evaluations=15)
+    start = fitted(y=both, kernel=kernel, cv="gcv", search=None)
+    scores = model.cv_results_["mean_test_score"]
+    assert scores.max() > start.cv_results_["mean_test_score"].max()
+    assert model.gamma_.shape == (2,)
+
+
+def test_interruption_is_not_swallowed(monkeypatch):
+    calls = []
+
+    def interrupted(kernel, task, slope=False):
+        calls.append(kernel)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return judge(kernel, task, slope)
+
+    monkeypatch.setattr(kernel_search, "judge", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted()
+    assert len(calls) == 6
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"loss": "trimmed", "cv": "loo"}, "use loss='squared', or search='nelder-mead' for loss='trimmed'"),
+        ({"kernel": Linear()}, "no parameter to search"),
+        ({"kernel": "precomputed"}, "no parameter to search"),
+        ({"kernel": as_kernel(lambda X, Z: X @ Z.T)}, "no parameter to search"),
+        ({"points": csr_array(WIDE)}, r"dense \(X.toarray\(\)\)"),
+        ({"search": "newton"}, "search must be None, 'nelder-mead' or 'gradient', received 'newton'"),
+    ],
+)
+def test_what_has_no_slopes_is_refused_with_the_next_step(rules, message):
+    if rules.get("kernel") == "precomputed":
+        rules = rules | {"points": WIDE @ WIDE.T}
+    with pytest.raises(DeclarationError, match=message):
+        fitted(**rules)
+
+
+def test_misclassification_has_no_slopes():
+    with pytest.raises(DeclarationError, match="loss='misclassification'"):
+        LSSVMClassifierCV(search="gradient", loss="misclassification").fit(WIDE, TARGET > 1.0)
+
+
+def test_arrays_of_a_device_are_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(DeclarationError, match=r"X\.cpu\(\)\.numpy\(\)"):
+        fitted(torch.asarray(WIDE), torch.asarray(TARGET))
