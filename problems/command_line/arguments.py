@@ -24,9 +24,10 @@ _EXPLORE = f"""examples:
   substrate explore @additive_function --model structure
   substrate explore model.npz --table houses.csv
 
-The page has a slider for gamma, zeta or rho. Data and fit, residuals, multipliers with their slack, and errors follow
-it exactly, because the machine is known in closed form at every value. It is one file and needs no network. Models
-without such a path (robust, sparse) are refused.
+The page has a slider for gamma, zeta or rho. Data and fit, residuals, multipliers
+with their slack, and errors follow it exactly, because the machine is known in
+closed form at every value. It is one file and needs no network. Models without
+such a path (robust, sparse) are refused.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -95,7 +96,7 @@ def _explore(commands: _Commands) -> None:
     explore.add_argument("--table", metavar="FILE", help="the table that MODEL.npz was fitted to")
     explore.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     explore.add_argument("--model", choices=_MODELS, default="lssvm", help="lssvm, fused, l1 or structure (lssvm)")
-    explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
+    explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given; families takes longer")
     explore.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
     explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
     explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")

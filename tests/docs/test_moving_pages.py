@@ -34,7 +34,7 @@ def decoded(text):
     return np.frombuffer(base64.b64decode(text), dtype="<f8")
 
 
-@pytest.mark.parametrize(("rho", "weight"), [(0.5, 1.0), (1.0, 4.0)])
+@pytest.mark.parametrize(("rho", "weight"), [(0.5, 1.0), pytest.param(1.0, 4.0, marks=pytest.mark.slow)])
 def test_the_point_of_29_is_the_one_that_a_solver_finds(moving_pages, rho, weight):
     given = {"K": [np.eye(2)], "y": np.array([1.0, -1.0]), "K_val": np.array([[2.0, 0.0]]), "y_val": np.array([4.0])}
     solved = fused_maximal_variation.declare(**given, rho=rho, weight=weight).solve()

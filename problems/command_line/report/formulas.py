@@ -144,20 +144,26 @@ def kernel_formula(kernel: Kernel) -> str:
     if isinstance(kernel, Componentwise):
         part = _row(_sup(_i("k"), _i("l")), _in(_sup(_i("x"), _i("l")), _o(","), _sup(_i("z"), _i("l"))))
         return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), _sum(_i("l"), part))
-    distance = _norm(_row(_i("x"), _o("−"), _i("z")))
+    distance, width = _norm(_row(_i("x"), _o("−"), _i("z"))), _i("sigma")
+    squares, ratio = _frac(_sup(distance, _n(2)), _sup(width, _n(2))), _frac(distance, width)
+    absolute = _frac(_sub(distance, _n(1)), width)
+    if isinstance(getattr(kernel, "sigma", None), tuple):  # one width for every input
+        one = _row(_sub(_i("x"), _i("l")), _o("−"), _sub(_i("z"), _i("l")))
+        squares = _sum(_i("l"), _frac(_sup(_in(one), _n(2)), f"<msubsup>{width}{_i('l')}{_n(2)}</msubsup>"))
+        absolute = _sum(_i("l"), _frac(_row(_o("|"), one, _o("|")), _sub(width, _i("l"))))
+        ratio = f"<msqrt>{squares}</msqrt>"
     inner = _row(_sup(_i("x"), _i("T")), _i("z"))
     formula = ""
     if isinstance(kernel, RBF):
-        inside = _frac(_sup(distance, _n(2)), _sup(_i("sigma"), _n(2)))
-        formula = _row(_i("exp"), _in(_o("−"), inside))
+        formula = _row(_i("exp"), _in(_o("−"), squares))
     elif isinstance(kernel, Laplacian):
-        formula = _row(_i("exp"), _in(_o("−"), _frac(_sub(distance, _n(1)), _i("sigma"))))
+        formula = _row(_i("exp"), _in(_o("−"), absolute))
     elif isinstance(kernel, Linear):
         formula = inner
     elif isinstance(kernel, Polynomial):
         formula = _sup(_in(inner, _o("+"), _n(f"{kernel.offset:g}")), _n(kernel.degree))
     elif isinstance(kernel, Matern) and kernel.nu == 1.5:
-        s = _row(_i("s"), _o("="), f"<msqrt>{_n(3)}</msqrt>", _frac(distance, _i("sigma")))
+        s = _row(_i("s"), _o("="), f"<msqrt>{_n(3)}</msqrt>", ratio)
         formula = _row(_in(_n(1), _o("+"), _i("s")), _sup(_i("e"), _row(_o("−"), _i("s"))), _o(","), _SPACE, s)
     return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), formula) if formula else ""
 
@@ -167,5 +173,5 @@ def choice_formula(weight: str, by: str) -> str:
     left_out = f"<msubsup>{_i('f')}{_i(weight)}{_in(_o('−'), _i('i'))}</msubsup>"
     output = left_out if by == "loo" else _sub(_i("f"), _i(weight))
     error = _sup(_in(_YI, _o("−"), output, _in(_XI)), _n(2))
-    below = _row(_i("i"), _o("∈"), _text("training" if by == "loo" else "validation"))
+    below = _row(_i("i"), _o("∈"), _text("training" if by == "loo" else "held-out"))
     return _displayed(_min(weight), _frac(_n(1), _i("n")), _sum(below, error))

@@ -94,6 +94,7 @@
     if (from === undefined) {
       const seen = values.flatMap((part) => (typeof part === "number" ? [part] : Array.from(part)))
         .filter((x) => Number.isFinite(x) && !(asked.log && x <= 0));
+      if (!seen.length) seen.push(1); // nothing to draw
       from = Math.min(...seen);
       to = Math.max(...seen);
       if (asked.even) [from, to] = [-Math.max(-from, to), Math.max(-from, to)];

@@ -124,7 +124,9 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
         coded = "one such machine per class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
         parts.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
     parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
-    parts.append(kernel_formula(kernel))
+    n = estimator.support_values_.shape[0]
+    rows = f"all {n} training rows" if n == fit.y.size else f"{n} of the {fit.y.size} training rows"
+    parts += [paragraph(f"The sum over i is over {rows}."), kernel_formula(kernel)]
     if isinstance(kernel, Componentwise):
         inner = kernel.components(fit.X.shape[1])[0]
         parts.append(kernel_formula(getattr(inner, "kernel", inner)))
@@ -133,20 +135,20 @@ def _fitted(fit: Fit, bound: Bound | None) -> str:
         unit = " (inputs standardised)" if fit.preparation.standardised else ""
         each = ", ".join(f"{width:.4g}" for width in np.atleast_1d(kernel.sigma))
         parts.append(paragraph(f"σ = {each}{unit}."))
-    else:
-        parts.append(paragraph(f"In the words of the package: {kernel!r}."))
+    if not kernel_formula(kernel):
+        parts.append(paragraph(f"The kernel is {kernel!r}."))
     weight = MODELS[model].weight
     if bound is not None:
-        parts += [paragraph(f"{spoken(weight)} was chosen by"), choice_formula(weight, bound.by)]
+        size = fit.y.size if bound.by == "loo" else fit.y_val.size
+        which = "every training row left out in turn" if bound.by == "loo" else "the held-out rows"
+        words = f"{spoken(weight)} was chosen by the error of {which}, n = {size}:"
+        parts += [paragraph(words), choice_formula(weight, bound.by)]
     elif fit.choices.weights.of(model) is not None:
         parts.append(paragraph(f"{spoken(weight)} = {fit.choices.weights.of(model):g} was given."))
     else:
         parts.append(
             paragraph(f"{spoken(weight)} = {estimator.gamma:.4g}, chosen by the mean absolute leave-one-out error.")
         )
-    n = estimator.support_values_.shape[0]
-    rows = f"all {n} training rows" if n == fit.y.size else f"{n} of the {fit.y.size} training rows"
-    parts.append(paragraph(f"The sum over i in f(x) is over {rows}."))
     return section("What was fitted", *parts)
 
 

@@ -16,9 +16,11 @@ from sampled_cases import first
 from problems.command_line.fit import Choices, bound_of, fit_table
 from problems.command_line.models import Weights
 from problems.command_line.report.answers import importance, important, measures
+from problems.command_line.report.formulas import kernel_formula
 from problems.command_line.report.pictures import COVERAGES, covered
 from problems.command_line.report.report import report
 from problems.command_line.table import Table, read_table
+from substrate.kernels import RBF, Laplacian
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 VOID = {"meta", "link", "img", "br", "input"}
@@ -100,7 +102,8 @@ def test_the_sections_are_there(motorcycle):
     words = Page(text).words
     promise = fit.model.estimator.certificate_.promise
     assert f"Yes, the certificate holds {promise[0].upper()}{promise[1:]}. All 8 checks" in words
-    assert "The sum over i in f(x) is over all 99 training rows." in words
+    assert "The sum over i is over all 99 training rows." in words
+    assert "γ was chosen by the error of every training row left out in turn, n = 99:" in words
     assert "99 train, 34 held out" in words
     assert "None were raised." in words
     assert "TabularModel.load('model.npz')" in words
@@ -210,6 +213,18 @@ def test_the_mathematics_is_of_the_model(additive, model, formula):
     for formula in re.findall(r"<math.*?</math>", text):
         ElementTree.fromstring(formula)
     assert text.count("<math") >= 4
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        (RBF((1.0, 2.0)), "exp ( − ∑ l ( x l − z l ) 2 σ l 2 )"),
+        (Laplacian((1.0, 2.0)), "exp ( − ∑ l | x l − z l | σ l )"),
+        (RBF(1.0), "exp ( − ‖ x − z ‖ 2 σ 2 )"),
+    ],
+)
+def test_a_kernel_has_one_width_or_one_for_every_input(kernel, formula):
+    assert formula in Page(kernel_formula(kernel)).words
 
 
 def test_classes_are_counted(additive):
