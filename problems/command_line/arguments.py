@@ -4,22 +4,12 @@ import argparse
 from typing import TypeAlias
 
 import substrate
-from problems.command_line.explore_arguments import EXPLORE, add_explore
+from problems.command_line.fit_arguments import FIT, PREDICT, add_fit, add_predict
 from substrate.solvers import ORDER
 
-__all__ = ["BASIS", "EVALUATIONS", "MOST_CATEGORIES", "MOST_DENSE", "parser"]
-
-#: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
-MOST_DENSE = 2000
-#: Vectors of the basis of a sparse model, unless given.
-BASIS = 300
-#: Evaluations of the search for a kernel, unless given.
-EVALUATIONS = 40
-#: Text with at most so many values is coded one-hot without being asked to.
-MOST_CATEGORIES = 50
+__all__ = ["parser"]
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_Group: TypeAlias = "argparse._ActionsContainer"
 
 _MODELS = ("auto", "lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("families", "rbf", "linear", "polynomial", "laplacian", "matern")
@@ -29,72 +19,15 @@ _CODES = (
     "there are as they were, or whole"
 )
 
-_FIT = f"""examples:
-  substrate fit @motorcycle --out model.npz --report report.html
-  substrate fit houses.csv --target price
-  substrate fit houses.csv --target price --id address --impute median
-  substrate fit @ionosphere --model l1 --out model.npz
-  substrate fit @additive_function --model structure --report inputs.html
-  substrate fit big.parquet --target y --executor dask --out model.npz
+_EXPLORE = f"""examples:
+  substrate explore @motorcycle --out motorcycle.html
+  substrate explore @additive_function --model structure
+  substrate explore model.npz --table houses.csv
 
-What is printed: what was done to the table, one line each; the error on rows
-that the model was not fitted to, beside that of a prediction that looks at no
-input; what was chosen, and what is proved of the choice; and whether the
-certificate of the numbers holds.
-
-tables as they are:
-  Cells are separated by commas, or by semicolons, tabs or bars where the header
-  shows it; decimal commas are then recognised too.
-  The index that pandas writes, empty columns, and texts that differ in most rows
-  (names) are left out. Texts of at most {MOST_CATEGORIES} values are categories, one 0-1 input
-  each. Dates need --date.
-  Rows without a target are left out, and counted.
-  Empty cells, NA, N/A, NaN, null, None and ? are missing, and refused unless
-  --impute says what to do.
-
-models:
-  auto       lssvm; from more than {MOST_DENSE} training rows on, sparse
-  lssvm      least-squares support vector machine; gamma and kernel by
-             leave-one-out, with a proof
-  robust     the same, outliers weighted down (regression only)
-  sparse     the same on few basis vectors: memory and time grow with the rows,
-             not with their square
-  l1         few support vectors by a 1-norm; zeta by the held-out rows, with a
-             proof
-  structure  a sum of functions of one input each, few of them large; rho likewise
-  fused      least-squares support vector machine; gamma and kernel by the
-             held-out rows, with a proof
-
-A quarter of the rows is held out to judge the model. The model that is saved is
-then fitted again to all rows, with what was chosen before (not l1 and structure).
-With --executor the rows of a Parquet file or folder are read in passes and never
-held; all of them train, and gamma is chosen by generalised cross-validation.
-{_CODES}"""
-
-_PREDICT = f"""examples:
-  substrate predict model.npz new.csv --out predictions.csv
-  substrate predict model.npz new.csv | head
-  substrate predict model.npz new.csv --coverage 0.9
-  substrate predict classifier.npz new.csv --proba
-
-The new table is treated as the training table was: columns are found by name
-(others are ignored), dates and categories are coded and missing cells filled in
-as the model file says, and the columns of --id come first.
-
-With --proba classes have columns probability_CLASS. With --coverage they have
-columns set_CLASS, 1 for the labels that belong to a set with that coverage and 0
-for the others; numbers have columns lower and upper: by leaving every training
-row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by
-the errors of the rows that it held out where these only judged the model. What
-they guarantee is printed on standard error.
-
-Parquet rows of a sparse model go to --out in one pass, and need not fit in
-memory; --out may then be a .parquet or .npy file as well.
-
-A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a
-tab or a line break, and is no number) is written with an apostrophe before it; a
-program that reads the labels back takes that apostrophe away. Parquet and .npy
-files hold labels as they are.
+The page has a slider for gamma, zeta or rho. Data and fit, residuals, multipliers
+with their slack, and errors follow it exactly, because the machine is known in
+closed form at every value. It is one file and needs no network. Models without
+such a path (robust, sparse) are refused.
 {_CODES}"""
 
 _DATASETS = """examples:
@@ -140,10 +73,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
     commands = made.add_subparsers(dest="command", required=True)
-    _fit(commands)
-    _predict(commands)
-    about = "write a page on which a model moves along its weight"
-    add_explore(_command(commands, "explore", about, EXPLORE + _CODES), _MODELS, _KERNELS)
+    about = "fit a model to a table, say how good it is, and prove what can be proved"
+    add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
+    add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
+    _explore(commands)
     _datasets(commands)
     _reproduce(commands)
     _verify(commands)
@@ -156,116 +89,24 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
     return commands.add_parser(name, help=text, description=description, epilog=epilog, formatter_class=raw)
 
 
-def _fit(commands: _Commands) -> None:
-    fit = _command(commands, "fit", "fit a model to a table, say how good it is, and prove what can be proved", _FIT)
-    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME; with --executor also a folder")
-    fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
-    fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
-    fit.add_argument(
-        "--task", choices=("auto", "regression", "classification"), default="auto",
-        help="auto: classification if the target is not numeric, or has two values",
-    )  # fmt: skip
-    fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
-    fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
-    fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
-    fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
-    _columns(fit.add_argument_group("the table"))
-    _machine(fit.add_argument_group("the model"))
-    judged = fit.add_argument_group("how it is judged")
-    judged.add_argument(
-        "--validation", type=float, default=0.25, metavar="SHARE",
-        help="share of the rows held out (0.25); with 0 every training row is left out in turn instead",
-    )  # fmt: skip
-    judged.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
-    judged.add_argument(
-        "--no-refit", action="store_true", help="save the model of the training rows, not one fitted again to all rows"
-    )
-    passes = fit.add_argument_group("rows in passes (Parquet only)")
-    passes.add_argument(
-        "--executor",
-        choices=("serial", "joblib", "dask"),
-        help="read the rows in passes instead of into memory, by this executor",
-    )
-    passes.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
-    passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
-
-
-def _columns(group: _Group) -> None:
-    group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    group.add_argument(
-        "--id", nargs="+", default=[], metavar="COLUMN", help="columns that name the rows: no inputs, but written "
-        "beside the predictions",
-    )  # fmt: skip
-    group.add_argument(
-        "--one-hot", nargs="+", default=[], metavar="COLUMN",
-        help="categorical columns, also of numbers, to code as 0 and 1",
-    )  # fmt: skip
-    group.add_argument(
-        "--date", nargs="+", default=[], metavar="COLUMN", help="columns of dates, to use as days since the first one"
-    )
-    group.add_argument(
-        "--impute", choices=("refuse", "median", "drop"), default="refuse",
-        help="missing cells: refuse them; fill in the median, or the most frequent category, of the training rows; or "
-        "drop their rows (refuse)",
-    )  # fmt: skip
-    group.add_argument("--no-standardise", action="store_true", help="leave the inputs in their own units")
-    _separators(group)
-
-
-def _separators(group: _Group) -> None:
-    group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file, if not recognised")
-    group.add_argument("--decimal", metavar="MARK", help="decimal mark of a CSV file, . or , if not recognised")
-
-
-def _machine(group: _Group) -> None:
-    group.add_argument("--model", choices=_MODELS, default="auto", help="see below (auto)")
-    group.add_argument(
-        "--kernel", choices=_KERNELS, default="families",
-        help="families: the best of linear, rbf, laplacian and matern kernels at several widths, and then of those "
-        "along the slopes of the error; a single one is tried at a few widths (families)",
-    )  # fmt: skip
-    group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; otherwise by the data")
-    group.add_argument(
-        "--evaluations", type=int, metavar="N",
-        help=f"most kernels that the search along slopes tries ({EVALUATIONS}; of many rows none unless given)",
-    )  # fmt: skip
-    group.add_argument(
-        "--seconds", type=float, metavar="S", help="try fewer kernels where all of them would take longer"
-    )
-    group.add_argument("--gamma", type=float, help="weight of the errors (lssvm, robust, sparse); otherwise chosen")
-    group.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
-    group.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")
-    group.add_argument(
-        "--class-weight", nargs="+", metavar="WEIGHT",
-        help="balanced: classes count alike, however many rows they have; or LABEL=WEIGHT for some of them",
-    )  # fmt: skip
-    group.add_argument(
-        "--n-basis", type=int, metavar="N", help=f"basis vectors of a sparse model ({BASIS}; 100 for rows in passes)"
-    )
-
-
-def _predict(commands: _Commands) -> None:
-    predict = _command(commands, "predict", "predict the rows of a table by a model file", _PREDICT)
-    predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
-    predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
-    predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
-    predict.add_argument(
-        "--max-bytes",
-        type=float,
-        metavar="BYTES",
-        help="memory that the model may take (1 GiB, or four times the size of its file if that is more)",
-    )
-    predict.add_argument(
-        "--coverage", type=float, metavar="SHARE",
-        help="add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9",
-    )  # fmt: skip
-    predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
-    predict.add_argument(
-        "--id", nargs="*", metavar="COLUMN",
-        help="columns to write beside the predictions; unless given, those of the model; alone, none",
-    )  # fmt: skip
-    predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    _separators(predict)
+def _explore(commands: _Commands) -> None:
+    explore = _command(commands, "explore", "write a page on which a model moves along its weight", _EXPLORE)
+    explore.add_argument("data", help="a CSV or Parquet file, @NAME, or a model file MODEL.npz")
+    explore.add_argument("--out", default="explore.html", metavar="PAGE.html", help="where it goes (explore.html)")
+    explore.add_argument("--table", metavar="FILE", help="the table that MODEL.npz was fitted to")
+    explore.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
+    explore.add_argument("--model", choices=_MODELS, default="lssvm", help="lssvm, fused, l1 or structure (lssvm)")
+    explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given; families takes longer")
+    explore.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
+    explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
+    explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")
+    explore.add_argument("--rho", type=float, help="where the page begins (structure); otherwise chosen")
+    explore.add_argument("--one-hot", nargs="+", default=[], metavar="COLUMN", help="categories to code as 0 and 1")
+    explore.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
+    explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
+    explore.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
+    explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
 def _datasets(commands: _Commands) -> None:

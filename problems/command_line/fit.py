@@ -1,4 +1,4 @@
-"""``substrate fit``: from a table to a certified model, its scores and the bound on its weight."""
+"""``substrate fit``: from a table to a certified model, how good it is, and the bound on its weight."""
 
 import time
 import warnings
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.arguments import MOST_DENSE
 from problems.command_line.class_columns import calibrated
 from problems.command_line.effort import Effort, effort_of
+from problems.command_line.fit_arguments import MOST_DENSE
 from problems.command_line.inputs import Input, filled, imputed, raw_matrix
 from problems.command_line.models import (
     MODELS,
@@ -35,12 +35,10 @@ __all__ = [
     "Choices",
     "Fit",
     "Prepared",
-    "Score",
     "bound_of",
     "fit_prepared",
     "fit_table",
     "prepared",
-    "scores",
 ]
 
 #: Seconds from which the estimate of a fit is a line of its own.
@@ -210,7 +208,11 @@ def fit_prepared(ready: Prepared) -> Fit:
             last = refitted(estimator, choices, task, ready.class_weight, ready.X, ready.y)
             if task == "classification":
                 calibrated(last)
-            saved = TabularModel(last, replace(preparation, refitted=True))
+            # what rounding hides on more rows is no better for being fitted to them
+            if last.certificate_.holds or not estimator.certificate_.holds:
+                saved = TabularModel(last, replace(preparation, refitted=True))
+            else:
+                caught = caught[:first]
     known = {one.category for one in caught[:first]}  # a warning of the same kind about nearly the same rows is no news
     kept = [*caught[:first], *(one for one in caught[first:] if one.category not in known)]
     raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in kept))
@@ -252,16 +254,6 @@ def _as_given(by_class: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """One line: what is measured, on the rows that train, on those that validate, and of a constant prediction."""
-
-    name: str
-    training: float
-    validation: float | None
-    guess: float
-
-
-@dataclass(frozen=True, slots=True)
 class Bound:
     """A weight that was chosen, its error, and the lower bound over all weights of the range."""
 
@@ -270,30 +262,6 @@ class Bound:
     by: str
     error: float
     lower_bound: float
-
-
-def scores(fit: Fit) -> list[Score]:
-    """Mean squared error and its root, or the share of wrong classes; the constant is the training mean or majority."""
-    model = fit.model.estimator
-    y = fit.y_val if fit.y_val.size else fit.y
-    inside = model.predict(fit.X)
-    outside = model.predict(fit.X_val) if fit.y_val.size else None
-    if fit.preparation.task == "classification":
-        classes, counts = np.unique(fit.y, return_counts=True)
-        guess = float(np.mean(y != classes[counts.argmax()]))
-        held = None if outside is None else float(np.mean(outside != fit.y_val))
-        return [Score("share of wrong classes", float(np.mean(inside != fit.y)), held, guess)]
-    squares = [
-        _mean_square(inside - fit.y),
-        None if outside is None else _mean_square(outside - fit.y_val),
-        _mean_square(y - fit.y.mean()),
-    ]
-    roots = [None if square is None else float(np.sqrt(square)) for square in squares]
-    return [Score("mean squared error", *squares), Score("its root", *roots)]  # type: ignore[arg-type]
-
-
-def _mean_square(errors: Any) -> float:
-    return float(np.mean(errors**2))
 
 
 def bound_of(fit: Fit) -> Bound | None:

@@ -99,6 +99,7 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.embedded_sets import question_of
     from problems.command_line.fit import fit_prepared, prepared
+    from problems.command_line.models import choices_of
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
     from problems.command_line.table import named_columns, read_table
@@ -121,7 +122,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
             target, known = question_of(source[1:])
             task = known if task == "auto" else task
         progress.step("preparing the columns")
-        ready = prepared(table, _choices(options, target, task))
+        ready = prepared(table, choices_of(options, target, task))
         progress.close()
         if not options.quiet:
             print(said(ready.description), flush=True)
@@ -149,37 +150,8 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     return max(_verdict(certificate) for certificate in (both if both[0] is not both[1] else both[:1]))
 
 
-def _choices(options: argparse.Namespace, target: str, task: str) -> Any:
-    from problems.command_line.arguments import BASIS
-    from problems.command_line.models import Choices, Weights
-
-    return Choices(
-        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
-        standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
-        ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
-        evaluations=options.evaluations, seconds=options.seconds, shown=True,
-    )  # fmt: skip
-
-
-def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
-    """``balanced``, or LABEL=WEIGHT for some classes."""
-    if words is None or list(words) == ["balanced"]:
-        return None if words is None else "balanced"
-    weights = {}
-    for word in words:
-        label, sign, text = word.rpartition("=")
-        try:
-            weights[label] = float(text)
-        except ValueError:
-            sign = ""
-        if not sign or not 0.0 <= weights[label] < float("inf"):
-            raise DataError(f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}")
-    return weights
-
-
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.summary import passes_summary, said
     from problems.command_line.tabular_model import StreamChoices, fit_stream
     from substrate.reduced import Basis
     from substrate.streaming import Passes
@@ -211,7 +183,7 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
     model.save(options.out)
     certificate = model.estimator.certificate_
     if not options.quiet:
-        print(*description, certificate, f"written: {options.out}", sep="\n")
+        print(said([*description, *passes_summary(model, options.out, options.verbose)]))
     return _verdict(certificate)
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import problems
-from problems.command_line.arguments import BASIS, EVALUATIONS
+from problems.command_line.fit_arguments import BASIS, EVALUATIONS
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
@@ -30,7 +30,18 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
-__all__ = ["MODELS", "N_FAMILIES", "WIDTHS", "Choices", "ModelKind", "Weights", "fitted", "kernel_of", "refitted"]
+__all__ = [
+    "MODELS",
+    "N_FAMILIES",
+    "WIDTHS",
+    "Choices",
+    "ModelKind",
+    "Weights",
+    "choices_of",
+    "fitted",
+    "kernel_of",
+    "refitted",
+]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
@@ -134,6 +145,36 @@ class Choices:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
         return len(WIDTHS) if widths else 1
+
+
+def choices_of(options: Any, target: str, task: str) -> Choices:
+    """The choices that the parsed arguments of the command line state."""
+    return Choices(
+        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
+        standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
+        ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
+        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
+        evaluations=options.evaluations, seconds=options.seconds, shown=True,
+    )  # fmt: skip
+
+
+def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
+    """``balanced``, or LABEL=WEIGHT for some classes."""
+    if words is None or list(words) == ["balanced"]:
+        return None if words is None else "balanced"
+    weights = {}
+    for word in words:
+        label, sign, text = word.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            sign = ""
+        if not sign or not 0.0 <= weights[label] < float("inf"):
+            raise DeclarationError(
+                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
+            )
+    return weights
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:

@@ -14,9 +14,10 @@ import numpy as np
 from problems.command_line.fit import Fit, bound_of
 from problems.command_line.models import MODELS
 from problems.command_line.quality import Confusion, Measure, Quality
+from problems.command_line.tabular_model import TabularModel
 from problems.estimators.chosen.families import family_name
 
-__all__ = ["said", "summary"]
+__all__ = ["passes_summary", "said", "summary"]
 
 #: Classes up to which the table of confusion is shown without ``--verbose``.
 _MOST_CLASSES = 6
@@ -53,6 +54,19 @@ def summary(fit: Fit, out: str | None, verbose: bool) -> list[str]:
         *_certificate(fit, verbose),
         *_saved(fit, out),
     ]
+
+
+def passes_summary(model: TabularModel, out: str, verbose: bool) -> list[str]:
+    """The lines on a model whose rows were read in passes, none of them held out."""
+    estimator, lines = model.estimator, [""]
+    if hasattr(estimator, "criterion_"):
+        what = "mean square error of the outputs" if estimator._labels else "RMSE"
+        value = estimator.criterion_ if estimator._labels else np.sqrt(estimator.criterion_)
+        lines.append(f"{what} {value:.4g}, by generalised cross-validation, which also chose gamma")
+        lines.append(f"choice: gamma {estimator.gamma_:.4g}, kernel {_short(repr(estimator.kernel_))}")
+    certificate = estimator.certificate_
+    long = ["", *str(certificate).splitlines()] if verbose else []
+    return [*lines, _verdict("certificate", certificate), *long, f"saved: {out}"]
 
 
 def _quality(quality: Quality, verbose: bool) -> list[str]:
@@ -187,4 +201,6 @@ def _saved(fit: Fit, out: str | None) -> list[str]:
     if fit.saved is not fit.model:
         return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
     only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
-    return [f"saved: {out}{only}"]
+    again = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
+    why = ", since the certificate of the one fitted again to all rows does not hold" if again else ""
+    return [f"saved: {out}{only}{why}"]

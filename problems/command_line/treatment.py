@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.arguments import MOST_CATEGORIES
+from problems.command_line.fit_arguments import MOST_CATEGORIES
 from problems.command_line.inputs import Input, dates_of
 from problems.command_line.preparation import refuse_overflow
 from problems.command_line.table import Table, counts_rows, is_missing, named_columns, number

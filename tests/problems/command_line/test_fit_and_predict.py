@@ -336,9 +336,9 @@ def test_a_certificate_that_does_not_hold_is_one_and_said_in_the_report(tmp_path
     assert main(line) == 1
     assert capsys.readouterr().err == "substrate: the certificate does not hold: broken row\n"
     assert out.exists()
-    assert "The certificate does not hold (broken row): do not rely on this model." in report.read_text(
-        encoding="utf-8"
-    )
+    page = report.read_text(encoding="utf-8")
+    assert "the certificate does not hold" in page
+    assert "broken row" in page
 
 
 def fails(*arguments):

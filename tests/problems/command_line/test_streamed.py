@@ -41,11 +41,22 @@ def test_the_model_is_that_of_python(table, tmp_path, capsys):
     assert fit(table, tmp_path / "m.npz", "--sigma", 1.0, "--gamma", 5.0) == 0
     said = capsys.readouterr().out
     assert "rows: all 3000 train, read in passes" in said
+    assert said.endswith(f"saved: {tmp_path / 'm.npz'}\n")
+    assert "fit equalities" not in said
     model = TabularModel.load(tmp_path / "m.npz")
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = problems.SparseLSSVMRegressor(RBF(1.0), 5.0, basis=Basis(20, random_state=0)).fit(scaled, Y)
     np.testing.assert_allclose(model.estimator.predict(scaled), expected.predict(scaled), atol=1e-9)
     assert model.preparation.split.n_rows == N
+
+
+def test_a_choice_in_passes_is_said_with_its_error(table, tmp_path, capsys):
+    assert fit(table, tmp_path / "m.npz", "--sigma", 1.0) == 0
+    model = TabularModel.load(tmp_path / "m.npz").estimator
+    said = capsys.readouterr().out
+    assert f"RMSE {np.sqrt(model.criterion_):.4g}, by generalised cross-validation" in said
+    assert f"choice: gamma {model.gamma_:.4g}, kernel RBF(sigma=1)" in said
+    assert "certificate: holds" in said
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npy"])

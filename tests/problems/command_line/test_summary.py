@@ -19,6 +19,7 @@ from problems.command_line.models import Weights
 from problems.command_line.quality import quality_of
 from problems.command_line.summary import _short, said, summary
 from problems.command_line.table import Table
+from substrate.certificates import Certificate, Row
 from substrate.kernels import RBF
 
 RNG = np.random.default_rng(4)
@@ -143,6 +144,37 @@ def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
         assert (ready.choices.kernel, ready.choices.evaluations) == (kernel, evaluations)
         assert words is None or words in ready.preparation.remarks
         assert words is None or words in ready.description
+
+
+def test_where_only_the_second_certificate_fails_the_first_model_is_kept(monkeypatch):
+    failing = Certificate("Broken", (Row("broken row", 1.0, 1.0, 1e-9, "1 - 0"),))
+    true = fitting.refitted
+
+    def broken(*arguments):
+        made = true(*arguments)
+        made.certificate_ = failing
+        return made
+
+    monkeypatch.setattr(fitting, "refitted", broken)
+    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    assert fit.saved is fit.model
+    assert not fit.saved.preparation.refitted
+    (line,) = [line for line in summary(fit, "m.npz", verbose=False) if line.startswith("saved")]
+    assert line.endswith("60 training rows, since the certificate of the one fitted again to all rows does not hold")
+
+
+def test_a_bar_counts_the_kernels_of_a_basis_and_fits_the_terminal(monkeypatch):
+    drawn = io.StringIO()
+    monkeypatch.setattr(drawn, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", drawn)
+    monkeypatch.setenv("COLUMNS", "50")
+    kernels = [RBF(1.0), RBF((1.23456789012345, 2.0, 3.0))]
+    problems.SparseLSSVMRegressorCV(kernels=kernels, basis=10, verbose=1).fit(X, Y)
+    lines = drawn.getvalue().split("\r\x1b[K")
+    assert [line for line in lines if line] == [
+        f"[{'.' * 30}] 0/2 RBF(sigma=1.0)"[:49],
+        f"[{'#' * 15}{'.' * 15}] 1/2 RBF(sigma=(1.23456789012345, 2.0, 3.0))"[:49],
+    ]
 
 
 def test_inputs_that_matter_are_those_that_do():
