@@ -84,7 +84,7 @@ def not_convex() -> str:
                    here, *spot]},
         {"title": "Value over ρ", "x": {"label": "ρ"}, "y": {"label": "value"},
          "caption": "Thin: the validation error of the trained machine, 4 at best. Thick: the value of (29). With "
-                    "weight 1 it falls to 3.5 at ρ = 0.5, which no trained machine has; from weight 2 on it is 4.",
+                    "weight 1 it falls to 3.5 at ρ = 0.5, which no trained machine has; from weight 2 on 4 is best.",
          "marks": [line("trained error", "train-line"), line("value#", "model"), here]},
         {"title": "Multipliers times slacks", "x": {"label": "ρ"}, "y": {"label": "sum of products"},
          "caption": "Complementary slackness, which the paper asks to be checked afterwards, is this sum being zero.",
