@@ -105,9 +105,8 @@ class Task:
 class Judged:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
-    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``widths``
-    is the proof over all widths, if there is one.
-    """
+    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma; ``widths``
+    may be a proof over all widths."""
 
     kernel: Kernel
     search: GammaSearch

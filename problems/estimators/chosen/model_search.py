@@ -1,7 +1,5 @@
-"""The base of machines that choose: the rules of a search, the search, its table, and its rows of a certificate.
-
-The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
-"""
+"""The base of machines that choose: the rules of a search, over kernels or over the logarithms of their parameters, the
+search, its table, and its rows of a certificate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +17,8 @@ from problems.estimators.chosen.candidates import (
     judged_by,
     trainable_splits,
 )
-from problems.estimators.chosen.certified_search import MOST_ZONES, certified_search, check_certified, sigma_ends
-from problems.estimators.chosen.kernel_search import MOST_KERNELS, best_of, nelder_mead
+from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
+from problems.estimators.chosen.kernel_search import best_of, nelder_mead
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import EPS, Array, positive, whole_number
 from substrate.certificates import Row
@@ -104,13 +102,7 @@ class ModelSearch:
             raise DeclarationError(f"search must be None, 'nelder-mead' or 'certified', received {self.search!r}")
         if self.max_evaluations is not None:
             whole_number(self.max_evaluations, "max_evaluations", 1)
-        positive(self.width_gap, "width_gap")
-        if self.search == "certified":
-            check_certified(self._criterion)
-        elif self.sigma_range is not None:
-            raise DeclarationError(f"sigma_range is for search='certified', received search={self.search!r}")
-        if self.sigma_range is not None:
-            sigma_ends(self.sigma_range)
+        check_certified(self.search, self._criterion, self.sigma_range, self.width_gap)
         if self.kernels is None:
             return
         if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not self.kernels:
@@ -155,12 +147,11 @@ class ModelSearch:
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        most = int(self.max_evaluations or (MOST_ZONES if self.search == "certified" else MOST_KERNELS))
+        most = most_evaluations(self.search, self.max_evaluations)
         progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
             if self.search == "certified":
-                gap = float(self.width_gap)
-                return certified_search(kernels, task, self.sigma_range, gap, most, progress.step)
+                return certified_search(kernels, task, self.sigma_range, self.width_gap, most, progress.step)
             judged = best_of(kernels, task, self.n_jobs, progress)
             if self.search is not None:
                 first = min(judged, key=lambda candidate: candidate.score)
@@ -223,13 +214,11 @@ class ModelSearch:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        if best.widths is None:
-            rows, proof = _over_candidates(judged, best).rows(), ()
-            kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
-        else:
+        rows, proof = _over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
+        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.widths is not None:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
-            proof = best.widths.facts(float(best.kernel.sigma))  # type: ignore[attr-defined]
-            kernels = f"{len(judged)} judged near the best point of a search over all widths"
+            kernels = f"{len(judged)} judged near the best point of all widths"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *best.search.facts(),
