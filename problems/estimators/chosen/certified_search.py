@@ -76,13 +76,9 @@ def certified_search(
     for kernel in families:
         family = WidthFamily.of(kernel.resolved(task.X), task.X)
         ends = family.default_range() if widths is None else _logarithms(widths, family)
-        used = sum(search.zones for _, search in found)
-        if most <= used:
-            raise DeclarationError(
-                f"max_evaluations={most} is used up before {kernel!r}; give more of them, or fewer kernels"
-            )
+        each = max(1, most // len(families))
         search = search_widths(
-            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, most - used, v, known, step
+            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, known, step
         )  # fmt: skip
         found.append((family, search))
         known = min(known, search.value)

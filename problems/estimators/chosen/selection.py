@@ -188,8 +188,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose,
-    sigma_range, width_gap
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
@@ -200,6 +199,8 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
+    sigma_range, width_gap
+        As for :class:`LSSVMRegressorCV`, where the machines of all classes use all rows.
 
     Attributes
     ----------
