@@ -170,8 +170,9 @@ class Zone:
         terms = n * growth * math.exp(4.0 * h) * (1.0 + 1.0 / kappa) * 16.0 * (1.0 + d) ** 2
         errors = (unit * 4.0 * (_size(slope) + n), unit * 4.0 * (_size(low) + _size(whole)) + family.rounding * terms)
         with blas_threads(n):
-            inside = [basis.T @ matrix @ basis for matrix in (slope, low, whole)]
-        return cls(t, h, spectrum, *(0.5 * (matrix + matrix.T) for matrix in inside), errors)
+            slope, low, whole = (basis.T @ matrix @ basis for matrix in (slope, low, whole))
+        slope, low, whole = (0.5 * (matrix + matrix.T) for matrix in (slope, low, whole))
+        return cls(t, h, spectrum, slope, low, whole, errors)
 
     @property
     def bend(self) -> float:
@@ -228,7 +229,8 @@ def largest_eigenvalue(M: Array) -> float:
     size = _size(M)
     if not math.isfinite(size):
         return math.inf
-    vector, reached = np.random.default_rng(n).standard_normal(n), 0.0
+    reached = 0.0
+    vector: Array = np.asarray(np.random.default_rng(n).standard_normal(n))
     for _ in range(_POWER_STEPS):
         length = float(np.linalg.norm(vector))
         if length == 0.0:
@@ -246,7 +248,7 @@ def largest_eigenvalue(M: Array) -> float:
         except LinAlgError:
             bound = 1.05 * bound
         else:
-            return min(bound * (1.0 + 4.0 * EPS * n * (n + 2.0)) + slack, size * (1.0 + 4.0 * EPS * n))
+            return float(min(bound * (1.0 + 4.0 * EPS * n * (n + 2.0)) + slack, size * (1.0 + 4.0 * EPS * n)))
         if bound > size:
             break
-    return size * (1.0 + 4.0 * EPS * n)
+    return float(size * (1.0 + 4.0 * EPS * n))

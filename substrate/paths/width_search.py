@@ -17,6 +17,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,9 +64,9 @@ class WidthSearch:
         formula = "criterion - lower bound, over all widths and gammas"
         return (Row("gap of width and gamma", value - self.bound, value + self.floor / self.gap, self.gap, formula),)
 
-    def facts(self, width: float) -> tuple[tuple[str, str], ...]:
-        """The widths, whether the chosen one is at an end, and the effort, for a certificate's record."""
-        low, high = self.widths
+    def facts(self, kernel: Any) -> tuple[tuple[str, str], ...]:
+        """The widths, whether that of the chosen kernel is at an end, and the effort, for a certificate's record."""
+        (low, high), width = self.widths, float(kernel.sigma)
         searched = f"{low:.4g} to {high:.4g}, every width and every gamma of the range"
         ends = [name for name, end in (("lower", low), ("upper", high)) if abs(np.log(width / end)) < _AT_END]
         if ends:

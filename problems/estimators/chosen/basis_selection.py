@@ -23,6 +23,7 @@ import numpy as np
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
@@ -124,7 +125,7 @@ class SparseSearch(ModelSearch, SparseMachine):
             raise TypeError("a search without a kernel")
         if self.search is None:
             return judged, best
-        basis, most = first.prepared.basis, self._most()
+        basis, most = first.prepared.basis, most_evaluations(self.search, self.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best

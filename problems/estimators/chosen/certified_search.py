@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.kernel_search import MOST_KERNELS
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import positive
 from substrate.errors import DeclarationError
@@ -21,7 +22,7 @@ from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.width_bounds import WidthFamily
 from substrate.paths.width_search import WidthSearch, search_widths
 
-__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "sigma_ends"]
+__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "most_evaluations", "sigma_ends"]
 
 #: Time grows with the cube of the number of rows, and is minutes from three hundred on.
 MOST_ROWS = 500
@@ -42,9 +43,19 @@ def sigma_ends(widths: Any) -> tuple[float, float]:
     return low, high
 
 
-def check_certified(criterion: str) -> None:
-    """Refuse criteria without a bound over the width."""
-    if criterion not in OF_SPECTRUM:
+def most_evaluations(search: str | None, given: int | None) -> int:
+    """The most kernels or kernel matrices that a search looks at."""
+    return int(given or (MOST_ZONES if search == "certified" else MOST_KERNELS))
+
+
+def check_certified(search: str | None, criterion: str, widths: Any, gap: float) -> None:
+    """Refuse criteria without a bound over the width, and a range or gap that is none."""
+    positive(gap, "width_gap")
+    if widths is not None:
+        sigma_ends(widths)
+    if search != "certified" and widths is not None:
+        raise DeclarationError(f"sigma_range is for search='certified', received search={search!r}")
+    if search == "certified" and criterion not in OF_SPECTRUM:
         raise DeclarationError(
             "search='certified' bounds leave-one-out, generalised cross-validation and evidence: use cv='loo', "
             f"cv='gcv' or cv='evidence' with loss='squared', or search='nelder-mead'; received {criterion!r}"
@@ -66,13 +77,9 @@ def certified_search(
     for kernel in families:
         family = WidthFamily.of(kernel.resolved(task.X), task.X)
         ends = family.default_range() if widths is None else _logarithms(widths, family)
-        used = sum(search.zones for _, search in found)
-        if most <= used:
-            raise DeclarationError(
-                f"max_evaluations={most} is used up before {kernel!r}; give more of them, or fewer kernels"
-            )
+        each = max(1, most // len(families))
         search = search_widths(
-            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, most - used, v, known, step
+            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, known, step
         )  # fmt: skip
         found.append((family, search))
         known = min(known, search.value)

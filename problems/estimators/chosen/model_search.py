@@ -1,7 +1,5 @@
-"""The base of machines that choose: the rules of a search, the search, its table, and its rows of a certificate.
-
-The outer search is over a list of kernels, or over the logarithms of a kernel's parameters.
-"""
+"""The base of machines that choose: the rules of a search, over kernels or over the logarithms of their parameters, the
+search, its table, and its rows of a certificate."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
@@ -19,8 +17,8 @@ from problems.estimators.chosen.candidates import (
     tabulated,
     trainable_splits,
 )
-from problems.estimators.chosen.certified_search import MOST_ZONES, certified_search, check_certified, sigma_ends
-from problems.estimators.chosen.kernel_search import MOST_KERNELS, best_of, check_slopes, nelder_mead
+from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -117,13 +115,7 @@ class ModelSearch:
         check_widths(self.widths, self.search)
         if self.max_evaluations is not None:
             whole_number(self.max_evaluations, "max_evaluations", 1)
-        positive(self.width_gap, "width_gap")
-        if self.search == "certified":
-            check_certified(self._criterion)
-        elif self.sigma_range is not None:
-            raise DeclarationError(f"sigma_range is for search='certified', received search={self.search!r}")
-        if self.sigma_range is not None:
-            sigma_ends(self.sigma_range)
+        check_certified(self.search, self._criterion, self.sigma_range, self.width_gap)
         families.check_kernels(self.kernels, self.__sklearn_tags__().input_tags.pairwise)  # type: ignore[attr-defined]
 
     def _candidates(self, X: Any) -> list[Kernel]:
@@ -169,19 +161,14 @@ class ModelSearch:
             X_train, X_check = X_train[:, train], X_check[:, train]
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
-    def _most(self) -> int:
-        """The number of kernels, or of kernel matrices, that a search may judge."""
-        return int(self.max_evaluations or (MOST_ZONES if self.search == "certified" else MOST_KERNELS))
-
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        by_slopes, most = self.search == "gradient", self._most()
+        by_slopes, most = self.search == "gradient", most_evaluations(self.search, self.max_evaluations)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
             if self.search == "certified":
-                gap = float(self.width_gap)
-                return certified_search(kernels, task, self.sigma_range, gap, most, progress.step)
+                return certified_search(kernels, task, self.sigma_range, self.width_gap, most, progress.step)
             judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
             if by_slopes:
                 judged = refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
@@ -245,13 +232,11 @@ class ModelSearch:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        if best.widths is None:
-            rows, proof = over_candidates(judged, best).rows(), tuple[tuple[str, str], ...]()
-            kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
-        else:
+        rows, proof = over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
+        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        if best.widths is not None:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
-            proof = best.widths.facts(float(best.kernel.sigma))  # type: ignore[attr-defined]
-            kernels = f"{len(judged)} judged near the best point of a search over all widths"
+            kernels = f"{len(judged)} judged near the best point of all widths"
         if best.price > 1.0:
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.kernels):

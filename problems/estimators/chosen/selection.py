@@ -205,7 +205,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
 
     Parameters
     ----------
-    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap, sigma_range, width_gap
+    kernel, kernels, cv, validation_fraction, random_state, gamma_range, gap
         As for :class:`LSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
@@ -216,7 +216,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
-    search, max_evaluations, widths, n_jobs, verbose
+    search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
         As for :class:`LSSVMRegressorCV`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a

@@ -229,7 +229,7 @@ def test_a_search_that_is_cut_short_keeps_a_bound_and_says_why():
     _, short = certified("evidence", gap=0.4, most=20)
     assert short.zones == 20
     assert 0.0 <= short.bound <= short.value
-    assert "max_evaluations" in dict(short.facts(10.0))["search of width"]
+    assert "max_evaluations" in dict(short.facts(RBF(10.0)))["search of width"]
     assert not short.rows(short.value)[0].passes
     counts = iter(range(1000))
 
