@@ -22,7 +22,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import NO_BOUND
-from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, accuracy_row, root_mean_square, spread_of
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
@@ -34,7 +34,7 @@ from substrate.composition.polish import interior_point, polished, within_radius
 from substrate.composition.refusals import Question, output_questions, questions
 from substrate.composition.structure import Substituted
 
-__all__ = ["AnswerCheck", "Reference", "reference", "scale_of"]
+__all__ = ["AnswerCheck", "Reference", "reference"]
 
 
 #: The assumed largest distance of a variable from its optimum, in multiples of its size plus the spread of y.
@@ -180,12 +180,12 @@ class _Known:
 
     def tolerated(self) -> float:
         """The tolerance of the row."""
-        spread, rounding = scale_of(self.question.y, self.tie.weights)
+        spread, rounding = self.question.scale(self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
 
     def row(self, near: Nearness, unit: float) -> Accuracy:
         """The row at the present values."""
-        spread, rounding = scale_of(self.question.y, self.tie.weights)
+        spread, rounding = self.question.scale(self.tie.weights)
         bound = _ROOM * (self.measured(near, unit) + self.proved(near, unit))
         about = f"{self.question.about} about their mean" if self.centred else self.question.about
         return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
@@ -199,14 +199,6 @@ class _Kept:
     unit: float
     known: list[_Known]
     within: bool
-
-
-def scale_of(y: Array, weights: Array) -> tuple[float, float]:
-    """The spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
-    spread, rounding = spread_of(y, weights)
-    if spread <= rounding:
-        rounding = ACCURATE * (float(np.abs(y).max()) or 1.0)
-    return spread, rounding
 
 
 class AnswerCheck:
@@ -296,7 +288,7 @@ def _tie(start: Reference, question: Question, radius: Array, norms: NormTies) -
     quick = norms.by_norm(program, at, centred)
     if quick is not None:
         return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)
-    accepted = 1e-3 * UNPOLISHED * scale_of(question.y, np.ones(question.y.size))[0] / start.unit
+    accepted = 1e-3 * UNPOLISHED * question.scale(np.ones(question.y.size))[0] / start.unit
     enough = accepted * math.sqrt(question.y.size)
     tie = by_conditions(program, at, F, radius)
     if tie is not None and tie.rest <= enough:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.outputs import Outputs
@@ -82,6 +83,13 @@ class Question:
     y: Array
     fitted: Callable[[], Array]
     about: str
+
+    def scale(self, weights: Array) -> tuple[float, float]:
+        """The spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
+        spread, rounding = spread_of(self.y, weights)
+        if spread <= rounding:
+            rounding = ACCURATE * (float(np.abs(self.y).max()) or 1.0)
+        return spread, rounding
 
 
 def questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:

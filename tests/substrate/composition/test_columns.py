@@ -250,3 +250,15 @@ def test_a_basis_serves_all_columns():
     assert result.objective - Machine(full, minimize=ridge(full)).solve().objective <= gain * (1.0 + 1e-2)
     drawn = Substrate(KERNEL, X, Y, basis=6)
     assert Machine(drawn, minimize=ridge(drawn)).solve().predict(X).shape == (40, 3)
+
+
+def test_columns_are_solved_by_their_structure():
+    """The first method finds every bias in its own column: no other one has to step in."""
+    X, Y = case()
+    s = Substrate(KERNEL, X, Y)
+    result = solved(Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum(cp.abs(s.e))))
+    assert [attempt.solver for attempt in result.solver_record.attempts] == ["STRUCTURED"]
+    for column, y in enumerate(Y.T):
+        one = Substrate(KERNEL, X, y)
+        alone = solved(Machine(one, minimize=0.5 * one.squared_norm + 5.0 * cp.sum(cp.abs(one.e))))
+        assert_allclose(result.predict(X)[:, column], alone.predict(X), atol=1e-6)
