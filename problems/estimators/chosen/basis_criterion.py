@@ -92,20 +92,24 @@ def slopes_on(
         rate = float(_WEIGHTS @ values) / _STEP / trace
     if isinstance(criterion, LeaveOneOut):
         return _dense_slopes(criterion, prepared, lam, rate)
-    machines: list[RowSlopes] = []
-    for part, fold in zip(parts, statistic.folds if isinstance(criterion, Sum) else (None,), strict=True):
-        if isinstance(part, ReducedFold):
-            machines.append(fold_rows(part.spectrum, fold, lam, 1.0 / len(parts)))
-        elif isinstance(part, ReducedLeaveOneOut):
-            machines.append(leave_one_out_rows(part.spectrum, lam, prepared.rows))
-        elif isinstance(part, ReducedEvidence):
-            machines.append(evidence_rows(part.spectrum, lam))
-        elif isinstance(part, ReducedGCV):
-            machines.append(gcv_rows(part.spectrum, lam))
-        else:
-            raise TypeError(f"{type(part).__name__} has no slopes")
+    if isinstance(criterion, Sum):
+        spectra = [part.spectrum for part in parts if isinstance(part.spectrum, ReducedSpectrum)]
+        share = 1.0 / len(parts)
+        machines = [fold_rows(one, fold, lam, share) for one, fold in zip(spectra, statistic.folds, strict=True)]
+    else:
+        machines = [_machine(criterion, prepared, lam)]
     machines[widest] = machines[widest].with_trace(rate)
     return scale_slopes(prepared.rows, machines, folds)
+
+
+def _machine(criterion: Criterion, prepared: Prepared, lam: float) -> RowSlopes:
+    if isinstance(criterion, ReducedLeaveOneOut):
+        return leave_one_out_rows(criterion.spectrum, lam, prepared.rows)
+    if isinstance(criterion, ReducedEvidence):
+        return evidence_rows(criterion.spectrum, lam)
+    if isinstance(criterion, ReducedGCV):
+        return gcv_rows(criterion.spectrum, lam)
+    raise TypeError(f"{type(criterion).__name__} has no slopes")
 
 
 def _dense_slopes(criterion: LeaveOneOut, prepared: Prepared, lam: float, rate: float) -> Array:
