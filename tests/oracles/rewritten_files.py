@@ -122,6 +122,7 @@ def as_of_release_0_1(path, **others):
             own.pop("max_evaluations", None)
         if content["estimator"] in ("SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"):
             own.pop("search"), own.pop("max_evaluations")
+        own.pop("widths", None)
         if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
             own.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":

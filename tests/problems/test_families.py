@@ -7,10 +7,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import LSSVMClassifierCV, LSSVMRegressorCV, SparseLSSVMClassifierCV, SparseLSSVMRegressorCV, load
+from problems import (
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    SparseLSSVMClassifierCV,
+    SparseLSSVMRegressorCV,
+    load,
+)
+from problems.estimators.chosen.candidates import judge
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import halves
+from problems.estimators.chosen.width_rule import _squared_errors, halves
 from substrate.errors import DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
@@ -144,6 +152,15 @@ def test_weights_and_several_outputs_go_with_the_rule():
 def test_too_few_rows_decide_nothing():
     model = LSSVMRegressorCV(widths="auto", search="gradient", max_evaluations=4).fit(X[:6], Y[:6])
     assert dict(model.certificate_.record)["widths"] == "shared; too few rows to decide"
+
+
+def test_a_row_that_is_not_in_a_machine_of_two_classes_does_not_count():
+    codes = np.repeat([[1.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [0.0, -1.0, -1.0]], 4, axis=0)
+    part = Task(X[:12], codes, "loo", (), None, 1e-4, True)
+    best = judge(RBF(1.0), part)
+    errors = _squared_errors(best, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
+    alone = LSSVMRegressor(RBF(1.0), float(best.search.gamma[0])).fit(X[:8], codes[:8, 0])
+    assert_allclose(errors, (alone.predict(X[12:13]) - 1.0) ** 2, rtol=1e-9)
 
 
 def test_halves_do_not_depend_on_order_or_unit_and_keep_equal_rows_together():

@@ -74,7 +74,7 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
     found: list[Kernel] = []
     for kernel in resolved:
         if isinstance(kernel, (RBF, Laplacian, Matern)):
-            middle = float(kernel.sigma)
+            middle: Any = kernel.sigma
             found += [replace(kernel, sigma=min(max(c * middle, _LEAST), _MOST)) for c in MULTIPLES]
         else:
             found.append(kernel)

@@ -154,7 +154,7 @@ def refined(
     return _saying(found + run, said)
 
 
-def _same_relevance(each: Kernel, judged: list[Judged]) -> list[Kernel]:
+def _same_relevance(each: Any, judged: list[Judged]) -> list[Kernel]:
     """Kernels of the other families with the same ratios of widths, each at the best shared width of its family."""
     families: dict[str, Any] = {}
     for one in sorted(judged, key=_score):
@@ -171,8 +171,13 @@ def one_per_input(kernel: Kernel, X: Any) -> Kernel | None:
     """The kernel with one width per input, at the same multiple of what the data suggest; None where there is none."""
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
-    middle, each = (replace(kernel, sigma=word).resolved(X).sigma for word in ("median", "each"))
-    return replace(kernel, sigma=tuple(float(kernel.sigma) / middle * width for width in each))
+    shared: Any = kernel.sigma
+    middle, each = (_resolved_width(kernel, word, X) for word in ("median", "each"))
+    return replace(kernel, sigma=tuple(shared / middle * width for width in each))
+
+
+def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
+    return replace(kernel, sigma=word).resolved(X).sigma
 
 
 def compared(
@@ -266,7 +271,7 @@ def _squared_errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) 
         solution = solve_saddle_system(own, one.y / units[k], ridge_of(float(gammas[k]), weights[one.rows]))
         outputs = best.kernel(X, points[one.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
-        counted[:, k] = ~part.pooled | (Y[:, k] != 0.0)  # a row that is not in a machine of two classes
+        counted[:, k] = (Y[:, k] != 0.0) | (not part.pooled)  # a row that is not in a machine of two classes
     return np.asarray(np.square(errors).mean(axis=1, where=counted))
 
 
