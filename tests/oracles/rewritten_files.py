@@ -110,6 +110,8 @@ def as_of_release_0_1(path, **others):
             own.pop("reconstruction_tolerance")
         if content["estimator"].startswith("Fused"):
             own.pop("max_evaluations", None)
+        if content["estimator"] in ("SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"):
+            own.pop("search"), own.pop("max_evaluations")
         if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
             own.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":

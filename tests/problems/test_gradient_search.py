@@ -141,6 +141,16 @@ def test_the_search_is_the_same_with_starts_side_by_side():
     assert_array_equal(one.cv_results_["mean_test_score"], both.cv_results_["mean_test_score"])
 
 
+def test_the_penalty_holds_widths_near_their_start_and_is_no_part_of_the_criterion(monkeypatch):
+    free = fitted(max_evaluations=12)
+    monkeypatch.setattr(kernel_search, "_PULL", 10.0)
+    held = fitted(max_evaluations=12)
+    moved = np.log(np.divide(held.kernel_.sigma, RBF("each").resolved(WIDE).sigma))
+    assert np.ptp(moved) < 0.2
+    assert free.criterion_ < held.criterion_
+    assert held.criterion_ == pytest.approx(fitted(kernel=held.kernel_, search=None).criterion_, rel=1e-12)
+
+
 @pytest.mark.parametrize("most", [1, 2, 9])
 def test_the_budget_is_kept_and_no_result_is_worse_than_the_start(most):
     model = fitted(max_evaluations=most)
@@ -310,3 +320,21 @@ def test_machines_on_a_basis_keep_the_basis_of_the_start():
     assert simplex.fit(WIDE, TARGET).criterion_ <= start.criterion_
     with pytest.raises(DeclarationError, match=r"dense \(X.toarray\(\)\)"):
         SparseLSSVMRegressorCV(search="gradient").fit(csr_array(WIDE), TARGET)
+
+
+def test_the_end_of_the_default_range_moves_with_the_kernel_on_a_basis_too():
+    """Where the best machine is the mean, a factor of the kernel changes nothing: the range follows it."""
+    kernel = 2.0 * RBF(0.5)
+    model = SparseLSSVMRegressorCV(kernel, basis=Basis(12, random_state=0), cv="evidence")
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=60)
+        with model._reading(ROWS, noise) as data:
+            found = model._judged_kernel(kernel, data, None, False, slopes=True)
+        judged = found.judged
+        if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
+            break
+    else:
+        pytest.fail("no seed has its best gamma at the lower end")
+    factor, width = judged.slope[[list(kernel.scales()).index(name) for name in ("factor", "kernel__sigma")]]
+    assert abs(factor) < 1e-8 * judged.score
+    assert abs(width) > 1e2 * abs(factor)
