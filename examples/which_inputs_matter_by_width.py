@@ -1,7 +1,7 @@
 """Which inputs matter, by width and by permutation?
 =================================================
 
-One width per input, found by the slopes of the leave-one-out error, is large where an input has no effect. Permuting an
+One width per input, found by the slopes of the evidence, is large where an input has no effect. Permuting an
 input of rows left out says what it is worth, without a refit. The terms of a sum of kernels are weighed in the same
 way, here main effects and pairs of inputs, and those that the data do not need are set to zero.
 """
@@ -25,15 +25,18 @@ def show(name, numbers):
 print(f"{'':36s}" + " ".join(f"{'x' + str(k):>7s}" for k in range(1, 6)))
 wide = LSSVMRegressorCV(RBF(sigma="each")).fit(X, y)
 show("relevance, widths by the spreads", wide.relevance_)
-model = LSSVMRegressorCV(RBF(sigma="each"), search="gradient", max_evaluations=60).fit(X, y)
+model = LSSVMRegressorCV(RBF(sigma="each"), cv="evidence", search="gradient", max_evaluations=60).fit(X, y)
 show("relevance, widths by the slopes", model.relevance_)
 importance = model.left_out_importance(n_repeats=10)
 show("importance, increase of the error", importance.importances_mean)
 show("  its standard deviation", importance.importances_std)
-print(f"\nleft-out mean square error {wide.criterion_:.3f}, with widths by the slopes {model.criterion_:.3f}")
+before = wide.leave_one_out().mean_square
+print(f"\nleft-out mean square error {before:.3f}, with widths by the slopes {importance.left_out_score:.3f}")
 
 # main effects and pairs: each has a factor, which the search moves beside the widths of the inputs
-effects = LSSVMRegressorCV(Componentwise(RBF(), order=2), search="gradient", max_evaluations=60).fit(X, y)
+effects = LSSVMRegressorCV(Componentwise(RBF(), order=2), cv="evidence", search="gradient", max_evaluations=60).fit(
+    X, y
+)
 components = effects.kernel_.components(5)
 needed = [(share, part) for share, part in zip(effects.term_weights_.values(), components, strict=True) if share > 0.0]
 print(f"\n{len(components)} components, {len(needed)} of them needed:")

@@ -5,7 +5,8 @@ r"""Weights of the terms of a sum of kernels: a factor for each of them to be se
 A search by slopes moves the factors :math:`f_t` beside the widths, from the factors that are given or from those that
 give all terms the same share (:mod:`substrate.kernels.terms`), whichever has the smaller criterion: multiple kernel
 learning by the criterion itself. A factor that is moved by its logarithm becomes small and never zero, so that terms
-are set to zero afterwards, those of the smallest shares first: as many of them at once as possible, then one at a time.
+are set to zero afterwards, interactions before main effects and those of the smallest shares first: as many of them at
+once as possible, then one at a time.
 Widths and other factors stay as they are, and gamma is searched anew. A term has to be worth its parameters: it is
 dropped where the criterion F without it is not larger than
 
@@ -85,7 +86,8 @@ def without_terms(
     # of a componentwise kernel with factors the widths belong to inputs, not to terms
     shared = isinstance(best.kernel, Componentwise) and best.kernel.factors is not None
     prices = [1 if shared else 1 + len(term.scales()) for _, term in terms]
-    by_share = np.argsort(term_shares(best.kernel, X), kind="stable")
+    sizes = [len(getattr(term, "columns", ())) for _, term in terms]
+    by_share = np.lexsort((term_shares(best.kernel, X), -np.array(sizes)))  # interactions before main effects
     order = [int(number) for number in by_share if factors[number] > 0.0]
 
     def dropped(some: set[int]) -> bool:
