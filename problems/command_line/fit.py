@@ -239,7 +239,10 @@ def _classes_description(found: Treated, by_class: Any) -> list[str]:
     if found.task != "classification":
         return []
     classes, counts = np.unique(found.y, return_counts=True)
-    listed = named_columns([f"{label} ({count} rows)" for label, count in zip(classes, counts, strict=True)])
+    sizes = [
+        f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in zip(classes, counts, strict=True)
+    ]
+    listed = named_columns(sizes)
     if by_class is not None:
         return [f"classes: {listed}; weighted, --class-weight {_as_given(by_class)}"]
     uneven = counts.min() < _BALANCED * counts.max()

@@ -94,14 +94,14 @@ def _judged(
     rows: str, task: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any], caveat: str
 ) -> Quality:
     if task == "classification":
-        classes, counts = np.unique(y_train, return_counts=True)
-        usual = classes[counts.argmax()]
+        known, counts = np.unique(y_train, return_counts=True)
+        usual, classes = known[counts.argmax()], np.union1d(known, y)  # a small class may be held out as a whole
         table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
         guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
         measures: tuple[Measure, ...] = (
             Measure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
             Measure("balanced accuracy", _balanced(table), _balanced(guess)),
-            Measure("AUC", _auc(y, scores, classes), 0.5),
+            Measure("AUC", _auc(y, scores, known), 0.5),
         )
         baseline = f"always {usual}"
         return Quality(rows, y.size, baseline, measures, Confusion(tuple(map(str, classes)), table), caveat)

@@ -70,7 +70,8 @@ def passes_summary(model: TabularModel, out: str, verbose: bool) -> list[str]:
 
 
 def _quality(quality: Quality, verbose: bool) -> list[str]:
-    head = (f"on {quality.n_rows} {quality.rows}", "this model", quality.baseline)
+    rows = quality.rows.replace("rows", "row") if quality.n_rows == 1 else quality.rows
+    head = (f"on {quality.n_rows} {rows}", "this model", quality.baseline)
     cells = [head, *((f"  {one.name}", _n(one, one.value), _n(one, one.baseline)) for one in quality.measures)]
     widths = [max(len(row[k]) for row in cells) for k in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]

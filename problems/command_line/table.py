@@ -201,7 +201,8 @@ def _with_points(table: Table, delimiter: str, decimal: str | None) -> Table:
     if not found:
         return replace(table, decimal=decimal or ".")
     pointed = {name: tuple(cell.replace(",", ".") for cell in table.columns[name]) for name in found}
-    remark = f"decimal comma: {named_columns(found)} (--decimal . if these are not numbers)"
+    hint = " (--decimal . if these are not numbers)" if decimal is None else ""
+    remark = f"decimal comma: {named_columns(found)}{hint}"
     return replace(table, columns=table.columns | pointed, decimal=",", remarks=(*table.remarks, remark))
 
 

@@ -85,6 +85,17 @@ def test_classes_are_judged_by_accuracy_its_mean_over_classes_and_auc(classes):
     assert np.trace(fit.quality.confusion.counts) == np.sum(predicted == fit.y_val)
 
 
+def test_a_class_without_a_training_row_is_counted_as_missed():
+    labels = [*(["x"] * 6), "z", "q"]
+    seeds = (fit_table(table_of(labels, 8), Choices("y", weights=GIVEN, seed=seed)) for seed in range(20))
+    fit = next(one for one in seeds if set(one.y_val) - set(one.y))
+    assert fit.quality.confusion.classes == ("q", "x", "z")
+    assert values(fit.quality)["balanced accuracy"][0] == pytest.approx(
+        np.mean([np.mean(fit.model.estimator.predict(fit.X_val)[fit.y_val == k] == k) for k in set(fit.y_val)])
+    )
+    assert values(fit.quality)["balanced accuracy"][0] < 1.0
+
+
 def test_what_cannot_be_measured_is_a_dash_and_no_warning():
     fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
     same = np.zeros(fit.y_val.size)
