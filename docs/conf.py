@@ -29,8 +29,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "citations",
+    "gallery",
     "own_names",
     "source_pages",
+    "tutorial_notebooks",
 ]
 exclude_patterns = ["build", "**/backreferences/*"]
 templates_path = ["_templates"]
@@ -62,6 +64,12 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "copyfile_regex": r"index\.rst$",
     "abort_on_example_error": True,
+    "run_stale_examples": True,  # what a page shows depends on the package, not only on its script
+    "reset_modules": ("matplotlib", "gallery.restyled"),
+    "reset_modules_order": "both",
+    "image_scrapers": ("gallery.pictures",),
+    "image_srcset": ["2x"],
+    "thumbnail_size": (480, 330),
     "doc_module": ("problems", "substrate"),
     "backreferences_dir": "api/backreferences",
     "download_all_examples": False,
