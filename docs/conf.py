@@ -54,6 +54,7 @@ mathjax3_config = {
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # fit(), not LSSVMRegressor.fit(), in the margin
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 

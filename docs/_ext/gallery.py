@@ -49,14 +49,18 @@ HEADING = ["check", "residual", "scale", "relative", "tolerance", "pass", "formu
 logger = logging.getLogger(__name__)
 
 
+_filters: list[Any] = []
+
+
 def restyled(conf: dict[str, Any], name: str, when: str) -> None:
     """Before an example: set the style and make warnings errors; after it: undo both."""
     if when == "before":
         mpl.rcParams.update(STYLE)
+        _filters[:] = warnings.filters
         warnings.simplefilter("error")
     else:
         mpl.rcdefaults()
-        warnings.resetwarnings()
+        warnings.filters[:] = _filters  # type: ignore[index]
 
 
 def missing(figure: Any) -> list[str]:

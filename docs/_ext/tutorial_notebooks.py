@@ -22,7 +22,7 @@ def offer(app: Sphinx, document: nodes.document) -> None:
         link = nodes.reference("", f"{page.stem}.ipynb", refuri=f"{page.stem}.ipynb", internal=True)
         line = nodes.paragraph("", "Download ", link, nodes.Text(", this page as a notebook that runs."))
         title = next(document.findall(nodes.title))
-        title.parent.insert(title.parent.index(title) + 1, line)
+        title.parent.insert(title.parent.index(title) + 2, line)  # under the line that says whom it is for
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
