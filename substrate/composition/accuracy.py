@@ -26,12 +26,13 @@ from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, accuracy
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
-from substrate.composition.determined import CoordinateTies, Tie, by_conditions, by_loss, by_norm
+from substrate.composition.determined import CoordinateTies, NormTies, Tie, by_conditions, by_loss
 from substrate.composition.feasible_point import Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
 from substrate.composition.outputs import Outputs
 from substrate.composition.polish import interior_point, polished, within_radius
 from substrate.composition.refusals import Question, output_questions, questions
+from substrate.composition.structure import Substituted
 
 __all__ = ["AnswerCheck", "Reference", "reference", "scale_of"]
 
@@ -46,7 +47,8 @@ class Reference:
     """The program, the column where each variable of the machine begins, the unit of its variables, and a point.
 
     ``starts`` are the columns where a variable of cvxpy's begins, its own included; ``point`` is None where the solver
-    worked on another form of the program; ``step`` moves it inside where the structure of the program is known.
+    worked on another form of the program; ``step`` moves it inside where the structure of the program is known, and
+    ``substituted`` is the form without definitions then.
     """
 
     program: ConeProgram
@@ -55,6 +57,7 @@ class Reference:
     unit: float
     point: tuple[Array, Array] | None
     step: Step | None = None
+    substituted: Substituted | None = None
 
     def points(self) -> Iterator[tuple[Array, Array]]:
         """Points with multipliers, the cheapest first; they are not trusted."""
@@ -80,8 +83,8 @@ class Reference:
         return radius
 
 
-def reference(problem: Any, witness: Witness) -> Reference | str:
-    """The program of a solver's point, or why it cannot be checked."""
+def reference(problem: Any, witness: Witness, known: Substituted | None = None) -> Reference | str:
+    """The program of a solver's point, or why it cannot be checked; ``known`` is that of an earlier point."""
     form, z = witness.form, witness.form.multipliers(witness.duals)
     point = None if z is None else (witness.x, z)
     own, unit = witness.own, witness.unit
@@ -96,24 +99,25 @@ def reference(problem: Any, witness: Witness) -> Reference | str:
     elif point is None:
         return "the solver left no multipliers that can be read"
     P, q, A, b = form.numbers()
-    known = [P.data, q, A.data, b, *(point or ())]
-    if not all(np.isfinite(values).all() for values in known):
+    numbers = [P.data, q, A.data, b, *(point or ())]
+    if not all(np.isfinite(values).all() for values in numbers):
         return "the solver's point, or a number of the problem, is not finite"
-    program = ConeProgram.of((P, q, A, b), form.cones)
     if witness.structured is not None and point is not None:
-        return _structured(problem, witness, *point)
+        return _structured(problem, witness, *point, known)
+    program = ConeProgram.of((P, q, A, b), form.cones)
     if point is None and not program.quadratic:
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
     columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}
     return Reference(program, columns, tuple(sorted(form.columns.values())), unit, point)
 
 
-def _structured(problem: Any, witness: Witness, x: Array, z: Array) -> Reference:
+def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Substituted | None) -> Reference:
     """The program of a structured solution, without the variables that merely name values."""
     columns, found = witness.form.columns, witness.structured
     own = {key: v for key, v in zip(witness.own, problem.variables(), strict=True) if key in columns}
-    protected = [columns[key] + j for key, v in own.items() for j in range(v.size)]
-    program, kept, rows = found.structure.without_definitions(protected)
+    if known is None or known.eliminated is not found.structure.eliminated:
+        known = found.structure.without_definitions(columns[key] + j for key, v in own.items() for j in range(v.size))
+    program, kept = known.program(found.structure.program), known.columns
     place = np.full(x.size, -1, dtype=np.intp)
     place[kept] = np.arange(kept.size)
     edges = np.array(sorted(columns.values()))
@@ -121,10 +125,8 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array) -> Reference
 
     inside = None if found.inside is None else found.inside[kept]
     begins = {v.id: int(place[columns[key]]) for key, v in own.items()}
-    point = x[kept], z[rows]
-    return Reference(
-        program, begins, tuple(int(i) for i in starts), witness.unit, point, towards(program, x[kept], inside)
-    )
+    point, step = (x[kept], z[known.rows]), towards(program, x[kept], inside)
+    return Reference(program, begins, tuple(int(i) for i in starts), witness.unit, point, step, known)
 
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
@@ -216,6 +218,8 @@ class AnswerCheck:
         self._at: tuple[Any, Any] = (None, None)
         self._kept: _Kept | str = ""
         self._last: ConeProgram | None = None
+        self._substituted: Substituted | None = None
+        self._norms = NormTies()
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
         """The row and the facts beside it; the reason where there is no bound."""
@@ -236,12 +240,12 @@ class AnswerCheck:
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:
-        start = reference(problem, witness)
+        start = reference(problem, witness, self._substituted)
         if isinstance(start, str):
             return start or _NEITHER
         if self._last is not None:
             start.program.take_over(self._last)
-        self._last = start.program
+        self._last, self._substituted = start.program, start.substituted
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         spread = max(one.spread for one in self._compiled) / start.unit
@@ -271,23 +275,25 @@ class AnswerCheck:
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
         """Every question with its tie; the outputs where the substrates are not determined one by one."""
-        found = [_tie(start, one, radius) for one in questions(self._compiled, start.columns, self._outputs)]
+        found = [
+            _tie(start, one, radius, self._norms) for one in questions(self._compiled, start.columns, self._outputs)
+        ]
         if None in found and len(self._compiled) > 1:
             outputs = output_questions(self._compiled, start.columns, self._outputs)
-            found = [_tie(start, one, radius) for one in outputs]
+            found = [_tie(start, one, radius, self._norms) for one in outputs]
         known = [one for one in found if one is not None]
         return known if len(known) == len(found) else []
 
 
-def _tie(start: Reference, question: Question, radius: Array) -> _Known | None:
+def _tie(start: Reference, question: Question, radius: Array, norms: NormTies) -> _Known | None:
     """How squares determine the values, or these about their mean; None where they do not."""
     program, at, F = start.program, question.columns, question.F
-    tie = by_loss(program, at, F, radius) or by_norm(program, at, F)
+    tie = by_loss(program, at, F, radius) or norms.by_norm(program, at, F)
     if tie is not None:
         return _Known(question, tie, False)
     centred = F - F.mean(axis=0)
     doubt = (F.shape[0] + 1) * EPS * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
-    quick = by_norm(program, at, centred)
+    quick = norms.by_norm(program, at, centred)
     if quick is not None:
         return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)
     accepted = 1e-3 * UNPOLISHED * scale_of(question.y, np.ones(question.y.size))[0] / start.unit

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, multiplied
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiplied
 
 __all__ = ["ConeProgram", "Part"]
 
@@ -77,9 +77,12 @@ class ConeProgram:
     def take_over(self, other: "ConeProgram") -> None:
         """Take over what was computed from A where the other program has the same one."""
         A, known = self.A, vars(other)
-        same = A.shape == other.A.shape and all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in ((A.indptr, other.A.indptr), (A.indices, other.A.indices), (A.data, other.A.data))
+        same = A is other.A or (
+            A.shape == other.A.shape
+            and all(
+                np.array_equal(mine, theirs)
+                for mine, theirs in ((A.indptr, other.A.indptr), (A.indices, other.A.indices), (A.data, other.A.data))
+            )
         )
         if same and "_long" in known:
             vars(self)["_long"] = known["_long"]
@@ -146,27 +149,41 @@ class ConeProgram:
 
 
 class _LongRows:
-    """A matrix as the sum of a dense one of long rows and of short rows, both multiplied in doubled precision."""
+    """A matrix as the sum of a dense one of long rows and of short rows, both multiplied in doubled precision.
+
+    Where the second half of the dense rows is the first one with the other sign, as -t <= e <= t gives, one is kept.
+    """
 
     def __init__(self, matrix: Any, entries: int) -> None:
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         height, width = matrix.shape
+        counts = np.diff(matrix.indptr)
         rows, columns = np.arange(height), np.arange(width)
         if height * width > entries:
-            rows = np.flatnonzero(np.diff(matrix.indptr) > _LONG)
-            counts = np.diff(sp.csc_array(matrix[rows]).indptr)
+            rows = np.flatnonzero(counts > _LONG)
+            filled = np.bincount(matrix.indices[np.repeat(counts > _LONG, counts)], minlength=width)
             # the columns of many long rows, or of any where there are few of these
-            columns = np.flatnonzero(counts > (0 if rows.size <= _LONG else rows.size // 10))
+            columns = np.flatnonzero(filled > (0 if rows.size <= _LONG else rows.size // 10))
         if rows.size * columns.size > max(entries, _DENSE_ENTRIES):
             rows, columns = rows[:0], columns[:0]
         self._rows, self._columns = rows, columns
-        self._dense = SlicedMatrix(matrix[rows][:, columns].toarray())
-        place, long = np.zeros(width, dtype=bool), np.zeros(height, dtype=bool)
-        place[columns], long[rows] = True, True
-        every = sp.coo_array(matrix)
-        other = ~(long[every.coords[0]] & place[every.coords[1]])
-        at = tuple(index[other] for index in every.coords)
-        self._rest = sp.csr_array((every.data[other], at), matrix.shape)
-        self._lengths = np.diff(self._rest.indptr)
+        place, long = np.full(width, -1, dtype=np.intp), np.zeros(height, dtype=bool)
+        place[columns], long[rows] = np.arange(columns.size), True
+        inside = np.repeat(long, counts) & (place[matrix.indices] >= 0)
+        contained = np.diff(np.concatenate([[0], np.cumsum(inside)])[matrix.indptr])
+        if (contained[rows] == columns.size).all():
+            dense = matrix.data[inside].reshape(rows.size, columns.size)
+        else:
+            dense = np.zeros((rows.size, columns.size))
+            dense[np.repeat(np.cumsum(long) - 1, contained), place[matrix.indices[inside]]] = matrix.data[inside]
+        half = rows.size // 2
+        self._twice = rows.size == 2 * half > 0 and np.array_equal(dense[:half], -dense[half:])
+        self._dense = SlicedMatrix(dense[:half] if self._twice else dense)
+        self._lengths = counts - contained
+        starts = np.concatenate([[0], np.cumsum(self._lengths)])
+        self._rest = sp.csr_array((matrix.data[~inside], matrix.indices[~inside], starts), matrix.shape)
         self._sizes = abs(self._rest)
         self._short = int(self._lengths.max(initial=0)) <= 2 * _LONG
 
@@ -176,6 +193,10 @@ class _LongRows:
         error = np.zeros_like(b)
         if self._rows.size:
             product, doubt = self._dense.times(x[self._columns])
+            if self._twice:
+                other = minus(product)
+                product = np.concatenate([product[0], other[0]]), np.concatenate([product[1], other[1]])
+                doubt = np.concatenate([doubt, doubt])
             both = add(product, (b[self._rows], np.zeros(self._rows.size)))
             total[0][self._rows], total[1][self._rows] = both
             error[self._rows] = doubt

@@ -33,7 +33,7 @@ from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.feasible_point import Conditions
 from substrate.composition.pivoted_features import largest_eigenvalue
 
-__all__ = ["CoordinateTies", "Tie", "by_conditions", "by_loss", "by_norm", "represented"]
+__all__ = ["CoordinateTies", "NormTies", "Tie", "by_conditions", "by_loss", "represented"]
 
 
 _ROOM = 1.0 + 1e-9
@@ -41,6 +41,8 @@ _ROOM = 1.0 + 1e-9
 _DECOMPOSED = 40_000
 #: Factor on the square of a singular value up to which a bound is tight.
 _TIGHT = 4.0
+#: How many matrices of earlier checks are kept besides the present one.
+_NORMS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +114,36 @@ def _multiples(F: Array, B: Array) -> Array | None:
     return np.asarray(scales)
 
 
-def by_norm(program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None:
-    """Where P is diagonal in all columns that F uses."""
-    used = F.any(axis=0)
-    diagonal = program.alone[columns][used]
-    if (diagonal == 0.0).any():
-        return None
-    scaled = F[:, used] / np.sqrt(diagonal)
-    factor = _largest_singular_value(scaled) if used.any() else 0.0
-    return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
+class NormTies:
+    """Ties by a norm; the last ones are kept, since another weight of the loss leaves them as they are."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Array, float]] = []
+
+    def by_norm(self, program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None:
+        """Where P is diagonal in all columns that F uses."""
+        used = F.any(axis=0)
+        diagonal = program.alone[columns][used]
+        if (diagonal == 0.0).any():
+            return None
+        scaled = F[:, used] / np.sqrt(diagonal)
+        factor = next((factor for M, factor in self._known if np.array_equal(M, scaled)), None)
+        if factor is None:
+            factor = _largest_singular_value(scaled) if used.any() else 0.0
+            self._known = [*self._known[-_NORMS:], (scaled, factor)]
+        return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
 
 
 def _largest_singular_value(M: Array) -> float:
     """A bound on it: by the row sums or the norm of M'M where these are tight, or else by the decomposition."""
     size = float(np.linalg.norm(M))
-    if M.size > _DECOMPOSED:
-        gram = M.T @ M
+    if M.size > _DECOMPOSED and 0.0 < size < math.inf:
+        # in single precision, at half the cost: M/size has no large entry, and an error of (n + 4) u in the norm
+        single = np.asfortranarray(M / size, dtype=np.float32)
+        gram = (single.T @ single).astype(np.float64)
         bound = min(float(np.abs(gram).sum(axis=1).max()), float(np.linalg.norm(gram)))
         if bound <= _TIGHT * largest_eigenvalue(gram):
-            return math.sqrt(bound + 4.0 * M.shape[0] * EPS * size * size)
+            return size * math.sqrt(bound + (M.shape[0] + 4.0) * 2.0**-23)
     return float(np.linalg.norm(M, 2)) + 1e-12 * size
 
 

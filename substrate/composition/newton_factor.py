@@ -117,25 +117,30 @@ class Factor:
         self._factor, info = dpotrf(M, lower=1, clean=0, overwrite_a=1)
         self.regular = info == 0
 
-    def solve(self, right: Array) -> Array:
-        """The solution of the Newton system."""
+    def solve(self, right: Array, pulls: Array | None = None) -> tuple[Array, Array]:
+        """The solution u of the Newton system and its rows, without constants.
+
+        The right-hand side is ``right``, plus the transposed rows times ``pulls``: both products with F are taken once.
+        """
         s, k = self._structure, self._structure.own.size
-        own, g = np.zeros(k), np.zeros(s.F.shape[0])
+        own, g, first = np.zeros(k), np.zeros(s.F.shape[0]), right[:k]
+        if pulls is not None:
+            first, g = first + s.C.T @ pulls, s.T.T @ pulls
         for blocks, inverse, beside in self._solved:
-            halves = np.einsum("bij,bi->bj", inverse, right[blocks.own])  # R_v^{-T} r
+            halves = np.einsum("bij,bi->bj", inverse, first[blocks.own])  # R_v^{-T} r
             own[blocks.own] = np.einsum("bij,bj->bi", inverse, halves)
             if blocks.dense.shape[1]:
-                np.add.at(g, blocks.dense, np.einsum("bij,bi->bj", beside, halves))
-        dense = right[k:] - s.F.T @ g
+                np.subtract.at(g, blocks.dense, np.einsum("bij,bi->bj", beside, halves))
+        dense = right[k:] + s.F.T @ g
         if not dense.size:
-            return own
+            return own, np.asarray(s.C @ own)
         dense = self._solved_dense(dense)
         moved = s.F @ dense
         for blocks, inverse, beside in self._solved:
             if blocks.dense.shape[1]:
                 change = np.einsum("bij,bj->bi", beside, moved[blocks.dense])
                 own[blocks.own] -= np.einsum("bij,bj->bi", inverse, change)
-        return np.concatenate([own, dense])
+        return np.concatenate([own, dense]), np.asarray(s.C @ own + s.T @ moved)
 
     def _solved_dense(self, right: Array) -> Array:
         k = self._kept

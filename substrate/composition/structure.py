@@ -27,7 +27,7 @@ from scipy.sparse.linalg import spsolve_triangular
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 
-__all__ = ["Blocks", "Eliminated", "Significance", "Structure", "reflected"]
+__all__ = ["Blocks", "Eliminated", "Significance", "Structure", "Substituted", "reflected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +132,68 @@ class Structure:
             every[program.equal[self.equal]] = np.linalg.lstsq(E.T, slope[self.dense], rcond=None)[0]
         return every
 
-    def without_definitions(self, protected: Iterable[int]) -> tuple[ConeProgram, IntegerArray, IntegerArray]:
-        """The program without the variables that equalities define and P does not weigh, its columns and its rows."""
+    def without_definitions(self, protected: Iterable[int]) -> "Substituted":
+        """The variables that equalities define and P does not weigh, but the protected ones, substituted."""
         program, known = self.program, self.eliminated
         gone = (program.P.diagonal()[known.columns] == 0.0) & ~np.isin(known.columns, np.fromiter(protected, np.intp))
         columns = np.delete(np.arange(program.q.size), known.columns[gone])
         rows = np.delete(np.arange(program.b.size), program.equal[known.rows[gone]])
-        if not gone.any():
-            return program, columns, rows
-        over, constants = known.over[gone], known.constants[gone]
+        over, constants = sp.csr_array(known.over[gone]), known.constants[gone]
         through = sp.csr_array(program.A[:, known.columns[gone]])
-        A = sp.csr_array(sp.csr_array(program.A + through @ over)[rows][:, columns])
-        b = program.b + through @ constants
-        q = program.q + over.T @ program.q[known.columns[gone]]
+        A = sp.csr_array(sp.csr_array(program.A + _product(through, over))[rows][:, columns])
+        A.sort_indices()
         place = np.full(program.b.size, -1, dtype=np.intp)
         place[rows] = np.arange(rows.size)
         equal = place[program.equal]
-        P = sp.csr_array(program.P[columns][:, columns])
-        return ConeProgram(P, q[columns], A, b[rows], equal[equal >= 0], place[program.linear], ()), columns, rows
+        b = (program.b + through @ constants)[rows]
+        return Substituted(
+            known, columns, rows, over, known.columns[gone], (A, b, equal[equal >= 0], place[program.linear])
+        )
 
     def _turned(self, u: Array) -> Array:
         if self.reflectors is None:
             return u
         factor, tau, rank = self.reflectors
         return reflected(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Substituted:
+    """A structure's program without defined variables: its columns and rows, and what of it does not depend on P and q.
+
+    ``over`` are the rows of the variables that are ``gone`` over all others, ``fixed`` A, b, and the numbers of the
+    equalities and of the inequalities; ``eliminated`` is that of the structure.
+    """
+
+    eliminated: Eliminated
+    columns: IntegerArray
+    rows: IntegerArray
+    over: Any
+    gone: IntegerArray
+    fixed: tuple[Any, Array, IntegerArray, IntegerArray]
+
+    def program(self, whole: ConeProgram) -> ConeProgram:
+        """The program with P and q of the whole one."""
+        if not self.gone.size:
+            return whole
+        q = whole.q + self.over.T @ whole.q[self.gone]
+        P = sp.csr_array(whole.P[self.columns][:, self.columns])
+        return ConeProgram(P, q[self.columns], *self.fixed, ())
+
+
+def _product(left: Any, right: Any) -> Any:
+    """The product of two sparse matrices; where rows on the left have one entry each, rows on the right are copied."""
+    counts = np.diff(left.indptr)
+    if not left.nnz or counts.max() > 1:
+        return left @ right
+    found = right[left.indices]
+    lengths = np.diff(found.indptr)
+    found.data *= np.repeat(left.data, lengths)
+    rows = np.zeros(counts.size, dtype=found.indptr.dtype)
+    rows[counts == 1] = lengths
+    return sp.csr_array(
+        (found.data, found.indices, np.concatenate([[0], np.cumsum(rows)])), (left.shape[0], right.shape[1])
+    )
 
 
 def reflected(factor: Array, tau: Array, right: Array, side: str) -> Array:

@@ -106,17 +106,21 @@ class _Finder:
         used = np.diff(self.I.tocsc().indptr)
         levels = []
         while left.size:
-            E = sp.csc_array(self.E[left])
-            columns = np.flatnonzero((np.diff(E.indptr) == 1) & free)
-            at = E.indptr[columns]
-            rows, values = E.indices[at], E.data[at]
+            E = self.E if left.size == program.equal.size else self.E[left]
+            single = (np.bincount(E.indices, minlength=program.q.size) == 1) & free
+            (at,) = np.nonzero(single[E.indices])
+            at = at[np.argsort(E.indices[at])]
+            columns, values = E.indices[at], E.data[at]
+            rows = np.searchsorted(E.indptr, at, side="right") - 1
             order = np.lexsort((-np.abs(values), used[columns], rows))
             first = order[np.unique(rows[order], return_index=True)[1]]
             if not first.size:
                 break
             columns, rows, values = columns[first], rows[first], values[first]
-            own = sp.csr_array((values, (np.arange(rows.size), columns)), shape=(rows.size, program.q.size))
-            over = sp.csr_array(sp.diags_array(-1.0 / values) @ (self.E[left[rows]] - own))
+            over = E[rows]
+            counts = np.diff(over.indptr)
+            over.data *= np.repeat(-1.0 / values, counts)
+            over.data[over.indices == np.repeat(columns, counts)] = 0.0  # the defined variable itself
             over.eliminate_zeros()
             constants = -program.b[program.equal[left[rows]]] / values
             levels.append(Eliminated(columns, left[rows].astype(np.intp), values, constants, over))

@@ -119,19 +119,20 @@ class _Newton:
     w: Array
     factor: Factor
 
-    def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array]:
-        """du and dz, refined as a pair: products with large w would hide the rounding of one alone."""
-        du, dz = self._once(r1, r2)
+    def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
+        """du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
+        du, dz, moved = self._once(r1, r2)
         p = self.problem
         for _ in range(refinements):
-            more, further = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - p.slacks(du) - dz / self.w)
-            du, dz = du + more, dz + further
-        return du, dz
+            more, further, by = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - moved - dz / self.w)
+            du, dz, moved = du + more, dz + further, moved + by
+        return du, dz, moved
 
-    def _once(self, r1: Array, r2: Array) -> tuple[Array, Array]:
+    def _once(self, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
         p = self.problem
-        du = self.factor.solve(r1 + p.pulled(self.w * r2)) / p.rate
-        return du, self.w * (r2 - p.slacks(du))
+        u, rows = self.factor.solve(r1, np.append(self.w * r2, np.zeros(p.structure.squares.size)))
+        moved = rows[: p.m] / p.rate
+        return u / p.rate, self.w * (r2 - moved), moved
 
 
 def structured_solution(
@@ -169,7 +170,7 @@ class _Found:
 
 
 def _without_rows(p: _Problem) -> _Found | str:
-    u, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
+    u, _, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
     residual = float(np.abs(p.hessian(u) + p.c).max(initial=0.0)) / (1.0 + float(np.abs(p.c).max(initial=0.0)))
     return _Found(u, np.zeros(0), 0.0, residual, 1) if residual <= _USABLE else _FAILED
 
@@ -238,8 +239,8 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
 
 def _cold(p: _Problem) -> Iterate:
     """A first iterate: the solution with quadratic penalties, moved inside."""
-    u, z = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
-    return u, _inside(p.slacks(u) + p.h), _inside(z)
+    u, z, moved = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
+    return u, _inside(moved + p.h), _inside(z)
 
 
 def _balanced(p: _Problem, u: Array, z: Array) -> Array:
@@ -272,9 +273,9 @@ def _balanced(p: _Problem, u: Array, z: Array) -> Array:
 def _direction(
     newton: _Newton, s: Array, z: Array, rd: Array, rp: Array, rc: Array, refinements: int
 ) -> tuple[Array, Array, Array]:
-    du, dz = newton.solve(-rd, -rp - rc / z, refinements)
+    du, dz, moved = newton.solve(-rd, -rp - rc / z, refinements)
     # the slack of an active row is far smaller than the terms of the row
-    ds = np.where(z > s, -(rc + s * dz) / z, newton.problem.slacks(du) + rp)
+    ds = np.where(z > s, -(rc + s * dz) / z, moved + rp)
     return du, ds, dz
 
 

@@ -69,6 +69,14 @@ class KnotStore:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
+    def ended_by(self, error: BaseException) -> str:
+        """Why a search stopped at an interruption or a solver's failure; raised where there is nothing to keep."""
+        if not self.corners:
+            raise error
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted; the best so far is kept"
+        return f"a solver failed: {error}"
+
     def add(self, corner: Corner) -> int:
         """The number of the knot at a corner, solved if it is new."""
         if corner in self._number:

@@ -114,14 +114,8 @@ def searched(
             for child in children:
                 push(child, lower)
             heapq.heappop(heap)  # after its parts, so that an interruption leaves no hole
-    except KeyboardInterrupt:
-        if not store.corners:
-            raise
-        stop = "interrupted; the best so far is kept"
-    except SolverError as error:
-        if not store.corners:
-            raise
-        stop = f"a solver failed: {error}"
+    except (KeyboardInterrupt, SolverError) as error:
+        stop = store.ended_by(error)
     bounds = np.array([entry[0] for entry in heap])
     simplices = tuple(entry[2] for entry in heap)
     if not complete:

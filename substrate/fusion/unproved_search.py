@@ -33,14 +33,8 @@ def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: 
             step = step if store.best != best else 0.5 * step
         if store.solves + len(store.folds) > budget:
             stop = f"the budget of {budget} solves is spent"
-    except KeyboardInterrupt:
-        if not store.corners:
-            raise
-        stop = "interrupted; the best so far is kept"
-    except SolverError as error:
-        if not store.corners:
-            raise
-        stop = f"a solver failed: {error}"
+    except (KeyboardInterrupt, SolverError) as error:
+        stop = store.ended_by(error)
     return Searched((), np.zeros(0), -np.inf, stop, _UNPROVED)
 
 

@@ -20,6 +20,14 @@ whose first end is infinite where :math:`d_i \le -P_i` and whose second is where
 :math:`k = \lceil c (n + 1) \rceil` rows are less strange. All rows are at least as strange at t = 0, so the set
 contains f(x), and it is an interval but for rows that return (:math:`d_i > P_i`), which may add pieces further out.
 Only the :math:`n - k + 1` largest first ends and the returns have to be sorted.
+
+Most rows need not even be looked at point by point. With :math:`|c_i| \le m_i` at several points,
+:math:`g_i = m_i (1 - m_i)`, at most 1/4, and :math:`S_0` the least S of these points, a row with
+:math:`B_{ii} S_0 > g_i` does not return, and it leaves at the latest at
+
+.. math:: \frac{|\alpha_i| S}{B_{ii} S - g_i} \le \frac{|\alpha_i|}{B_{ii} - g_i / S_0} .
+
+A few times :math:`n - k + 1` rows that may leave last settle the set, if the others have left where it ends.
 """
 
 from collections.abc import Iterator
@@ -31,41 +39,42 @@ from substrate.arrays import Array
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import kth_smallest, largest
+from substrate.uncertainty.order import largest
 
 __all__ = ["conformal_hull", "conformal_region", "split_ends"]
 
-#: One side of f(x), for a block of points, in units of S: where each row leaves; where some return, one line for each
-#: point that has any, on the host; and the number of these for every point.
+#: One side of f(x), for a block of points, in units of S: where rows leave from the k-th on, the k-th first; where some
+#: return, one line for each point that has any, on the host; and the number of these for every point.
 _Side = tuple[Array, Array, Any]
+#: How many rows are tried first, as a multiple of those that are left where the set ends.
+_TRIED = 3
 
 
-def conformal_hull(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """The smallest interval that holds the conformal set, one line per new point."""
-    k = rank(coverage, machines.n)
-    ends: Array = zeros_beside(fitted, (fitted.shape[0], 2))
-    for some, c, p in machines.blocks(X, diagonal):
-        S = p + 1.0 / machines.gamma
-        for column, (sign, side) in enumerate(zip((-1.0, 1.0), _sides(machines, c, S), strict=True)):
-            ends[some, column] = fitted[some] + sign * S * _furthest(side, k)
+def conformal_hull(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """The smallest interval that holds the conformal set, one line per new point.
+
+    ``fitted`` are the predictions there, if the machines have no bias.
+    """
+    ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
+    for some, f, S, sides, k in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+        for column, (sign, side) in enumerate(zip((-1.0, 1.0), sides, strict=True)):
+            ends[some, column] = f + sign * S * _furthest(side, k)
     return ends
 
 
 def conformal_region(
-    machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any
+    machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any
 ) -> Iterator[Array]:
     """The conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host.
 
     :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
     """
-    k = rank(coverage, machines.n)
-    for some, c, p in machines.blocks(X, diagonal):
-        S = p + 1.0 / machines.gamma
-        below, above = (_pieces(side, k) for side in _sides(machines, c, S))
-        for f, scale, down, up in zip(to_numpy(fitted[some]), to_numpy(S), below, above, strict=True):
+    for _, f, S, sides, k in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+        below, above = (_pieces(side, k) for side in sides)
+        for center, scale, down, up in zip(to_numpy(f), to_numpy(S), below, above, strict=True):
             first = np.array([[-down[0, 1], up[0, 1]]])
             joined = np.concatenate([-down[:0:-1, ::-1], first, up[1:]])
-            yield f + scale * joined
+            yield center + scale * joined
 
 
 def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
@@ -75,25 +84,61 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
     return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
 
 
-def _sides(machines: LeftOutMachines, c: Array, S: Array) -> Iterator[_Side]:
-    """Below, then above f(x)."""
+def _settled(
+    machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
+) -> Iterator[tuple[slice, Array, Array, list[_Side], int]]:
+    """Slices of the new points with f, S, both sides of f by as many rows as needed, and k less the other rows."""
+    few = _TRIED * (machines.n + 1 - k)
+    for some, f, c, p in machines.blocks(X, diagonal, fitted):
+        S = p + 1.0 / machines.gamma
+        if few < machines.n and k <= machines.n:
+            latest = _latest(machines, c, S)
+            order = np.argsort(to_numpy(latest), kind="stable")
+            last, rest = on_device_of(S, order[-few:]), latest[int(order[-few - 1])]
+            xp, others = namespace_of(c), machines.n - few
+            sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - others, last))
+            if all(bool(xp.all(S * top[:, 0] >= rest)) for top, _, _ in sides):
+                yield some, f, S, sides, k - others
+                continue
+        yield some, f, S, list(_sides(machines, c, S, k)), k
+
+
+def _latest(machines: LeftOutMachines, c: Array, S: Array) -> Array:
+    """Where each row has left for good, at all these points; infinity where that is not known."""
     xp = namespace_of(c)
-    size = xp.abs(machines.support_values)
+    most = xp.clip(xp.maximum(xp.max(c, axis=0), -xp.min(c, axis=0)), max=0.5)
+    slack = machines.diagonal - most * (1.0 - most) / xp.min(S)
+    known = slack > 0.0
+    return xp.where(known, xp.abs(machines.support_values) / xp.where(known, slack, 1.0), np.inf)  # type: ignore[no-any-return]
+
+
+def _sides(machines: LeftOutMachines, c: Array, S: Array, k: int, rows: Any = None) -> Iterator[_Side]:
+    """Below, then above f(x); c, of all rows or of some, is overwritten."""
+    xp = namespace_of(c)
+    alpha, diagonal = machines.support_values, machines.diagonal
+    if rows is not None:
+        alpha, diagonal = xp.take(alpha, rows, axis=0), xp.take(diagonal, rows, axis=0)
+    size = xp.abs(alpha)
     P = c * c
-    P += machines.diagonal * S[:, None]
+    P += diagonal * S[:, None]
     wild = xp.abs(c) >= P  # on one side such a row never leaves, on the other it returns
     some = bool(xp.any(wild))
-    c *= xp.sign(machines.support_values)
+    c *= xp.sign(alpha)
     for sign in (-1.0, 1.0):
         slope = P + c if sign > 0.0 else P - c
         if not some:
-            yield size / slope, *_no_returns(c)
+            yield _last(size / slope, k), *_no_returns(c)
             continue
         # a row without error is as strange as any everywhere, or at t = 0 only
         always = wild & ((sign * c < 0.0) | (size == 0.0))
         leave = size / xp.where(always, xp.ones_like(slope), slope)
         leave = xp.where(always, xp.full_like(leave, np.inf), leave)
-        yield leave, *_returns(wild & (sign * c > P), size, sign * c, P)
+        yield _last(leave, k), *_returns(wild & (sign * c > P), size, sign * c, P)
+
+
+def _last(leave: Array, k: int) -> Array:
+    """From the k-th row to leave on, that one first."""
+    return largest(leave, max(int(leave.shape[1]) + 1 - k, 0))
 
 
 def _no_returns(c: Array) -> tuple[Array, Any]:
@@ -117,28 +162,25 @@ def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
 
 def _furthest(side: _Side, k: int) -> Array:
     """The largest t of the set on one side."""
-    leave, returns, counts = side
-    xp, n = namespace_of(leave), int(leave.shape[1])
-    if k > n:
-        return xp.full_like(leave[:, 0], np.inf)  # type: ignore[no-any-return]
+    top, returns, counts = side
+    xp = namespace_of(top)
+    if top.shape[1] == 0:
+        return zeros_beside(top, top.shape[0]) + np.inf  # type: ignore[no-any-return]
     if not counts.any():
-        return kth_smallest(leave, k)
-    top = largest(leave, n + 1 - k)  # from the k-th row to leave on
+        return top[:, 0]
     (some,) = np.nonzero(counts)
-    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(leave, some), axis=0)), k)
+    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, some), axis=0)), k)
     last = np.where(crossed == 1, values, -np.inf).max(axis=1)
     found = np.array(to_numpy(top[:, 0]))
     found[some] = np.where(final < k, np.inf, last)
-    return on_device_of(leave, found)  # type: ignore[no-any-return]
+    return on_device_of(top, found)  # type: ignore[no-any-return]
 
 
 def _pieces(side: _Side, k: int) -> list[Array]:
     """The pieces of the set on one side of each point, the first from zero on."""
-    leave, returns, counts = side
-    n = int(leave.shape[1])
-    if k > n:
-        return [np.array([[0.0, np.inf]])] * int(leave.shape[0])
-    top = to_numpy(largest(leave, n + 1 - k))
+    top, returns, counts = to_numpy(side[0]), *side[1:]
+    if top.shape[1] == 0:
+        return [np.array([[0.0, np.inf]])] * int(top.shape[0])
     found = [np.array([[0.0, end]]) for end in top[:, 0]]
     (some,) = np.nonzero(counts)
     for point, values, crossed in zip(some, *_crossings(returns, top[some], k)[:2], strict=True):

@@ -46,10 +46,14 @@ class Influence(Protocol):
     def diagonal(self) -> Array:
         """The entries of the inverse's diagonal that belong to the rows."""
 
-    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
-        """c, one line per new point, and p(x), from the points and k(x, x)."""
+    @property
+    def represent(self) -> Callable[[Any], Array]:
+        """What is computed of new points: kernel values with the rows, or features."""
 
-    def spread(self, X: Any, diagonal: Array) -> Array:
+    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
+        """c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x, x)."""
+
+    def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x) alone."""
 
 
@@ -70,9 +74,9 @@ class KernelInfluence:
     total: float
     diagonal: Array
 
-    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """One triangular product for p, another for c, in the memory of the kernel values."""
-        rows, b = self._shifted(X)
+        b = self._shift(rows)
         if not self.triangular:
             c = rows @ self.root
             return c, _not_negative(diagonal - _paired(rows, c) - 2.0 * b)
@@ -85,19 +89,19 @@ class KernelInfluence:
         with blas_threads(self.share.shape[0]):
             return dtrmm(1.0, self.root, half.T, lower=1, trans_a=1, overwrite_b=1).T, p
 
-    def spread(self, X: Any, diagonal: Array) -> Array:
+    def spread(self, rows: Array, diagonal: Array) -> Array:
         """Half the work of c."""
         if not self.triangular:
-            return self.at(X, diagonal)[1]
-        rows, b = self._shifted(X)
+            return self.at(rows, diagonal)[1]
+        b = self._shift(rows)
         half = self._half(rows)
         return _not_negative(diagonal - _paired(half, half) - 2.0 * b)
 
-    def _shifted(self, X: Any) -> tuple[Array, Array]:
-        rows = self.represent(X)
+    def _shift(self, rows: Array) -> Array:
+        """b, which is subtracted from the kernel values."""
         b = rows @ self.share - 1.0 / self.total
         rows -= b[:, None]
-        return rows, b
+        return b
 
     def _half(self, rows: Array) -> Array:
         """W (k - b 1), one line per point."""
@@ -139,9 +143,8 @@ class FeatureInfluence:
         diagonal: Array = self.pulls * self.spare
         return diagonal
 
-    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """From psi of the new points; k(x, x) is not needed."""
-        rows = self.represent(X)
         constant = 1.0 / self.total
         with blas_threads(self.rows.shape[0]):
             c = rows @ self.rows.T
@@ -149,9 +152,8 @@ class FeatureInfluence:
         c *= self.pulls
         return c, constant + _paired(rows, rows)
 
-    def spread(self, X: Any, diagonal: Array) -> Array:
+    def spread(self, rows: Array, diagonal: Array) -> Array:
         """From psi of the new points alone."""
-        rows = self.represent(X)
         return 1.0 / self.total + _paired(rows, rows)
 
 
@@ -174,7 +176,6 @@ def kernel_influence(gram: Gram, ridge: Array, represent: Callable[[Any], Array]
         known = (inverse, False, inverse.diagonal())
     else:
         known = (root, True, column_squares(root))
-    gram.release()
     share = eta / total
     return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
 
@@ -188,27 +189,38 @@ def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
-    """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma."""
+    """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma.
+
+    Where ``bias`` is given, f(x) is the sum of support values times what represents x, plus the bias.
+    """
 
     influence: Influence
     support_values: Array
     residuals: Array
     diagonal: Array
     gamma: float
+    bias: float | None = None
 
     @property
     def n(self) -> int:
         """The number of machines, one without each row."""
         return int(self.residuals.shape[0])
 
-    def blocks(self, X: Any, diagonal: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """Slices of the new points, with c and p(x) there; c is the caller's to overwrite."""
+    def blocks(self, X: Any, diagonal: Array, fitted: Array | None) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Slices of the new points, with f(x), c and p(x) there; c is the caller's to overwrite."""
         for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            yield some, *self.influence.at(X[some, :], diagonal[some])
+            rows = self.influence.represent(X[some, :])
+            if self.bias is not None:
+                f = rows @ self.support_values + self.bias
+            elif fitted is not None:
+                f = fitted[some]
+            else:
+                raise TypeError("predictions are needed where the machines have no bias of their own")
+            yield some, f, *self.influence.at(rows, diagonal[some])
 
     def spread(self, X: Any, diagonal: Array) -> Array:
         """p(x) of all new points."""
         found: Array = zeros_beside(self.residuals, int(X.shape[0]))
         for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            found[some] = self.influence.spread(X[some, :], diagonal[some])
+            found[some] = self.influence.spread(self.influence.represent(X[some, :]), diagonal[some])
         return found

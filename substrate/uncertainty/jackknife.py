@@ -24,29 +24,29 @@ from substrate.uncertainty.order import kth_smallest
 __all__ = ["jackknife_minmax", "jackknife_plus"]
 
 
-def jackknife_plus(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there.
+def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """Lower and upper ends, one line per new point; ``fitted`` are the predictions there, if the machines have no bias.
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
-    xp, n, k = namespace_of(fitted), machines.n, rank(coverage, machines.n)
-    ends, size = zeros_beside(fitted, (fitted.shape[0], 2)), xp.abs(machines.residuals)
-    for some, c, _ in machines.blocks(X, diagonal):
+    xp, n, k = namespace_of(machines.residuals), machines.n, rank(coverage, machines.n)
+    ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), xp.abs(machines.residuals)
+    for some, f, c, _ in machines.blocks(X, diagonal, fitted):
         c *= -machines.residuals  # what leaving a row out adds to the prediction
-        ends[some, 0] = fitted[some] + kth_smallest(c - size, n + 1 - k)
-        ends[some, 1] = fitted[some] + kth_smallest(c + size, k)
+        ends[some, 0] = f + kth_smallest(c - size, n + 1 - k)
+        ends[some, 1] = f + kth_smallest(c + size, k)
     return ends  # type: ignore[no-any-return]
 
 
-def jackknife_minmax(machines: LeftOutMachines, fitted: Array, X: Any, diagonal: Array, coverage: Any) -> Array:
+def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
     """Lower and upper ends, one line per new point.
 
     :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
     """
-    xp, k = namespace_of(fitted), rank(coverage, machines.n)
-    ends, size = zeros_beside(fitted, (fitted.shape[0], 2)), kth_smallest(xp.abs(machines.residuals), k)
-    for some, c, _ in machines.blocks(X, diagonal):
+    xp, k = namespace_of(machines.residuals), rank(coverage, machines.n)
+    ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), kth_smallest(xp.abs(machines.residuals), k)
+    for some, f, c, _ in machines.blocks(X, diagonal, fitted):
         c *= -machines.residuals
-        ends[some, 0] = fitted[some] + xp.min(c, axis=1) - size
-        ends[some, 1] = fitted[some] + xp.max(c, axis=1) + size
+        ends[some, 0] = f + xp.min(c, axis=1) - size
+        ends[some, 1] = f + xp.max(c, axis=1) + size
     return ends  # type: ignore[no-any-return]

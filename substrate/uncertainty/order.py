@@ -21,6 +21,8 @@ def kth_smallest(values: Array, k: int) -> Array:
 
 def largest(values: Array, count: int) -> Array:
     """The ``count`` largest of every line, the least of them first and the others in any order."""
+    if count == 0:
+        return values[..., :0]
     if is_device_array(values):
         return namespace_of(values).sort(values, axis=-1)[..., values.shape[-1] - count :]  # type: ignore[no-any-return]
     return np.asarray(np.partition(values, values.shape[-1] - count, axis=-1)[..., -count:])

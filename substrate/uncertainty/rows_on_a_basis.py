@@ -8,6 +8,7 @@ are the features of :class:`~substrate.uncertainty.influence.FeatureInfluence`. 
 rows, wherever these are, and kept: as many numbers per row as the basis has directions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,14 +83,18 @@ class ProjectedSpread:
         """No rows, no diagonal."""
         raise TypeError("p(x) alone")
 
-    def at(self, X: Any, diagonal: Array) -> tuple[Array, Array]:
+    @property
+    def represent(self) -> Callable[[Any], Array]:
+        """Kernel values with the basis."""
+        return self.coordinates.values.matrix
+
+    def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """Not without rows."""
         raise TypeError("p(x) alone")
 
-    def spread(self, X: Any, diagonal: Array) -> Array:
+    def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x)."""
-        tile = self.coordinates.values.matrix(X)
-        z, psi = tile @ self.features.transform, self.coordinates.of_values(tile)
+        z, psi = rows @ self.features.transform, self.coordinates.of_values(rows)
         xp = namespace_of(z)
         missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
         spread: Array = 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing

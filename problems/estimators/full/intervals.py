@@ -25,6 +25,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
     def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         alpha, ridge = self._support_columns()
         gammas, primal = self._interval_gammas(alpha.shape[1]), self._primal()
+        bias = np.atleast_1d(to_numpy(self.bias_))
         machines: dict[int, LeftOutMachines] = {}
         if primal is None:
             n = int(alpha.shape[0])
@@ -43,7 +44,8 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             residuals = leave_one_out_residuals(alpha[:, columns], diagonal)
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
-                machines[int(column)] = LeftOutMachines(influence, a, r, home, gammas[int(column)])
+                b = float(bias[int(column)]) if primal is None else None
+                machines[int(column)] = LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def _noise(self, rows: Any) -> Array:

@@ -143,7 +143,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         gamma = self._class_gammas(1)[0]
         for some in row_blocks(points.shape[0], self.support_.size):
             outputs = self._evaluated(points[some])
-            c, p = influence.at(points[some], own[some])
+            c, p = influence.at(influence.represent(points[some]), own[some])
             yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
 
     def _exact_guarantee(self, coverage: float) -> Guarantee | None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, same_home, to_numpy, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, same_home, to_numpy
 from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
 from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends
 from substrate.uncertainty.influence import LeftOutMachines
@@ -161,16 +161,15 @@ class LeftOutIntervals(Intervals):
         check_is_fitted(self)
         if method == "split":
             return self._split_interval(X, coverage)
-        points, fitted, own = self._at(X, diagonal, method)
+        points, own = self._at(X, diagonal, method)
         if method == "gaussian":
-            return self._gaussian(points, fitted, own, coverage, rows)
+            return self._gaussian(points, own, coverage, rows)
         interval = {"conformal": conformal_hull, "jackknife+": jackknife_plus, "jackknife-minmax": jackknife_minmax}
-        columns = fitted[:, None] if fitted.ndim == 1 else fitted
         ends = [
-            interval[method](machines, columns[:, k], points, own, coverage)
-            for k, machines in enumerate(self._left_out_machines(rows))
+            interval[method](machines, fitted, points, own, coverage)
+            for machines, fitted in self._machines_and_outputs(points, rows)
         ]
-        return ends[0] if fitted.ndim == 1 else namespace_of(fitted).stack(ends, axis=1)
+        return ends[0] if self._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)  # type: ignore[attr-defined]
 
     def predict_region(self, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None) -> list[Any]:
         """The exact full conformal set of every row: its pieces, ascending, one line (from, to) each.
@@ -180,13 +179,22 @@ class LeftOutIntervals(Intervals):
         """
         exact_level(coverage)
         check_is_fitted(self)
-        points, fitted, own = self._at(X, diagonal, "conformal")
-        columns = fitted[:, None] if fitted.ndim == 1 else fitted
+        points, own = self._at(X, diagonal, "conformal")
         found = [
-            conformal_region(machines, columns[:, k], points, own, coverage)
-            for k, machines in enumerate(self._left_out_machines(rows))
+            conformal_region(machines, fitted, points, own, coverage)
+            for machines, fitted in self._machines_and_outputs(points, rows)
         ]
-        return list(found[0]) if fitted.ndim == 1 else [list(pieces) for pieces in zip(*found, strict=True)]
+        one = self._outputs() == ()  # type: ignore[attr-defined]
+        return list(found[0]) if one else [list(pieces) for pieces in zip(*found, strict=True)]
+
+    def _machines_and_outputs(self, points: Any, rows: Any) -> list[tuple[LeftOutMachines, Array | None]]:
+        """For every output its machines without one row, and predictions, where these are not computed on the way."""
+        machines = self._left_out_machines(rows)
+        if all(one.bias is not None for one in machines):
+            return [(one, None) for one in machines]
+        fitted = self._evaluated(points)  # type: ignore[attr-defined]
+        columns = fitted[:, None] if fitted.ndim == 1 else fitted
+        return [(one, columns[:, k]) for k, one in enumerate(machines)]
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -198,12 +206,12 @@ class LeftOutIntervals(Intervals):
 
     def _with_deviations(self, X: Any) -> tuple[Array, Array]:
         """Predictions and their Gaussian standard deviations, noise included."""
-        points, fitted, own = self._at(X, None, "return_std")
-        deviations = self._deviations(points, own, None)
+        points, own = self._at(X, None, "return_std")
+        fitted, deviations = self._evaluated(points), self._deviations(points, own, None)  # type: ignore[attr-defined]
         return fitted, deviations[:, 0] if fitted.ndim == 1 else deviations
 
-    def _gaussian(self, points: Any, fitted: Array, own: Array, coverage: float, rows: Any) -> Array:
-        deviations = self._deviations(points, own, rows)
+    def _gaussian(self, points: Any, own: Array, coverage: float, rows: Any) -> Array:
+        fitted, deviations = self._evaluated(points), self._deviations(points, own, rows)  # type: ignore[attr-defined]
         return gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
 
     def _deviations(self, points: Any, own: Array, rows: Any) -> Array:
@@ -215,17 +223,16 @@ class LeftOutIntervals(Intervals):
         """Machines as far as p(x) needs them."""
         return self._left_out_machines(rows)
 
-    def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array, Array]:
-        """The new points, checked, the predictions there, and k(x, x)."""
+    def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array]:
+        """The new points, checked, and k(x, x)."""
         points = self._new_points(X)  # type: ignore[attr-defined]
-        fitted, kernel = self._evaluated(points), self.kernel_  # type: ignore[attr-defined]
-        n = int(points.shape[0])
+        kernel, n = self.kernel_, int(points.shape[0])  # type: ignore[attr-defined]
         if not kernel.pairwise:
             if diagonal is not None:
                 raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
-            return points, fitted, on_device_of(fitted, kernel.diag(points))
+            return points, kernel.diag(points)
         if diagonal is None and method.startswith("jackknife"):
-            return points, fitted, zeros_beside(fitted, n)
+            return points, on_device_of(points, np.zeros(n))
         if diagonal is None:
             raise DataError(
                 f"method={method!r} needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; "
@@ -234,4 +241,4 @@ class LeftOutIntervals(Intervals):
         own = real_array(to_numpy(diagonal), "diagonal", ndim=1)
         if own.shape != (n,):
             raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {own.size}")
-        return points, fitted, on_device_of(fitted, own)
+        return points, on_device_of(points, own)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
-from substrate.composition.determined import CoordinateTies, by_conditions, by_loss, by_norm
+from substrate.composition.determined import CoordinateTies, NormTies, by_conditions, by_loss
 from substrate.composition.feasible_point import Feasibility, least_step
 from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
 from substrate.composition.polish import interior_point, polished, within_radius
@@ -158,7 +158,7 @@ def test_a_loss_ties_its_values_with_its_weights():
         assert_allclose(tie.weights, weights[order], rtol=1e-12)
         assert tie.rest <= 1e-12
     assert by_loss(program, columns, F + 1e-9, radius) is None
-    assert by_norm(program, columns, F) is None
+    assert NormTies().by_norm(program, columns, F) is None
     general = by_conditions(program, columns, F, radius)
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -176,7 +176,7 @@ def test_a_norm_ties_values_by_the_largest_singular_value():
     columns = StandardForm(problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL").columns[x.id] + np.arange(
         3
     )
-    assert_allclose(by_norm(program, columns, F).factor, np.linalg.norm(F, 2) / 2.0, rtol=1e-8)
+    assert_allclose(NormTies().by_norm(program, columns, F).factor, np.linalg.norm(F, 2) / 2.0, rtol=1e-8)
     assert by_loss(program, columns, F, np.ones(program.q.size)) is None
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -11,10 +12,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from substrate import Machine, Substrate
-from substrate.composition import structure_search, structured_method
+from substrate.composition import cone_program, determined, structure_search, structured_method
 from substrate.composition import structured_solution as structured_solution_module
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
+from substrate.composition.determined import NormTies
 from substrate.composition.newton_factor import Factor
 from substrate.composition.structure_blocks import dense_rows
 from substrate.composition.structure_search import find_structure, renewed
@@ -170,8 +172,12 @@ def test_the_newton_system_is_solved_whatever_the_weights(build):
     right = rng.standard_normal(M.shape[0])
     factor = Factor(structure, np.append(weights, structure.squares))
     assert factor.regular
-    found = factor.solve(right)
-    assert_allclose(M @ found, right, rtol=0.0, atol=1e-8 * np.abs(M).max() * max(np.abs(found).max(), 1e-3))
+    found, moved = factor.solve(right)
+    atol = 1e-8 * np.abs(M).max() * max(np.abs(found).max(), 1e-3)
+    assert_allclose(M @ found, right, rtol=0.0, atol=atol)
+    assert_allclose(moved, structure.rows(found), rtol=0.0, atol=1e-12 * np.abs(M).max() * np.abs(found).max())
+    pulls = rng.standard_normal(moved.size)
+    assert_allclose(M @ factor.solve(right, pulls)[0], right + structure.pulled(pulls), rtol=0.0, atol=10.0 * atol)
 
 
 @pytest.mark.parametrize("build", [insensitive, pinball, hinge, values_squared], ids=lambda build: build.__name__)
@@ -186,9 +192,9 @@ def test_a_factor_without_small_columns_and_rows_is_near_the_newton_matrix(build
     M = newton_matrix(structure, weights)
     factor = Factor(structure, np.append(weights, structure.squares), 0.0, share)
     exact = rng.standard_normal(M.shape[0])
-    found = factor.solve(M @ exact)
+    found, _ = factor.solve(M @ exact)
     sizes = [float(error @ M @ error) ** 0.5 for error in (exact, exact - found)]
-    found = found + factor.solve(M @ (exact - found))
+    found = found + factor.solve(M @ (exact - found))[0]
     sizes.append(float((exact - found) @ M @ (exact - found)) ** 0.5)
     rate = 3.0 * (2.0 * share**0.5 + share)
     assert sizes[1] <= rate * sizes[0] + 1e-12 * sizes[0]
@@ -387,3 +393,61 @@ def test_what_was_computed_from_the_rows_is_kept_for_the_same_rows_only():
     moved.take_over(program)
     assert moved._long is not program._long
     assert_allclose(moved.sizes[1].toarray(), 2.0 * program.sizes[1].toarray())
+
+
+@pytest.mark.parametrize("shape", ["pairs", "full", "ragged", "repeated"])
+def test_products_of_long_rows_are_right_to_the_last_place(shape):
+    """Rows that are large and cancel: the exact product is known from fractions."""
+    rng = np.random.default_rng(4)
+    F = np.round(rng.standard_normal((12, 40)), 3)
+    F[:, 20:] = -F[:, :20] * (1.0 + 2.0**-40)
+    if shape == "ragged":
+        F[rng.random(F.shape) < 0.4] = 0.0
+    rows = np.vstack([F, -F, np.eye(3, 40)]) if shape == "pairs" else np.vstack([F, np.eye(3, 40)])
+    matrix = sp.csr_array(rows)
+    if shape == "repeated":
+        matrix.data /= 2.0
+        matrix = sp.hstack([matrix, matrix], format="csr")
+        matrix = sp.csr_array((matrix.data, matrix.indices % 40, matrix.indptr), rows.shape)
+    x, b = np.tile(rng.standard_normal(20), 2), rng.standard_normal(rows.shape[0])
+    size = np.abs(rows) @ np.abs(x) + np.abs(b)
+    exact = [
+        float(sum(Fraction(float(a)) * Fraction(float(v)) for a, v in zip(row, x, strict=True)) + Fraction(float(c)))
+        for row, c in zip(rows, b, strict=True)
+    ]
+    for entries in (0, 10_000):
+        value, error = cone_program._LongRows(matrix, entries).times(x, b, size)
+        assert (np.abs(value - exact) <= error).all()
+        assert (error <= 1e-15 * np.abs(value) + 1e-29 * size).all()
+
+
+@pytest.mark.parametrize("where", ["weight", "width"])
+def test_another_value_is_checked_like_a_machine_of_its_own(where):
+    """What is kept from the check of the first value does not change that of the second."""
+    found = []
+    for values in ((0.3, 3.0), (3.0,)):
+        s, parameter = substrate(), cp.Parameter(nonneg=True, name="value")
+        weight, width = (parameter, 0.1) if where == "weight" else (10.0, 0.1 * parameter)
+        machine = Machine(s, minimize=0.5 * s.squared_norm + weight * cp.sum(cp.pos(cp.abs(s.e) - width)))
+        found.append([machine.solve(value=value) for value in values][-1])
+    for result in found:
+        assert result.solver_record.attempts[-1].solver == "STRUCTURED"
+        assert result.certificate.holds
+        assert result.certificate.accuracy is not None
+    assert_allclose(found[0].predict(X), found[1].predict(X), atol=1e-7)
+
+
+def test_norms_are_kept_only_for_equal_matrices():
+    ties, F, (program, _) = NormTies(), np.random.default_rng(0).standard_normal((30, 5)), program_of(insensitive())
+    columns = np.flatnonzero(program.alone > 0.0)[:5]
+    factors = [ties.by_norm(program, columns, scale * F).factor for scale in (1.0, 2.0, 1.0)]
+    assert factors[1] == pytest.approx(2.0 * factors[0])
+    assert factors[2] == factors[0]
+
+
+def test_the_largest_singular_value_is_bounded_in_single_precision():
+    rng = np.random.default_rng(5)
+    for size in (1e-30, 1.0, 1e150):
+        M = size * (rng.standard_normal((300, 200)) + 5.0)
+        bound, exact = determined._largest_singular_value(M), float(np.linalg.norm(M, 2))
+        assert exact <= bound <= 2.1 * exact

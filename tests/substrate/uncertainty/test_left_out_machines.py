@@ -7,6 +7,7 @@ from scipy.special import ndtri
 from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
+from substrate.uncertainty import conformal
 from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
 from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, feature_root, kernel_influence
@@ -69,11 +70,15 @@ class Case:
         return self.fitted, self.Z, self.kernel.diag(self.Z)
 
 
+def at(influence, case):
+    return influence.at(influence.represent(case.Z), case.kernel.diag(case.Z))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_one_product_gives_all_machines_at_all_points(seed):
     case = Case(seed=seed)
     machines = case.machines()
-    ((some, c, p),) = machines.blocks(case.Z, case.kernel.diag(case.Z))
+    ((some, _, c, p),) = machines.blocks(case.Z, case.kernel.diag(case.Z), case.fitted)
     assert some == slice(0, 7)
     for i in range(case.y.size):
         outputs, residual = case.without(i)
@@ -93,10 +98,10 @@ def test_a_matrix_without_a_cholesky_factor_is_inverted():
     assert not influence.triangular
     C = np.linalg.inv(bordered(K, ridge))
     q = np.concatenate([np.ones((4, 1)), rows], axis=1)
-    c, p = influence.at(rows, np.full(4, 50.0))
+    c, p = influence.at(rows.copy(), np.full(4, 50.0))
     np.testing.assert_allclose(c, (q @ C)[:, 1:], atol=1e-10)
     np.testing.assert_allclose(p, 50.0 - np.einsum("ij,ij->i", q @ C, q), atol=1e-9)
-    np.testing.assert_allclose(influence.spread(rows, np.full(4, 50.0)), p)
+    np.testing.assert_allclose(influence.spread(rows.copy(), np.full(4, 50.0)), p)
     np.testing.assert_allclose(influence.diagonal, C.diagonal()[1:], atol=1e-10)
 
 
@@ -159,6 +164,35 @@ def _wild(seed):
     return case.machines(), *case.given()
 
 
+@pytest.mark.parametrize(("gamma", "far"), [(0.3, 1.0), (10.0, 1.0), (1e4, 1.0), (10.0, 30.0)])
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.97])
+def test_rows_that_have_left_only_count(monkeypatch, gamma, far, coverage):
+    """With or without the rows that leave early: the same sets, also where rows return."""
+    case = Case(n=90, m=40, gamma=gamma, noise=2.0)
+    case.Z = far * case.Z
+    machines, given = case.machines(), (case.Z @ [1.0, 0.0], case.Z, case.kernel.diag(case.Z))
+    machines.support_values[::7] *= 1e-3  # rows of small errors, whatever their leverage
+    some = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
+    monkeypatch.setattr("substrate.uncertainty.conformal._TRIED", 1000)
+    every = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
+    np.testing.assert_array_equal(some[0], every[0])
+    for mine, its in zip(some[1], every[1], strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_rows_are_saved_where_the_bound_allows_it(monkeypatch):
+    case, seen = Case(n=200, gamma=0.3, noise=2.0), []
+
+    def watched(machines, c, S, k, rows=None):
+        seen.append(None if rows is None else len(rows))
+        return sides(machines, c, S, k, rows)
+
+    sides = conformal._sides
+    monkeypatch.setattr(conformal, "_sides", watched)
+    conformal_hull(case.machines(), *case.given(), 0.9)
+    assert seen == [3 * (201 - rank(0.9, 200))]
+
+
 def test_features_give_what_the_kernel_gives():
     case = Case(kernel=Linear(), gamma=0.7)
     pulls = 1.0 / case.ridge
@@ -171,7 +205,7 @@ def test_features_give_what_the_kernel_gives():
     influence = FeatureInfluence(represent, represent(case.X), pulls)
     other = case.machines().influence
     np.testing.assert_allclose(influence.diagonal, other.diagonal, atol=1e-10)
-    for mine, its in zip(influence.at(case.Z, None), other.at(case.Z, case.kernel.diag(case.Z)), strict=True):
+    for mine, its in zip(at(influence, case), at(other, case), strict=True):
         np.testing.assert_allclose(mine, its, atol=1e-10)
 
 
