@@ -69,7 +69,6 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib", "gallery.restyled"),
     "reset_modules_order": "both",
     "image_scrapers": ("gallery.pictures",),
-    "image_srcset": ["2x"],
     "thumbnail_size": (480, 330),
     "doc_module": ("problems", "substrate"),
     "backreferences_dir": "api/backreferences",
@@ -93,7 +92,14 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     # pages that are one wide table have the whole width
-    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "errata": [], "ledger": [], "notation": []},
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "benchmarks": [],
+        "errata": [],
+        "ledger": [],
+        "notation": [],
+        "vocabulary": [],
+    },
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",

@@ -38,6 +38,7 @@ STYLE = {
     "legend.edgecolor": "none",
     "legend.framealpha": 0.85,
     "lines.linewidth": 2.0,
+    "savefig.dpi": 160,  # sharp on fine screens; the pages show it smaller
 }
 #: What a block printed, on the page that sphinx-gallery writes; and the alternative text of its pictures.
 OUTPUT = re.compile(r"^ \.\. code-block:: none\n\n((?:    .*\n|\s*\n)+)", flags=re.MULTILINE)
