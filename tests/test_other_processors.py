@@ -25,7 +25,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(other_processors.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     monkeypatch.setattr(other_processors, "flags_of", lambda text: frozenset({"sse4_2", "avx2", "fma"}))
     monkeypatch.setattr(other_processors, "probed", answered)
-    monkeypatch.setattr(other_processors, "tested", lambda environment, paths: (0, "...\n12 passed in 3s\n"))
+    monkeypatch.setattr(other_processors, "tested", lambda environment, paths, processes: (0, "...\n12 passed in 3s\n"))
     return monkeypatch
 
 
@@ -91,8 +91,17 @@ def test_one_line_a_kernel(machine, capsys):
     ]
 
 
+def test_the_kernel_of_the_ordinary_run_is_not_run_again(machine, capsys):
+    machine.setattr(other_processors, "CHOICES", {"x86_64": (Choice("Zen"), HASWELL)})
+    assert other_processors.main() == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Zen: SKIPPED, this processor takes it by itself",
+        "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s",
+    ]
+
+
 def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
-    def some(environment, paths):
+    def some(environment, paths, processes):
         failed = environment.get("OPENBLAS_CORETYPE") == "Nehalem"
         return (1, "E  1 != 2\n1 failed in 3s\n") if failed else (0, "12 passed in 3s\n")
 
@@ -104,7 +113,9 @@ def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
 
 
 def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
-    machine.setattr(other_processors, "tested", lambda environment, paths: pytest.fail("tested all the same"))
+    machine.setattr(
+        other_processors, "tested", lambda environment, paths, processes: pytest.fail("tested all the same")
+    )
     machine.setattr(
         other_processors, "probed", lambda environment: [["openblas", "Zen", int(environment["OPENBLAS_NUM_THREADS"])]]
     )

@@ -35,6 +35,7 @@ __all__ = ["Span", "penalises"]
 
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
+_SHARED = "components share the coefficients of the training rows, and the optimum over all w can be lower"
 
 
 def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
@@ -69,10 +70,12 @@ class Span:
         balanced = substrate.bias and not free
         if why or not joined.size:
             fact = f"the training rows: {why}" if why and joined.size else ""
+            if not why and joined.shared and len(substrate.components) > 1:
+                fact = f"the training rows: {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
             return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
         readings, values = joined.readings()
-        reach = "components share the coefficients of the training rows" if joined.shared else "the optimum over all w"
+        reach = _SHARED if joined.shared else "the optimum over all w"
         fact = f"{substrate.n} training rows and what the machine mentions beside them, {joined.counted()}: {reach}"
         return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
 

@@ -190,6 +190,9 @@ def test_components_at_the_training_rows_share_their_coefficients_and_it_is_said
         assert "components share the coefficients of the training rows" in fact(result)
         assert result.certificate.holds, str(result.certificate)
     assert_allclose(mixed.value, result.component(0, np.vstack([X[:2], X[:2] + 0.1])), atol=1e-9)
+    alone = Machine(s, minimize=ridge(s) + cp.sum(s.maximal_variation)).solve()
+    assert "the optimum over all w can be lower" in fact(alone)
+    assert not fact(Machine(s, minimize=ridge(s)).solve())
 
 
 def test_a_bias_that_is_mentioned_is_not_free_to_make_up_for_anything(half):

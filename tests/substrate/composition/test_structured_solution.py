@@ -437,6 +437,21 @@ def test_another_value_is_checked_like_a_machine_of_its_own(where):
     assert_allclose(found[0].predict(X), found[1].predict(X), atol=1e-7)
 
 
+def test_shares_of_columns_and_rows_follow_the_weight_of_w(monkeypatch):
+    monkeypatch.setattr(structure_search, "_MANY", 2)
+    program, dense = program_of(insensitive())
+    heavier = ConeProgram(4.0 * program.P, program.q, program.A, program.b, program.equal, program.linear, ())
+    structure = find_structure(program, dense)
+    other = renewed(structure, heavier)
+    assert structure.significance is not None
+    assert_allclose(other.significance.rows, structure.significance.rows / 4.0, rtol=1e-12)
+    kept = [Factor(one, np.full(one.n_rows, 1e-3), 0.0, 1e-3) for one in (structure, other)]
+    shares = [kept[0]._structure.significance.squares.sum(axis=0) * weight for weight in (1e-3, 0.25e-3)]
+    for factor, one, columns in zip(kept, (structure, other), shares, strict=True):
+        left_out = columns[factor._kept :] / structure.P[factor._kept :]
+        assert left_out.sum() <= 3.0 * 1e-3, one
+
+
 def test_norms_are_kept_only_for_equal_matrices():
     ties, F, (program, _) = NormTies(), np.random.default_rng(0).standard_normal((30, 5)), program_of(insensitive())
     columns = np.flatnonzero(program.alone > 0.0)[:5]
