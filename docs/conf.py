@@ -29,9 +29,11 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "citations",
+    "gallery",
     "moving_pages",
     "own_names",
     "source_pages",
+    "tutorial_notebooks",
 ]
 exclude_patterns = ["build", "**/backreferences/*"]
 templates_path = ["_templates"]
@@ -53,6 +55,7 @@ mathjax3_config = {
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # fit(), not LSSVMRegressor.fit(), in the margin
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -63,6 +66,11 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "copyfile_regex": r"index\.rst$",
     "abort_on_example_error": True,
+    "run_stale_examples": True,  # what a page shows depends on the package, not only on its script
+    "reset_modules": ("matplotlib", "gallery.restyled"),
+    "reset_modules_order": "both",
+    "image_scrapers": ("gallery.pictures",),
+    "thumbnail_size": (480, 330),
     "doc_module": ("problems", "substrate"),
     "backreferences_dir": "api/backreferences",
     "download_all_examples": False,
@@ -85,7 +93,14 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     # pages that are one wide table have the whole width
-    "secondary_sidebar_items": {"**": ["page-toc"], "benchmarks": [], "errata": [], "ledger": [], "notation": []},
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "benchmarks": [],
+        "errata": [],
+        "ledger": [],
+        "notation": [],
+        "vocabulary": [],
+    },
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",

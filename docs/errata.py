@@ -68,26 +68,28 @@ def remarks(kind: str) -> list[Field]:
 
 
 def page() -> str:
-    """The page as Markdown."""
-    lines = [_HEAD, "| no. | paper | where | as printed | what holds | shown by |", "|---|---|---|---|---|---|"]
+    """The page as Markdown: a heading per paper, and under it what is printed and what holds."""
+    lines, paper = [_HEAD], ""
     for entry in entries():
-        papers = "; ".join(f"[{key}]" for key in dict.fromkeys(place.key for place in entry.places))
+        if entry.places[0].key != paper:
+            paper = entry.places[0].key
+            lines += [f"## [{paper}]", ""]
         where = "; ".join(place.where for place in entry.places)
         printed = "; ".join(place.text for place in entry.places)
-        anchor = f'<a id="erratum-{entry.number}"></a>{entry.number}'
-        cells = (
-            anchor,
-            papers,
-            where,
-            f"{entry.title} Printed: {printed}",
-            entry.holds,
-            f"`{entry.function}`",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+        lines += [
+            f'<a id="erratum-{entry.number}"></a>',
+            "",
+            f"### {entry.number}. {where[0].upper()}{where[1:]}. {entry.title.removesuffix('.')}",
+            "",
+            f"- **Printed:** {printed}",
+            f"- **What holds:** {entry.holds}",
+            f"- **Shown by** `{entry.function}`",
+            "",
+        ]
     for kind, title in (("typography", "Misprints"), ("benchmark", "Figures that do not reproduce")):
-        lines += ["", f"## {title}", "", "| paper | where | what |", "|---|---|---|"]
-        lines += [f"| [{field.key}] | {field.where} | {field.text} |" for field in remarks(kind)]
-    return "\n".join([*lines, ""])
+        lines += [f"## {title}", "", "| paper | where | what |", "|---|---|---|"]
+        lines += [*(f"| [{field.key}] | {field.where} | {field.text} |" for field in remarks(kind)), ""]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,7 +1,8 @@
 """Run the tutorials: the programs of a page one after another, as a reader would, with the output of each.
 
 ``python docs/run_tutorials.py`` writes the output under each program again, and the pictures the programs save into
-``docs/images``; a test runs the same pages and compares.
+``docs/images``; a test runs the same pages and compares. The build of the documentation offers every tutorial as a
+notebook too, which is made here from the page, so that both are always the same.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 PAGES = sorted(page for page in (HERE / "tutorials").glob("*.md") if page.stem != "index")
@@ -50,6 +52,32 @@ def rewritten(page: Path) -> str:
             new = program[0].replace(f"```text\n{program['shown']}```", f"```text\n{printed}```")
             text = text.replace(program[0], new)
     return text
+
+
+def prose(markdown: str) -> str:
+    """Text of a page for a notebook: without pictures, which its cells draw, and without links into these pages."""
+    text = re.sub(r"!\[[^]]*\]\([^)]*\)\n?", "", markdown)
+    text = re.sub(r"\[([^]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+    return re.sub(r"\{\w+\}(`[^`]*`)", r"\1", text).strip()
+
+
+def notebook(page: Path) -> dict[str, Any]:
+    """A tutorial in the Jupyter format 4.5: a cell for each program with what it prints, the text between them."""
+    text, cells, end = page.read_text(encoding="utf-8"), [], 0
+
+    def add(kind: str, source: str, **more: Any) -> None:
+        cells.append({"cell_type": kind, "id": f"cell-{len(cells)}", "metadata": {}, "source": source, **more})
+
+    for program in PROGRAM.finditer(text):
+        add("markdown", prose(text[end : program.start()]))
+        output = {"output_type": "stream", "name": "stdout", "text": program["shown"]}
+        shown = [] if program["shown"] is None else [output]
+        add("code", program["code"].rstrip("\n"), execution_count=None, outputs=shown)
+        end = program.end()
+    add("markdown", prose(text[end:]))
+    cells[0]["source"] += "\n\nThis notebook needs the package `lssvm-substrate` with its extra `[plot]`."
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
 def main() -> None:

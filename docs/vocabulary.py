@@ -23,19 +23,20 @@ PAGE = ROOT / "docs" / "vocabulary.md"
 _HEAD = """# Vocabulary
 
 One word for one thing, in every estimator. Every estimator has `fit`, `predict`, `score` and `save`;
-`certify(X, y=None, sample_weight=None)` checks what it holds now against its training data, and `prove` does so in ball
-arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
+`certify(X, y=None, sample_weight=None)` checks the model as it is now against its training data, and `prove` does so
+in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
 `sample_weight` too, if the fit had one; so does `left_out_importance`, which permutes one input after the other.
 `relevance_` has a number for every input, by the widths of the kernel, and `term_weights_` one for every term of a sum
-of kernels; both are computed when they are asked for. A machine that chooses
-leaves `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_`; `cv` says by what it is judged:
-`"loo"`, `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` and `predict_region` say how sure a regressor is, and
-`interval_guarantee` what that rests on; `predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)`
-say it of a classifier, and `set_guarantee` what sets rest on; `calibrate(X, y)` measures both on unused rows.
+of kernels; both are computed when they are asked for. A machine that chooses a weight has `gamma_`, `zeta_` or `rho_`,
+`criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated: `"loo"`,
+`"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
+validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor, and
+`interval_guarantee` their conditions; `predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)`
+return probabilities and sets of labels of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases
+both on rows that were not used in the fit.
 
-Made by `python docs/vocabulary.py --write` from the classes; a test holds this page and the classes together. A number
-is that of the reason below why there is none.
+Made by `python docs/vocabulary.py --write` from the classes; a test compares this page with the classes. A number
+refers to the reason, below, why there is none.
 """
 
 #: What is asked of every estimator: the heading of a column, and whether a class has it.

@@ -7,6 +7,7 @@ arrays and on torch tensors, on a GPU where there is one, and give the same mach
 
 from importlib.util import find_spec
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressorCV, SparseLSSVMRegressor
@@ -31,12 +32,13 @@ def sender():
 
 
 rng = np.random.default_rng(0)
-X, new = rng.uniform(-3.0, 3.0, size=(600, 2)), rng.uniform(-3.0, 3.0, size=(5, 2))
+X, new = rng.uniform(-3.0, 3.0, size=(600, 2)), rng.uniform(-3.0, 3.0, size=(60, 2))
 y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.2 * rng.standard_normal(600)
 
 send = sender()
 sent, targets = send(X), send(y)
 print("arrays of", where_it_lives(sent))
+outputs = {}
 
 for model in (
     LSSVMRegressorCV(RBF(sigma=1.5)),
@@ -44,6 +46,7 @@ for model in (
 ):
     known = model.fit(X, y).predict(new)
     found = model.fit(sent, targets).predict(send(new))
+    outputs[type(model).__name__] = known, to_numpy(found)
     left_out = model.leave_one_out() if isinstance(model, LSSVMRegressorCV) else model.leave_one_out(sent, targets)
     print(f"\n{type(model).__name__}: predictions are arrays of {where_it_lives(found)}")
     print(f"largest difference from numpy: {np.abs(to_numpy(found) - known).max():.0e}")
@@ -52,3 +55,13 @@ for model in (
 
 print()
 print(model.certificate_)
+
+# %%
+# Yes: the outputs lie on the diagonal.
+_, ax = plt.subplots()
+ax.axline((0.0, 0.0), slope=1.0, color="0.7", linewidth=1.0)
+for (name, (known, found)), mark in zip(outputs.items(), "ox", strict=True):
+    ax.plot(known, found, mark, fillstyle="none", markersize=7, label=name)
+ax.set(xlabel="prediction, numpy", ylabel=f"prediction, {where_it_lives(sent)}", title="Yes: the same machine")
+ax.legend()
+plt.show()

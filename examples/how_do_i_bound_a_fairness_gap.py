@@ -6,6 +6,7 @@ multiplier is the marginal price of fairness.
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 from substrate import Machine, Substrate
@@ -26,10 +27,23 @@ fair.set_label("fairness gap")
 machine = Machine(s, minimize=0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e), subject_to=[fair])
 
 print("bound on the gap   gap   root mean square error   price of the bound")
+rows = []
 for bound in (1.0, 0.4, 0.2, 0.1):
     result = machine.solve(epsilon=bound)
     error = np.sqrt(np.mean(result.e**2))
+    rows.append((gap.value, error, float(fair.dual_value)))
     print(f"{bound:16.1f}  {gap.value:4.2f}   {error:22.3f}   {float(fair.dual_value):18.1f}")
 
 print()
 print(result.certificate)
+
+# %%
+# Every tighter bound costs accuracy; the multiplier is the slope of the cost.
+_, ax = plt.subplots()
+ax.plot([row[0] for row in rows], [row[1] for row in rows], "o-")
+for found, error, price in rows[1:]:
+    ax.annotate(f"price {price:.0f}", (found, error), xytext=(8, 4), textcoords="offset points")
+ax.set(xlabel="gap between the groups (units of y)", ylabel="root mean square error (units of y)")
+ax.margins(0.15)
+ax.set_title("By one constraint: its multiplier is the price")
+plt.show()

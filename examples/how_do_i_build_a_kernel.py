@@ -4,6 +4,8 @@
 Kernels are values: add them, scale them, restrict them to columns, and search over their parameters by name.
 """
 
+import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -30,3 +32,13 @@ search = GridSearchCV(
 print("best width:", search.best_params_, f"R^2 on the other half: {search.score(X[1::2], y[1::2]):.3f}\n")
 
 print(search.best_estimator_[-1].certificate_)
+
+# %%
+# Two kernels, their sum and their product, as functions of one point; the other point is 1.
+x = np.linspace(-3.0, 3.0, 200)[:, None]
+_, ax = plt.subplots()
+for made in (0.5 * Linear() + RBF(1.0), Linear() * RBF(1.0), RBF(1.0), 0.5 * Linear()):
+    ax.plot(x, made(x, np.array([[1.0]])), label=repr(made))
+ax.set(xlabel="x", ylabel="k(x, 1)", title="With + and *: a printed kernel is its formula")
+ax.legend()
+plt.show()

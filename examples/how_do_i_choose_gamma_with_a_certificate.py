@@ -5,9 +5,11 @@ One eigendecomposition per kernel gives the leave-one-out error at every gamma; 
 whole range together with a lower bound.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressorCV, tikhonov_fusion
+from problems.displays import CriterionDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Matern
 
@@ -33,3 +35,10 @@ kernel = RBF(10.0)
 found = tikhonov_fusion.search(kernel(X[train]), y[train], kernel(X[valid], X[train]), y[valid])
 print(f"fused with a validation set: gamma = {found.gamma[0]:.4g}, {found.intervals} intervals\n")
 print(model.certificate_)
+
+# %%
+# The criterion over the whole range, and the bound that no gamma in it can beat.
+display = CriterionDisplay.from_estimator(model)
+gap = 1.0 - model.criterion_lower_bound_ / model.criterion_
+display.ax_.set_title(f"No gamma is better by more than {gap:.0e} of the error")
+plt.show()

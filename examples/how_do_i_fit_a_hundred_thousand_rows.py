@@ -8,6 +8,7 @@ rows.
 
 import tracemalloc
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import SparseLSSVMRegressor
@@ -32,3 +33,12 @@ worst = int(np.abs(left_out.residuals).argmax())
 print(f"most surprising row: {worst}, target {y[worst]:.2f}, predicted without it {left_out.outputs[worst]:.2f}\n")
 print(left_out.certificate, end="\n\n")
 print(model.certificate_)
+
+# %%
+# What is held in memory: sums over the rows instead of the kernel matrix.
+sizes = {"all pairs": X.shape[0] ** 2 * 8 / 2**20, "the rows": X.nbytes / 2**20, "60 vectors": peak}
+_, ax = plt.subplots()
+bars = ax.barh(list(sizes), list(sizes.values()), color=["0.7", "0.7", "#b03060"])
+ax.bar_label(bars, fmt=lambda size: f"{size:,.1f} MiB", padding=4)
+ax.set(xscale="log", xlim=(0.1, 1e7), xlabel="memory (MiB)", title="On 60 vectors, without the kernel matrix")
+plt.show()

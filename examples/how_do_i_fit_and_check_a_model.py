@@ -4,6 +4,7 @@
 Five lines give a model and a certificate: each condition of optimality with its residual, its scale and a verdict.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor
@@ -18,3 +19,14 @@ for time, acceleration in zip([10.0, 20.0, 30.0], model.predict(np.array([[10.0]
 
 print(f"\nthe largest of {model.support_values_.size} support values: {np.abs(model.support_values_).max():.1f}\n")
 print(model.certificate_)
+
+# %%
+# The data and the fit; the certificate above states how far it can be from the exact optimum.
+grid = np.linspace(0.0, 60.0, 300)[:, None]
+_, ax = plt.subplots()
+ax.plot(X[:, 0], y, "o", color="0.7", markersize=4, label="measured")
+ax.plot(grid[:, 0], model.predict(grid), label="LS-SVM")
+ax.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
+ax.set_title(f"Within {model.certificate_.accuracy:.0e} g of the exact optimum")
+ax.legend()
+plt.show()

@@ -9,6 +9,7 @@ of a few megabytes; the sums are taken in one fixed order, and the result is tha
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import SparseLSSVMRegressor
@@ -44,3 +45,13 @@ with tempfile.TemporaryDirectory() as folder:
 
 print(left_out.certificate, end="\n\n")
 print(model.certificate_)
+
+# %%
+# The function learned from the file, and the vectors that carry it.
+side = np.linspace(-3.0, 3.0, 60)
+surface = model.predict(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)).reshape(60, 60)
+_, ax = plt.subplots()
+plt.colorbar(ax.contourf(side, side, surface, levels=12), label="prediction")
+ax.plot(*model.support_vectors_.T, "o", color="white", markeredgecolor="black", markersize=5)
+ax.set(xlabel="input 1", ylabel="input 2", title=f"{n:,} rows from a file, kept as {model.support_.size} vectors")
+plt.show()

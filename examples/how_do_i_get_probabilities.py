@@ -5,6 +5,7 @@ Decision values of left-out rows become probabilities without a refit, compared 
 interval of the probability, and sets of labels with a guaranteed coverage.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import brier_score_loss
 
@@ -20,9 +21,11 @@ probability = model.predict_proba(X_test)[:, 1]
 
 print(f"test accuracy {model.score(X_test, y_test):.3f}, Brier score {brier_score_loss(y_test, probability):.3f}")
 print("predicted / observed:")
+bins = []
 for low in np.arange(0.0, 1.0, 0.2):
     inside = (probability >= low) & (probability < low + 0.2)
-    print(f"  {probability[inside].mean():.2f} / {y_test[inside].mean():.2f}  ({inside.sum()} points)")
+    bins.append((probability[inside].mean(), y_test[inside].mean()))
+    print(f"  {bins[-1][0]:.2f} / {bins[-1][1]:.2f}  ({inside.sum()} points)")
 
 width = np.diff(model.predict_probability_interval(X_test), axis=1)
 print(f"\nVenn-Abers intervals are {width.mean():.2f} wide, at most {width.max():.2f}")
@@ -34,3 +37,13 @@ print(f"a set of level 0.9 {model.set_guarantee(0.9)}")
 
 print()
 print(model.certificate_)
+
+# %%
+# Of the points with a given probability, about that share is of the class.
+_, ax = plt.subplots()
+ax.axline((0.0, 0.0), slope=1.0, color="0.7", linewidth=1.0, label="perfectly calibrated")
+ax.plot(*np.transpose(bins), "o-", label="LS-SVM, 1000 test points")
+ax.set(xlabel="predicted probability", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
+ax.set_title("predict_proba: close to observed frequencies")
+ax.legend()
+plt.show()

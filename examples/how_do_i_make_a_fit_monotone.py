@@ -6,6 +6,7 @@ grid of points, is enough, and its multipliers show where it costs something.
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 from substrate import Machine, Substrate
@@ -32,3 +33,14 @@ for name, result in (("free", free), ("monotone", monotone)):
 pressing = rising.dual_value > 1e-6
 print(f"the constraint is active on {pressing.sum()} steps, most at x = {grid[rising.dual_value.argmax(), 0]:.1f}\n")
 print(monotone.certificate)
+
+# %%
+# The constraint is active where the free fit falls, and changes little elsewhere.
+_, ax = plt.subplots()
+ax.plot(x, y, "o", color="0.7", markersize=4)
+ax.plot(grid, monotone.predict(grid), label="monotone")
+ax.plot(grid, free.predict(grid), label="free")
+ax.plot(x, truth, ":", color="black", linewidth=1.5, label="truth")
+ax.set(xlabel="x", ylabel="y", title="One constraint: it rises, and is nearer to the truth")
+ax.legend()
+plt.show()

@@ -6,6 +6,7 @@ is never negative, and it never falls. Isotonic regression is monotone too, but 
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
@@ -40,3 +41,14 @@ shaped = fits["monotone, convex"]
 (further,) = shaped.further
 print(f"\ncoefficients: {shaped.alpha.size} of rows, {further.coefficients.size} of derivatives\n")
 print(shaped.certificate)
+
+# %%
+# With both constraints the fit is smooth and the nearest to the truth.
+_, ax = plt.subplots()
+ax.plot(x, y, "o", color="0.7", markersize=4)
+for name in ("monotone, convex", "free", "isotonic regression"):
+    ax.plot(fine, values[name], label=name)
+ax.plot(fine, known, ":", color="black", linewidth=1.5, label="truth")
+ax.set(xlabel="quantity", ylabel="cost", title="By two constraints on its derivative")
+ax.legend()
+plt.show()

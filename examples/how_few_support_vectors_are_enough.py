@@ -4,7 +4,10 @@
 The second level is the 1-norm of the support values: the larger its weight, the fewer vectors remain, with exact zeros.
 """
 
+import matplotlib.pyplot as plt
+
 from problems import L1SubstrateClassifier, LSSVMClassifier
+from problems.displays import SupportVectorsDisplay
 from substrate.datasets import ripley
 from substrate.kernels import RBF
 
@@ -23,3 +26,9 @@ for zeta in (0.5, 2.0, 8.0):
 # the zeros are exact: rows outside the support are not stored, and the certificate checks the bound on each of them
 print()
 print(sparse.certificate_)
+
+# %%
+# The rings are the support vectors that remain, and the lines the classifier they carry.
+display = SupportVectorsDisplay.from_estimator(sparse, X, y, names=["x1 (no unit)", "x2 (no unit)"])
+display.axes_[0].set_title(f"{sparse.n_support_} of {y.size}: test accuracy {accuracy:.3f}")
+plt.show()

@@ -4,9 +4,11 @@
 Intervals by leaving every row out, without a refit; the pieces of the exact conformal set; and what each rests on.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, LSSVMRegressorCV, RobustLSSVMRegressor
+from problems.displays import IntervalDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 
@@ -35,3 +37,9 @@ low, high = robust.calibrate(X[train[60:]], y[train[60:]]).predict_interval(X[te
 print(f"\nrobust, calibrated on 40 rows: mean width {np.mean(high - low):.0f} g")
 print(f"it {robust.interval_guarantee(0.9)}\n")
 print(model.certificate_)
+
+# %%
+# The intervals at new rows; the title states what is guaranteed.
+display = IntervalDisplay.from_estimator(model, X[test], y[test], names=["time (ms)"], target="acceleration (g)")
+display.ax_.set_title(f"90 % intervals: {display.covered:.0%} of {test.size} new rows inside")
+plt.show()

@@ -1,16 +1,16 @@
 """What do the displays show?
 ==========================
 
-Seven displays are drawn into a temporary folder (needs the extra [plot]). Each display keeps the numbers it draws as
-attributes, so that a picture can be checked, or drawn again elsewhere.
+The numbers behind a model, in scikit-learn's convention: ``Display.from_estimator`` draws, and keeps what it drew as
+attributes, so that a picture can be checked, or drawn again on other axes. Displays are combined by ``ax``.
 """
 
-import tempfile
-from pathlib import Path
+import matplotlib.pyplot as plt
 
 from problems import (
     FusedMaximalVariationRegressor,
     L1SubstrateRegressor,
+    LSSVMRegressor,
     LSSVMRegressorCV,
     PrunedLSSVMRegressor,
     RobustLSSVMRegressor,
@@ -20,6 +20,7 @@ from problems.displays import (
     ComponentFunctionsDisplay,
     CriterionDisplay,
     EvolutionDiagramDisplay,
+    IntervalDisplay,
     PruningPathDisplay,
     ResidualsDisplay,
     SupportVectorsDisplay,
@@ -27,34 +28,37 @@ from problems.displays import (
 from substrate.datasets import additive_function, motorcycle, sinc_outliers
 from substrate.kernels import RBF
 
-X, y = additive_function(40, 6, random_state=0)
-fused = FusedMaximalVariationRegressor(RBF(1.0), relevance=0.1).fit(X, y, *additive_function(40, 6, random_state=1))
 T, g = motorcycle()
 named = {"names": ["time (ms)"], "target": "acceleration (g)"}
-S, z = sinc_outliers(random_state=0)
 kernel = RBF(sigma=6.6)
+model = LSSVMRegressor(kernel, gamma=2.0).fit(T[::2], g[::2])
+print(model.certificate_)
 
-try:
-    import matplotlib
-except ImportError:
-    print("no pictures without matplotlib: pip install matplotlib\n")
-else:
-    matplotlib.use("Agg")
-    sparse = L1SubstrateRegressor(kernel, zeta=30.0).fit(T, g)
-    drawn = {
-        "evolution": EvolutionDiagramDisplay.from_estimator(fused),
-        "components": ComponentFunctionsDisplay.from_estimator(fused, X, y),
-        "support": SupportVectorsDisplay.from_estimator(sparse, T, g, **named),
-        "criterion": CriterionDisplay.from_estimator(LSSVMRegressorCV(kernel).fit(T, g)),
-        "pruning": PruningPathDisplay.from_estimator(PrunedLSSVMRegressor(kernel, gamma=2.0).fit(T, g)),
-        "residuals": ResidualsDisplay.from_estimator(RobustLSSVMRegressor(RBF(1.0), gamma=10.0).fit(S, z), S, z),
-        "certificate": CertificateDisplay.from_estimator(fused),
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        for name, display in drawn.items():
-            target = Path(folder) / f"{name}.png"
-            display.figure_.savefig(target, dpi=100)
-            print(f"{target.name}: {target.stat().st_size // 1024} kB, {len(display.figure_.axes)} axes")
-    print("components drawn:", ", ".join(part.name for part in drawn["components"].components), "\n")
+# %%
+# Four displays of one fit each, on axes that are given.
+figure, axes = plt.subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
+sparse = L1SubstrateRegressor(kernel, zeta=30.0).fit(T, g)
+support = SupportVectorsDisplay.from_estimator(sparse, T, g, **named, ax=axes[0, 0])
+support.axes_[0].set_title("SupportVectorsDisplay")
+IntervalDisplay.from_estimator(model, T[1::2], g[1::2], **named, ax=axes[0, 1]).ax_.set_title("IntervalDisplay")
+CriterionDisplay.from_estimator(LSSVMRegressorCV(kernel).fit(T, g), ax=axes[1, 0]).ax_.set_title("CriterionDisplay")
+CertificateDisplay.from_estimator(model, ax=axes[1, 1]).ax_.set_title("CertificateDisplay")
+plt.show()
 
-print(fused.certificate_)
+# %%
+# Errors of a robust machine and their weights; the path of a pruned one.
+S, z = sinc_outliers(random_state=0)
+errors = ResidualsDisplay.from_estimator(RobustLSSVMRegressor(RBF(1.0), gamma=10.0).fit(S, z), S, z)
+errors.axes_[0].set_title("ResidualsDisplay: outliers have no weight")
+pruned = PruningPathDisplay.from_estimator(PrunedLSSVMRegressor(kernel, gamma=2.0).fit(T, g))
+pruned.axes_[0].set_title("PruningPathDisplay: the error grows late")
+plt.show()
+
+# %%
+# Structure detection: each component, and the variations over the weight with the validation error and its bound.
+X, y = additive_function(40, 6, random_state=0)
+fused = FusedMaximalVariationRegressor(RBF(1.0), relevance=0.1).fit(X, y, *additive_function(40, 6, random_state=1))
+parts = ComponentFunctionsDisplay.from_estimator(fused, X, y)
+parts.figure_.suptitle("ComponentFunctionsDisplay: " + ", ".join(part.name for part in parts.components))
+EvolutionDiagramDisplay.from_estimator(fused).axes_[0].set_title("EvolutionDiagramDisplay: the inputs that stay")
+plt.show()

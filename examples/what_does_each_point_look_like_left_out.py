@@ -6,9 +6,11 @@ The prediction for each row by the machine fitted without it, from one factorisa
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor
+from problems.displays import LeaveOneOutDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 
@@ -30,3 +32,10 @@ print(f"root mean square: {np.sqrt(left_out.mean_square):.2f} g left out, {np.st
 print(f"mean absolute {left_out.mean_absolute:.2f} g, median absolute {left_out.median_absolute:.2f} g")
 print(f"degrees of freedom {left_out.degrees_of_freedom:.1f} of {y.size}\n")
 print(left_out.certificate)
+
+# %%
+# Diamonds are the predictions without the row; where a reading stands alone they leave the fit.
+display = LeaveOneOutDisplay.from_estimator(model, X, y, names=["time (ms)"], target="acceleration (g)")
+fitted = np.sqrt(display.fit_mean_square)
+display.ax_.set_title(f"Error {np.sqrt(left_out.mean_square):.1f} g left out, {fitted:.1f} g fitted; no refit")
+plt.show()

@@ -5,6 +5,7 @@ Algorithm 1 of Suykens and others (2002): fit, measure the errors by a robust sc
 the rows of large error. Here twelve of 120 targets are wrong by three.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, RobustLSSVMRegressor
@@ -36,3 +37,16 @@ print(f"\nsuspected rows: {suspects.tolist()}\nwrong rows:     {wrong.tolist()}"
 left_out = model.leave_one_out()
 print(f"median absolute error with each row left out, exactly and without refitting: {left_out.median_absolute:.3f}\n")
 print(model.certificate_)
+
+# %%
+# The rows that the machine gives no weight are ringed.
+_, ax = plt.subplots()
+ax.plot(X, y, "o", color="0.7", markersize=4)
+ax.plot(X[suspects], y[suspects], "o", color="black", fillstyle="none", markersize=10, label="suspected")
+ax.plot(points, model.predict(points), label="robust weights")
+ax.plot(points, LSSVMRegressor(kernel, gamma).fit(X, y).predict(points), label="least squares")
+ax.plot(points, truth, ":", color="black", linewidth=1.5, label="truth")
+found = np.isin(wrong, suspects).sum()
+ax.set(xlabel="x", ylabel="y", ylim=(-4.0, 7.0), title=f"{found} of {wrong.size} wrong targets are found")
+ax.legend(ncols=2)
+plt.show()

@@ -5,6 +5,7 @@ A machine that knows the symmetry learns from both sides of the origin at once: 
 right on the other, where the plain machine falls back to its bias.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, SymmetricLSSVMRegressor
@@ -37,3 +38,14 @@ apart = np.abs(odd.predict(points) + odd.predict(-points) - 2.0 * odd.bias_).max
 print(f"f(x) + f(-x) - 2 b is at most {apart:.1e}, b is {odd.bias_:.3f}\n")
 
 print(odd.certificate_)
+
+# %%
+# All observations are at the right of zero.
+_, ax = plt.subplots()
+ax.plot(X, y, "o", color="0.7", markersize=4)
+for name in ("odd", "plain"):
+    ax.plot(points, machines[name].predict(points), label=f"{name} machine")
+ax.plot(points, wanted, ":", color="black", linewidth=1.5, label="truth")
+ax.set(xlabel="x", ylabel="y", title="Then data on one side of the origin are enough")
+ax.legend()
+plt.show()

@@ -7,6 +7,7 @@ rows it does not follow.
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import HuberLSSVMRegressor
@@ -32,8 +33,8 @@ losses = {
     "Huber": 5.0 * cp.sum(cp.huber(s.e, 0.15)),
     "absolute value": 2.0 * pinball(0.5),
 }
-for name, loss in losses.items():
-    result = Machine(s, minimize=0.5 * s.squared_norm + loss).solve()
+fits = {name: Machine(s, minimize=0.5 * s.squared_norm + loss).solve() for name, loss in losses.items()}
+for name, result in fits.items():
     error = np.sqrt(np.mean((result.predict(points) - truth) ** 2))
     print(f"{name:14s} distance from the truth {error:.3f}, certified: {result.certificate.holds}")
 
@@ -49,3 +50,14 @@ found = set(huber.outliers_.tolist()) >= set(np.flatnonzero(~inliers).tolist())
 print(f"the estimator  distance from the truth {error:.3f}, all outliers among its {huber.outliers_.size} linear rows: "
       f"{found}\n")  # fmt: skip
 print(huber.certificate_)
+
+# %%
+# Least squares follows the outliers; the other two losses do not.
+_, ax = plt.subplots()
+ax.plot(X, y, "o", color="0.7", markersize=4)
+for name in ("Huber", "least squares", "absolute value"):
+    ax.plot(points, fits[name].predict(points), label=name)
+ax.plot(points, truth, ":", color="black", linewidth=1.5, label="truth")
+ax.set(xlabel="x", ylabel="y", ylim=(-4.0, 7.0), title="It helps: Huber's loss, one line of cvxpy")
+ax.legend(ncols=2)
+plt.show()

@@ -5,6 +5,7 @@ The package minimises 1/2 w'w + gamma/2 sum e^2 with a bias that is not penalise
 ``exp(-|x - z|^2 / sigma^2)``. This is the same machine in other libraries, with their parameters.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
@@ -47,3 +48,15 @@ for name in ("Suykens2002", "Cawley2004", "Cawley2002", "scikit-learn", "LS-SVMl
     print(f"  {name:13s} {conventions.gamma_to(name, gamma, n=y.size):g}")
 print()
 print(model.certificate_)
+
+# %%
+# The same alpha without the bias: beside the data kernel ridge regression returns to zero.
+grid = np.linspace(0.0, 90.0, 300)[:, None]
+_, ax = plt.subplots()
+ax.plot(X[:, 0], y, "o", color="0.7", markersize=4)
+ax.plot(grid, model.predict(grid), label=f"LS-SVM, gamma = {gamma:g}")
+ax.plot(grid, raw.predict(grid), label=f"KernelRidge, alpha = {alpha:g}")
+ax.axhline(model.bias_, color="0.5", linestyle=":", linewidth=1.0)
+ax.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)", title="alpha = 1/gamma, and a bias (dotted)")
+ax.legend()
+plt.show()

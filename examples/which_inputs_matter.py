@@ -6,6 +6,7 @@ the largest value that each component takes at the training points, its maximal 
 theirs.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import ComponentwiseLSSVMRegressor, MaximalVariationRegressor
@@ -44,3 +45,13 @@ show("exact zeros, refitted", refitted)
 print(f"\nranking selects inputs     {ranking.get_support(indices=True) + 1}")
 print(f"exact zeros select inputs  {exact.get_support(indices=True) + 1}\n")
 print(exact.certificate_)
+
+# %%
+# Only the first four inputs keep a variation; that of the others is exactly zero.
+_, ax = plt.subplots()
+for k, (name, model) in enumerate({"exact zeros": exact, "ranking": ranking}.items()):
+    ax.bar(np.arange(1, 13) + 0.4 * k - 0.2, model.maximal_variation_, width=0.38, label=name)
+ax.set(xlabel="input", ylabel="maximal variation (units of y)", xticks=range(1, 13))
+ax.set_title("Inputs " + ", ".join(map(str, exact.get_support(indices=True) + 1)) + ": the others are exactly zero")
+ax.legend()
+plt.show()

@@ -6,9 +6,11 @@ fit: the whole solution path is followed exactly, and a bound over all rho state
 choice can be.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import FusedMaximalVariationRegressor
+from problems.displays import EvolutionDiagramDisplay
 from substrate.datasets import additive_function
 from substrate.kernels import RBF
 
@@ -32,3 +34,9 @@ at = np.interp(grid, model.path_["values"], model.path_["criterion"])
 print("along the path:", ", ".join(f"{rho:.3g}: {error:.3f}" for rho, error in zip(grid, at, strict=True)))
 print()
 print(model.certificate_)
+
+# %%
+# The variations above, the validation error and its bound below.
+display = EvolutionDiagramDisplay.from_estimator(model)
+display.axes_[0].set_title(f"x1 to x4, at rho = {model.rho_:.2g}: no rho validates better")
+plt.show()

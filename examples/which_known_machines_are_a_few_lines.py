@@ -5,6 +5,7 @@ Each is one objective on a substrate, and agrees with scikit-learn's machine whe
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC, SVR
 
@@ -51,3 +52,15 @@ difference = np.abs(both.predict(grid) - closed.predict(grid)).max()
 print(f"two kernels:  differ from the LS-SVM on K1/lambda1 + K2/lambda2 by {difference:.1e}\n")
 
 print(both.certificate)
+
+# %%
+# Three of them on the same data.
+_, ax = plt.subplots()
+ax.plot(10.0 * X, 50.0 * y, "o", color="0.7", markersize=4)
+for name, machine in {"SVR": tube, "at most 25 g": bounded, "zero at both ends": pinned}.items():
+    ax.plot(10.0 * grid, 50.0 * machine.predict(grid), label=name)
+ax.set(
+    xlabel="time after impact (ms)", ylabel="head acceleration (g)", title="SVR, bounds, known values: in a few lines"
+)
+ax.legend()
+plt.show()

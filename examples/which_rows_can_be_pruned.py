@@ -6,9 +6,11 @@ Without weights an outlier has the largest support value and stays longest; with
 is removed first. Every machine on the path is kept, and any of them can be used.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import PrunedLSSVMClassifier, PrunedLSSVMRegressor
+from problems.displays import SupportVectorsDisplay
 from substrate.datasets import ripley, sinc_outliers
 from substrate.kernels import RBF
 
@@ -38,3 +40,9 @@ test = ripley(subset="test")
 print(f"\nRipley: {X.shape[0]} rows, test accuracy {whole.score(*test):.3f}; "
       f"{classifier.support_.size} rows, {classifier.score(*test):.3f}\n")  # fmt: skip
 print(classifier.certificate_)
+
+# %%
+# The rows that remain of Ripley's data are ringed.
+display = SupportVectorsDisplay.from_estimator(classifier, X, labels, names=["x1 (no unit)", "x2 (no unit)"])
+display.axes_[0].set_title(f"All but {classifier.support_.size} of {labels.size}: those far from the line")
+plt.show()

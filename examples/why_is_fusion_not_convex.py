@@ -1,11 +1,12 @@
 """Why is the fusion of training and validation not a convex problem, and what solves it?
 ======================================================================================
 
-Two training points are enough to see it: the penalised program (29) of [Pelckmans2005]_ against the program (28) that
-it should replace, and against ``fuse``.
+Two training points are enough to see it: the penalised program (29) of Pelckmans, Suykens and De Moor (2005) against
+the program (28) that it should replace, and against ``fuse``.
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import fused_maximal_variation
@@ -54,3 +55,14 @@ machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.co
 best = fuse(machine, over=rho, validation=(X_val, y_val))
 print(f"fuse: rho {best.rho:g}, validation error {best.validation_error:.4f}, lower bound {best.lower_bound:.4f}\n")
 print(best.certificate)
+
+# %%
+# On the segment between two feasible points a convex function is nowhere above the chord.
+share = np.linspace(0.0, 1.0, 101)
+_, ax = plt.subplots()
+ax.plot(share, [penalty(2.0 * at, 3.0 - 2.0 * at, 1.0) for at in share], label="penalty of (29)")
+ax.plot([0.0, 1.0], ends, label="its chord")
+ax.set(xlabel="share of the way between two feasible points", ylabel="penalty")
+ax.set_title("The penalty lies above its chord; fuse solves (28)")
+ax.legend()
+plt.show()

@@ -1,35 +1,31 @@
-"""Every example asks a question, is short, runs without a warning, and ends with a certificate that holds."""
+"""Every example asks a question, is short, runs without a warning, ends with a certificate that holds, and a picture.
+
+The build of the documentation runs all of them for the gallery, and refuses what these tests refuse; to run them here
+as well is for ``pytest -m slow``.
+"""
 
 import ast
+import importlib.util
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-#: The examples of a second and more, which the slow tests run.
-LONG = {
-    "does_the_same_code_run_on_a_gpu",
-    "how_do_i_bound_a_fairness_gap",
-    "how_do_i_choose_a_weight_with_proof",
-    "how_do_i_choose_two_weights_with_proof",
-    "how_do_i_fit_a_hundred_thousand_rows",
-    "how_do_i_fit_more_rows_than_memory",
-    "how_few_vectors_are_enough_for_all_rows",
-    "what_do_the_displays_show",
-    "what_else_fits_at_any_number_of_rows",
-    "what_if_some_inputs_are_costly",
-    "what_if_the_kernel_matrix_does_not_fit",
-    "which_inputs_matter_with_proof",
-    "which_kernels_do_the_data_need",
-    "which_inputs_matter_in_boston",
-}
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PICTURE = "\n# %%\n"
 over_examples = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-over_runs = pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in EXAMPLES],
-    ids=lambda path: path.stem,
-)
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    """The checks that the build of the gallery makes."""
+    pytest.importorskip("sphinx_gallery", reason="pip install '.[docs]'")
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / "docs" / "_ext" / "gallery.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_there_are_examples():
@@ -39,7 +35,8 @@ def test_there_are_examples():
 @over_examples
 def test_it_is_short_and_asks_a_question(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 60
+    assert len(text.partition(PICTURE)[0].splitlines()) <= 60
+    assert len(text.splitlines()) <= 72
     question, rule, *introduction = ast.get_docstring(ast.parse(text)).splitlines()
     assert question.endswith("?")
     assert rule == "=" * len(question), "the question is the title of a page of the gallery"
@@ -47,19 +44,81 @@ def test_it_is_short_and_asks_a_question(path):
     assert path.stem.split("_")[0] in {"how", "what", "which", "do", "does", "why", "when", "where", "can", "is"}
 
 
-@over_runs
-def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys):
+@over_examples
+def test_it_ends_with_a_picture(path):
+    text = path.read_text(encoding="utf-8")
+    assert PICTURE in text, "the picture is a block of its own, which begins with # %% and a sentence"
+    assert text.split(PICTURE)[-1].startswith("# ")
+    assert ast.unparse(ast.parse(text).body[-1]) == "plt.show()"
+    assert "matplotlib.use" not in text, "the reader, or the build of the gallery, chooses where it is shown"
+
+
+def test_it_is_in_one_group_of_the_gallery():
+    index = (ROOT / "examples" / "index.rst").read_text(encoding="utf-8")
+    assert {path.stem: index.count(f"../examples/{path.name}") for path in EXAMPLES} == dict.fromkeys(
+        (path.stem for path in EXAMPLES), 1
+    )
+
+
+@pytest.mark.slow
+@over_examples
+def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys, gallery):
     # in this process: starting another for each, and importing cvxpy there, takes longer than most examples
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.extend(map(plt.figure, plt.get_fignums())))
+    monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
     before = {entry.name for entry in path.parent.iterdir()} | {"__pycache__"}
-    runpy.run_path(str(path), run_name="__main__")
-    printed = capsys.readouterr().out
-    block = printed.rstrip().split("\n\n")[-1].splitlines()
-    assert ": holds; " in block[0], block[0]
-    assert "DOES NOT HOLD" not in printed
-    heading = block[1].split()
-    assert heading == ["check", "residual", "scale", "relative", "tolerance", "pass", "formula"]
-    assert any(" yes " in line for line in block)
-    assert not any(" NO " in line for line in block)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+        assert drawn
+        assert [gallery.missing(figure) for figure in drawn] == [[] for _ in drawn]
+    finally:
+        plt.close("all")
+    assert gallery.misprinted(capsys.readouterr().out) == ""
     assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing beside itself"
+
+
+HOLDS = """some text
+
+LS-SVM: holds; all is well
+check residual scale relative tolerance pass formula
+----------------------------------------------------
+row 1 2 3 4 yes x
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "complaint"),
+    [
+        (HOLDS, ""),
+        (HOLDS.replace(" yes ", " NO "), "does not hold"),
+        (f"LS-SVM: DOES NOT HOLD\n\n{HOLDS}", "does not hold"),
+        (f"{HOLDS}\nand a line after it\n", "does not end with a certificate"),
+        ("", "does not end with a certificate"),
+    ],
+)
+def test_the_gallery_refuses_an_example_without_a_certificate_that_holds(gallery, printed, complaint):
+    found = gallery.misprinted(printed)
+    assert complaint in found
+    assert bool(found) == bool(complaint)
+
+
+def test_the_gallery_refuses_a_picture_without_title_or_labels(gallery):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    figure, (left, right) = plt.subplots(1, 2)
+    left.plot([0.0, 1.0])
+    right.barh(["one", "two"], [0.0, 1.0])
+    assert [complaint.partition(" of its axes")[0] for complaint in gallery.missing(figure)] == [
+        "a title that states the answer",
+        "a label on the x-axis",
+        "a label on the y-axis",
+        "a label on the x-axis",
+    ]
+    left.set(xlabel="x", ylabel="y", title="the answer")
+    right.set(xlabel="y, of names")
+    assert gallery.missing(figure) == []
+    plt.close(figure)

@@ -1,6 +1,7 @@
 """The tutorials' programs run in order, print what the pages show, and save the pictures the pages show."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,38 @@ def test_it_prints_what_it_shows(page, tmp_path, monkeypatch):
     saved = {picture.name for picture in tmp_path.glob("*.png")}
     assert saved <= {picture.name for picture in run_tutorials.PICTURES.glob("*.png")}
     assert all(f"../images/{name}" in page.read_text(encoding="utf-8") for name in saved)
+
+
+@pytest.mark.parametrize("page", run_tutorials.PAGES, ids=lambda page: page.stem)
+def test_its_notebook_has_its_programs_and_its_text(page):
+    text, cells = page.read_text(encoding="utf-8"), run_tutorials.notebook(page)["cells"]
+    programs = [program["code"].strip() for program in run_tutorials.PROGRAM.finditer(text)]
+    assert [cell["source"].strip() for cell in cells if cell["cell_type"] == "code"] == programs
+    assert len({cell["id"] for cell in cells}) == len(cells)
+    written = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    assert "## Check it yourself" in written
+    assert not re.search(r"\.(md|rst|png)\)|```|\{mod\}", written), "a notebook has no page beside it to lead to"
+    own = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)|\]\([^)]*\)", "", text, flags=re.DOTALL)
+    assert set(re.findall(r"\b[a-z]{4,}\b", own)) <= set(re.findall(r"\b[a-z]{4,}\b", written))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", run_tutorials.PAGES, ids=lambda page: page.stem)
+def test_its_notebook_runs_in_a_kernel(page, tmp_path):
+    client = pytest.importorskip("nbclient", reason="pip install '.[notebooks]'")
+    pytest.importorskip("ipykernel", reason="pip install '.[notebooks]'")
+    import nbformat
+
+    made = nbformat.from_dict(run_tutorials.notebook(page))
+    nbformat.validate(made)
+    run = client.NotebookClient(made, resources={"metadata": {"path": str(tmp_path)}}, timeout=300).execute()
+    printed = [
+        "".join(output["text"] for output in cell["outputs"] if output["output_type"] == "stream")
+        for cell in run.cells
+        if cell["cell_type"] == "code"
+    ]
+    assert any("holds; " in text for text in printed)
+    assert not any("DOES NOT HOLD" in text for text in printed)
 
 
 @pytest.mark.parametrize(

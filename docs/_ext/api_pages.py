@@ -25,6 +25,8 @@ from problems.command_line.arguments import parser
 OURS = {"problems", "substrate"}
 #: The families listed first; the others follow.
 FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
+#: A field that names what implements an equation, of docs/docstring_fields.py.
+CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
 ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
 
 
@@ -151,9 +153,26 @@ def of_others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: 
     return True if what == "class" and home is not None and home.partition(".")[0] not in OURS else None
 
 
+def list_equations(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Show the fields ``:equation`` and ``:place`` as a list; Sphinx prints the argument of an unknown field twice."""
+    shown: list[str] = []
+    inside = headed = False
+    for line in lines:
+        claim = CLAIM.match(line)
+        if claim:
+            shown += [] if headed else ["", ".. rubric:: Equations", ""]
+            shown.append(f"- {claim[1]}: {claim[2]}")
+        else:
+            inside = inside and line.startswith(" ")  # a field continues on indented lines
+            shown.append(f"  {line.strip()}" if inside else line)
+        inside, headed = inside or bool(claim), headed or bool(claim)
+    lines[:] = shown
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect both steps."""
+    """Connect the steps."""
     autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.",)  # "eq. (1)" does not end a summary
     app.connect("config-inited", write_pages)
     app.connect("autodoc-skip-member", of_others)
+    app.connect("autodoc-process-docstring", list_equations, priority=900)  # after numpydoc
     return {"parallel_read_safe": True}

@@ -64,8 +64,15 @@ def on_missing(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: 
     return link
 
 
+def on_merge(app: Sphinx, env: BuildEnvironment, names: set[str], other: BuildEnvironment) -> None:
+    """Take the keys from the process that read the references page, where several read (``-j``)."""
+    if PAGE in names:
+        env.reference_keys = other.reference_keys  # type: ignore[attr-defined]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect both steps."""
+    """Connect the steps."""
     app.connect("doctree-read", on_read)
+    app.connect("env-merge-info", on_merge)
     app.connect("missing-reference", on_missing)
-    return {"parallel_read_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

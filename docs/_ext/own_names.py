@@ -1,10 +1,11 @@
 """Names of this package in Markdown lead to their reference page: ``problems.LSSVMRegressor`` in a table is a link.
 
 A file of the package (``problems/ls_svm_regression.py``) leads to its module. What is documented nowhere stays as it
-is.
+is. In the cells of tables a long name may be broken after a dot, a slash or an underscore, never inside a word.
 """
 
 import pkgutil
+import re
 from typing import Any
 
 from docutils import nodes
@@ -36,15 +37,33 @@ def spellings(text: str) -> tuple[str, ...]:
     )
 
 
+def breakable(literal: nodes.literal) -> None:
+    """Allow a line to end after the separators of a name, which leaves its text as it is."""
+    parts = [part for part in re.split(r"(?<=[._/:=,])(?=\w)", literal.astext()) if part]
+    literal.children = []
+    for number, part in enumerate(parts):
+        if number:
+            literal += nodes.raw("", "<wbr>", format="html")
+        literal += nodes.Text(part)
+
+
+def spelled(literal: nodes.literal) -> str:
+    """The text of a literal, without what only its layout needs."""
+    return "".join(child.astext() for child in literal.findall(nodes.Text) if not isinstance(child.parent, nodes.raw))
+
+
 def link_names(app: Sphinx, document: nodes.document, page: str) -> None:
     """Wrap every literal that is a documented name into a link."""
     if app.env.doc2path(page).suffix != ".md":
         return
     documented = app.env.domains.python_domain.objects
+    for cell in list(document.findall(nodes.entry)):
+        for literal in list(cell.findall(nodes.literal)):
+            breakable(literal)
     for literal in list(document.findall(nodes.literal)):
         if isinstance(literal.parent, nodes.reference | nodes.title):
             continue
-        entry = next((documented[name] for name in spellings(literal.astext()) if name in documented), None)
+        entry = next((documented[name] for name in spellings(spelled(literal)) if name in documented), None)
         if entry is not None:
             link = make_refnode(app.builder, page, entry.docname, entry.node_id, literal.deepcopy())
             literal.parent.replace(literal, link)

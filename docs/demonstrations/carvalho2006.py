@@ -14,7 +14,7 @@ from substrate.datasets import pima, tic_tac_toe
 from substrate.kernels import RBF
 
 __all__ = [
-    "columns_by_lot",
+    "columns_at_random",
     "majority_class",
     "no_stopping_rule",
     "ridge_in_every_entry",
@@ -164,7 +164,7 @@ def tolerance_below_the_ridge() -> Shown:
     return Shown(measure, *(max(0.0, (count - rank) / 60.0) for count in kept), 0.2)
 
 
-def columns_by_lot() -> Shown:
+def columns_at_random() -> Shown:
     r"""The tables lack the control that would show what the choice of columns is worth.
 
     :place [Carvalho2006]_ Tables 1-3: accuracies of columns chosen by relevance, without a control
@@ -183,9 +183,9 @@ def columns_by_lot() -> Shown:
         lot = column_reduced_ls_svm.closed_form(RBF(8.0)(X_train), parts[2], 1.0, columns=drawn)
         f = RBF(8.0)(X_test, X_train) @ (parts[2] * lot["support_values"]) + lot["bias"]
         accuracies.append((rule.score(X_test, parts[3]), np.mean(np.sign(f) == parts[3])))
-    by_rule, by_lot = np.mean(accuracies, axis=0)
+    by_rule, at_random = np.mean(accuracies, axis=0)
     published, deviation = PUBLISHED["pima"]["IP-LSSVM"][2]
-    distances = abs(float(by_rule) - published), abs(float(by_rule - by_lot))
+    distances = abs(float(by_rule) - published), abs(float(by_rule - at_random))
     return Shown(
         "distance of the rule's accuracy from the published one, and from that of random columns",
         *distances,

@@ -164,7 +164,7 @@ def where_the_gain_comes_from() -> Shown:
     X, y = motorcycle()
     kernel, gamma = RBF(10.0), 20.0
     dense = LSSVMRegressor(kernel, gamma).fit(X, y).leave_one_out().mean_square
-    by_lot = [
+    at_random = [
         SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="random", random_state=seed))
         .fit(X, y)
         .leave_one_out(X, y)
@@ -176,4 +176,4 @@ def where_the_gain_comes_from() -> Shown:
     alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[others])
     kept = float(np.mean((y[others] - alone) ** 2))
     measure = "mean square error on rows not fitted, relative to that of all vectors, minus one"
-    return Shown(measure, kept / dense - 1.0, float(np.median(by_lot)) / dense - 1.0, 0.1)
+    return Shown(measure, kept / dense - 1.0, float(np.median(at_random)) / dense - 1.0, 0.1)

@@ -107,7 +107,7 @@ _SPREAD = {"quartiles": "median (quartiles)", "deviation": "mean ± standard dev
 _HEAD = """# The papers re-run
 
 Made by `substrate reproduce --page`, from the records beside this page; not edited. Each study measures a published
-table or figure again, over several seeds, and judges every claim by a rule fixed in its docstring
+table or figure again, over several seeds, and checks every claim by a rule fixed in its docstring
 (`problems/reproductions/`): a *ranking* states which is larger or how a curve behaves, a *level* is a printed number.
 The verdict follows from how many of each hold. What does not reproduce is left as it is.
 

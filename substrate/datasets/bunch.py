@@ -188,15 +188,15 @@ def deliver(record: Record[Target], return_X_y: object) -> "tuple[NDArray[np.flo
 
 _REFERENCES = {
     "Aha1991": "D. W. Aha (1991). Incremental constructive induction: an instance-based approach. "
-    "Proceedings of the Eighth International Workshop on Machine Learning, 117-121.",
+    "Proceedings of the Eighth International Workshop on Machine Learning.",
     "HarrisonRubinfeld1978": "D. Harrison and D. L. Rubinfeld (1978). Hedonic housing prices and "
     "the demand for clean air. Journal of Environmental Economics and Management 5(1), 81-102.",
     "Pelckmans2005": "K. Pelckmans, J. A. K. Suykens and B. De Moor (2005). Building sparse "
-    "representations and structure determination on LS-SVM substrates. Neurocomputing 64, 137-159.",
+    "representations and structure determination on LS-SVM substrates. Neurocomputing.",
     "Ripley1996": "B. D. Ripley (1996). Pattern Recognition and Neural Networks. Cambridge University Press.",
     "Sigillito1989": "V. G. Sigillito, S. P. Wing, L. V. Hutton and K. B. Baker (1989). "
     "Classification of radar returns from the ionosphere using neural networks. Johns Hopkins APL "
-    "Technical Digest 10(3), 262-266.",
+    "Technical Digest 10, 262-266.",
     "Silverman1985": "B. W. Silverman (1985). Some aspects of the spline smoothing approach to "
     "non-parametric regression curve fitting. Journal of the Royal Statistical Society, Series B "
     "47(1), 1-52.",

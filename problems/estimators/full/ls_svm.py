@@ -61,7 +61,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     support_values_ : array of shape (n_support,) or (n_support, n_outputs)
         alpha, the multipliers of y = f + e.
     bias_ : float or array of shape (n_outputs,)
-        b.
+        The bias b.
     support_ : array of shape (n_support,)
         Rows of X in the expansion: all rows of positive weight.
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
@@ -155,7 +155,7 @@ class LSSVMClassifier(LeftOutClasses):
     support_codes_ : array of the same shape
         The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
     bias_ : float or array of shape (n_machines,)
-        b.
+        The bias b.
     calibration_scores_ : CalibrationScores
         Left-out decision values by which the model is calibrated, found when they are first needed.
     support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_

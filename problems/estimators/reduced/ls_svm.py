@@ -90,7 +90,7 @@ class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     support_values_ : array of shape (n_basis,)
         beta, the coefficients of the expansion.
     bias_ : float
-        b.
+        The bias b.
     basis_indices_ : array of shape (n_basis,) or None
         The rows of the basis; None where points were given.
     basis_, support_vectors_ : array of shape (n_basis, n_features)

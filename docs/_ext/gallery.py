@@ -1,0 +1,131 @@
+"""The pictures of the gallery: how they look, and what an example must show for its page to be built.
+
+The style lives here, so that an example draws with the few lines a reader wants to copy. Every example must end with a
+picture that has a title, which is also its alternative text, and labels on its axes; and what it prints must end with a
+certificate that holds. The build of the pages runs every example, and refuses those that do not.
+"""
+
+import re
+import warnings
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from cycler import cycler
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from sphinx_gallery.scrapers import matplotlib_scraper
+
+#: Distinguished by colour-blind readers, and with the line styles also in a print without colour.
+COLOURS = ("#b03060", "#0072b2", "#e08e00", "black", "#56b4e9", "0.45")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+#: Of a size at which the letters can be read on a card, where a picture is half as wide.
+STYLE = {
+    "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=LINES),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 12.5,
+    "axes.titlelocation": "left",
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (5.8, 3.9),
+    "font.size": 11.5,
+    "image.cmap": "cividis",
+    "legend.fontsize": 10.0,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.85,
+    "lines.linewidth": 2.0,
+    "savefig.dpi": 160,  # sharp on fine screens; the pages show it smaller
+}
+#: What a block printed, on the page that sphinx-gallery writes; and the alternative text of its pictures.
+OUTPUT = re.compile(r"^ \.\. code-block:: none\n\n((?:    .*\n|\s*\n)+)", flags=re.MULTILINE)
+ALTERNATIVE = re.compile(r"^ +:alt: (.+)$", flags=re.MULTILINE)
+THUMBNAIL = re.compile(r"sphx_glr_(\w+)_thumb\.")
+#: A name at a tick, instead of a number or a power of ten.
+WORD = re.compile(r"[^$]*[A-Za-z]{2}")
+HEADING = ["check", "residual", "scale", "relative", "tolerance", "pass", "formula"]
+logger = logging.getLogger(__name__)
+
+
+_filters: list[Any] = []
+
+
+def restyled(conf: dict[str, Any], name: str, when: str) -> None:
+    """Before an example: set the style and make warnings errors; after it: undo both."""
+    if when == "before":
+        mpl.rcParams.update(STYLE)
+        _filters[:] = warnings.filters
+        warnings.simplefilter("error")
+    else:
+        mpl.rcdefaults()
+        warnings.filters[:] = _filters  # type: ignore[index]
+
+
+def missing(figure: Any) -> list[str]:
+    """What a picture lacks: a title, or the label of an axis that has numbers."""
+    axes = [one for one in figure.axes if one.get_label() != "<colorbar>"]
+    titles = [figure.get_suptitle(), *(one.get_title(place) for one in axes for place in ("left", "center"))]
+    lacks = [] if any(titles) else ["a title that states the answer"]
+    for number, one in enumerate(axes):
+        beside = {
+            "x": [other.get_xlabel() for other in one.get_shared_x_axes().get_siblings(one)],
+            "y": [other.get_ylabel() for other in one.get_shared_y_axes().get_siblings(one)],
+        }
+        for name, axis in (("x", one.xaxis), ("y", one.yaxis)):
+            words = any(WORD.match(tick.get_text()) for tick in axis.get_ticklabels())
+            if not words and not any(beside[name]):
+                lacks.append(f"a label on the {name}-axis of its axes {number}")
+    return lacks
+
+
+def misprinted(printed: str) -> str:
+    """What is wrong with the output of an example, which must end with a certificate that holds; empty: nothing."""
+    block = printed.rstrip().split("\n\n")[-1].splitlines()
+    if len(block) < 3 or ": holds; " not in block[0] or block[1].split() != HEADING:
+        return "its output does not end with a certificate that holds"
+    if "DOES NOT HOLD" in printed or any(" NO " in line for line in block):
+        return "it prints a certificate that does not hold"
+    return ""
+
+
+def pictures(block: Any, block_vars: dict[str, Any], conf: dict[str, Any]) -> str:
+    """Save the pictures of a block; one without a title or labels stops the build."""
+    for number in plt.get_fignums():
+        lacks = missing(plt.figure(number))
+        if lacks:
+            raise ExtensionError(f"{block_vars['src_file']}: a picture lacks {', '.join(lacks)}")
+    return str(matplotlib_scraper(block, block_vars, conf))
+
+
+def check_page(app: Sphinx, page: str, source: list[str]) -> None:
+    """Warn, which stops a build with ``-W``, of an example that was run and has no picture or no certificate."""
+    if not page.startswith("auto_examples/") or page.endswith("/index") or not app.config.plot_gallery:
+        return
+    if app.config.plot_gallery in ("0", "False", "false"):
+        return
+    blocks = [dedent(block) for block in OUTPUT.findall(source[0])]
+    wrong = [misprinted("".join(blocks))] if blocks else ["it prints nothing"]
+    if not ALTERNATIVE.search(source[0]):
+        wrong.append("it draws no picture")
+    for complaint in filter(None, wrong):
+        logger.warning("%s: %s", page, complaint, location=page)
+
+
+def describe_cards(app: Sphinx, document: nodes.document, page: str) -> None:
+    """The picture of a card has the alternative text of the picture on the page it leads to."""
+    for image in document.findall(nodes.image):
+        found = THUMBNAIL.search(image["uri"])
+        if found and not image.get("alt"):
+            of_page = Path(app.srcdir, "auto_examples", f"{found[1]}.rst")
+            texts = ALTERNATIVE.findall(of_page.read_text(encoding="utf-8")) if of_page.exists() else []
+            image["alt"] = texts[0] if texts else found[1].replace("_", " ")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Connect the checks."""
+    app.connect("source-read", check_page)
+    app.connect("doctree-resolved", describe_cards)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
