@@ -6,9 +6,11 @@ input of rows left out says what it is worth, without a refit. The terms of a su
 way, here main effects and pairs of inputs, and those that the data do not need are set to zero.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMRegressorCV
+from problems.displays import RelevanceDisplay
 from substrate.kernels import RBF, Componentwise
 
 rng = np.random.default_rng(0)
@@ -45,3 +47,9 @@ for share, part in sorted(needed, key=lambda pair: -pair[0]):
 additive = ComponentwiseLSSVMRegressor(effects.kernel_, effects.gamma_).fit(X, y)  # the same machine, in its components
 print(f"largest difference of the two: {np.abs(additive.predict(X) - effects.predict(X)).max():.1e}\n")
 print(effects.certificate_)
+
+# %%
+# Both measures find the three inputs that have an effect.
+display = RelevanceDisplay.from_estimator(model, names=[f"x{k}" for k in range(1, 6)])
+display.figure_.suptitle("x1, x2 and x3 matter; x4 and x5 do not")
+plt.show()

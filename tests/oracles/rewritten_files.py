@@ -44,7 +44,8 @@ def npy_bytes(array):
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
 UNKNOWN_THEN = (
-    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap", "widths",
+    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap",
+    "widths",
 )  # fmt: skip
 #: Those that machines on a basis, and those that choose, did not have then.
 OF_OTHERS = {
@@ -120,9 +121,6 @@ def as_of_release_0_1(path, **others):
             own.pop("reconstruction_tolerance")
         if content["estimator"].startswith("Fused"):
             own.pop("max_evaluations", None)
-        if content["estimator"] in ("SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"):
-            own.pop("search"), own.pop("max_evaluations")
-        own.pop("widths", None)
         if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
             own.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":

@@ -33,7 +33,10 @@ def test_parameters_are_reached_by_name(estimator):
     assert model.kernel == RBF(2.0)
     assert "Basis(n=7, random_state=0)" in repr(model)
     assert clone(model).get_params() == model.get_params()
-    assert not {"random_state", "verbose", "n_basis", "executor"} & set(model.get_params(deep=False))
+    searches = (
+        {"verbose"} if estimator.__name__.endswith("CV") else set()
+    )  # its bar counts kernels, that of passes rows
+    assert not ({"random_state", "verbose", "n_basis", "executor"} - searches) & set(model.get_params(deep=False))
 
 
 @over_readers

@@ -329,7 +329,7 @@ def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
 @pytest.mark.parametrize("kernels", [[], "rbf", KERNEL, 3])
 def test_candidates_that_are_no_list_are_refused(over, kernels):
     X, y, V, v = regression()
-    with pytest.raises(DeclarationError, match="kernels must be a list of kernels, at least one, received"):
+    with pytest.raises(DeclarationError, match="kernels must be a list of kernels, at least one,"):
         REGRESSORS[over][0](kernels=kernels).fit(X, y, V, v)
 
 

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
-from problems.estimators.chosen.candidates import judge
-from problems.estimators.chosen.model_search import _over_candidates
+from problems.estimators.chosen.candidates import judge, over_candidates
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.term_weights import weighed_starts, winner, with_factors, without_terms
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
@@ -92,7 +91,7 @@ def test_the_bound_is_that_of_all_kernels_after_prices():
     assert winner([good, worse]) is good
     cheap = replace(worse, price=1.01 * worse.score / good.score)
     assert winner([good, cheap]) is cheap
-    bound = _over_candidates([good, cheap], cheap).bounds
+    bound = over_candidates([good, cheap], cheap).bounds
     assert_allclose(bound, np.minimum(cheap.price * good.search.bounds, worse.search.bounds))
     assert 0.99 * worse.score <= float(bound[0]) <= worse.score
 

@@ -112,11 +112,11 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
 
 
 def descend(
-    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float = _PULL
+    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
 ) -> list[Judged]:
     """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
 
-    ``pull`` is the factor c of the penalty.
+    ``pull`` is the factor c of the penalty, if it is another one.
 
     A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
     ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
@@ -125,7 +125,7 @@ def descend(
     names, origin = _searched_scales(start.kernel)
     if _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task, pull)
+    space = _Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:

@@ -213,14 +213,14 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
+        weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
     search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
         As for :class:`LSSVMRegressorCV`.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
-        weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
-    class_weight: Any = None
+    class_weight: Any = field(default=None, kw_only=True)
     _title = "LS-SVM classification, gamma selected"
     _losses = (*ModelSearch._losses, "misclassification")
 

@@ -135,7 +135,10 @@ def test_an_erratum_named_is_on_the_errata_page(name):
     named = {claim.erratum for claim in outcome.claims if claim.erratum}
     told = " ".join([outcome.settings, *outcome.notes])
     named |= {one for found in re.findall(r"errata: ([^)]*)", told) for one in found.split("; ")}
-    rows = [line.casefold() for line in page.splitlines() if line.startswith("|")]
+    rows, paper = [], ""
+    for line in page.casefold().splitlines():
+        paper = line if line.startswith("## ") else paper
+        rows += [line] if line.startswith("|") else [f"{paper} {line}"] if line.startswith("### ") else []
     for erratum in named:
         paper, where = re.fullmatch(r"(\[\w+\]) (.+)", erratum).groups()
         assert any(paper.casefold() in row and where.casefold() in row for row in rows), erratum
