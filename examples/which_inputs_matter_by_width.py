@@ -51,5 +51,6 @@ print(effects.certificate_)
 # %%
 # Both measures find the three inputs that have an effect.
 display = RelevanceDisplay.from_estimator(model, names=[f"x{k}" for k in range(1, 6)])
+plt.setp(display.axes_, ylabel="input")
 display.figure_.suptitle("x1, x2 and x3 matter; x4 and x5 do not")
 plt.show()
