@@ -21,6 +21,7 @@ from substrate.errors import DataError, DeclarationError
 __all__ = [
     "EPS",
     "Array",
+    "ascending_pair",
     "available_memory",
     "check_memory",
     "is_sparse",
@@ -159,6 +160,16 @@ def positive(value: Any, name: str) -> float:
     if not (math.isfinite(number) and number > 0.0):
         raise DeclarationError(f"{name} must be positive and finite, received {value!r}")
     return number
+
+
+def ascending_pair(values: Any, name: str) -> tuple[float, float]:
+    """A range as two positive numbers, the lower one first."""
+    if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != 2:
+        raise DeclarationError(f"{name} must be a pair (lowest, highest), received {values!r}")
+    low, high = (positive(value, f"an end of {name}") for value in values)
+    if not low < high:
+        raise DeclarationError(f"{name} must ascend, received {low:g} to {high:g}")
+    return low, high
 
 
 def non_negative(value: Any, name: str, why: str = "to keep the kernel positive semi-definite") -> float:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import EPS, Array, ascending_pair, positive
 from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DeclarationError
 from substrate.namespaces import to_numpy
@@ -103,12 +103,7 @@ def search_spectra(
 
 def gamma_ends(gammas: Any) -> tuple[float, float]:
     """A range of gamma as an ascending pair of positive numbers."""
-    if isinstance(gammas, str) or not hasattr(gammas, "__len__") or len(gammas) != 2:
-        raise DeclarationError(f"the range of gamma must be a pair (lowest, highest), received {gammas!r}")
-    lowest, highest = (positive(gamma, "an end of the range of gamma") for gamma in gammas)
-    if not lowest < highest:
-        raise DeclarationError(f"the range of gamma must ascend, received {lowest:g} to {highest:g}")
-    return lowest, highest
+    return ascending_pair(gammas, "the range of gamma")
 
 
 def search_gamma(

@@ -47,14 +47,12 @@ from substrate.reduced.spectrum import Reach, ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = ["Doubt", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
+__all__ = ["Doubt", "OfSums", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedGCV(Criterion):
-    """Generalised cross-validation: every leverage replaced by their mean."""
-
-    growth: ClassVar[float] = 2.0
+class OfSums(Criterion):
+    """A criterion that is known from the spectrum alone, without a row."""
 
     spectrum: ReducedSpectrum
 
@@ -63,6 +61,13 @@ class ReducedGCV(Criterion):
         """The criterion of a spectrum."""
         known = spectrum.on_host()
         return cls(known, known.targets, 0.0, pooled)
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedGCV(OfSums):
+    """Generalised cross-validation: every leverage replaced by their mean."""
+
+    growth: ClassVar[float] = 2.0
 
     def sample(self, t: Array) -> Samples:
         """The values from sums over the spectrum only."""

@@ -12,32 +12,23 @@ that change every leverage by at most :math:`\eta` change the logarithm of the p
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.paths.criteria import Criterion, Samples, between
+from substrate.paths.criteria import Samples, between
 from substrate.paths.evidence import log_rounding
-from substrate.reduced.criteria import cancelled
-from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.reduced.criteria import OfSums, cancelled
 
 __all__ = ["ReducedEvidence"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedEvidence(Criterion):
+class ReducedEvidence(OfSums):
     """F, whose smallest value is at the largest evidence."""
 
     cone: ClassVar[int] = 1
-
-    spectrum: ReducedSpectrum
-
-    @classmethod
-    def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
-        """The criterion of a spectrum."""
-        known = spectrum.on_host()
-        return cls(known, known.targets, 0.0, pooled)
 
     def sample(self, t: Array) -> Samples:
         """The values from sums over the spectrum only."""

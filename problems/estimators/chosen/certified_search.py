@@ -13,7 +13,7 @@ import numpy as np
 from problems.estimators.chosen.candidates import Judged, judge
 from problems.estimators.chosen.kernel_search import MOST_KERNELS
 from problems.estimators.chosen.tasks import Task
-from substrate.arrays import positive
+from substrate.arrays import ascending_pair, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import to_numpy
@@ -22,7 +22,7 @@ from substrate.paths.gamma_search import gamma_ends
 from substrate.paths.width_bounds import WidthFamily
 from substrate.paths.width_search import WidthSearch, search_widths
 
-__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "most_evaluations", "sigma_ends"]
+__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "most_evaluations"]
 
 #: Time grows with the cube of the number of rows, and is minutes from three hundred on.
 MOST_ROWS = 500
@@ -31,16 +31,6 @@ MOST_ZONES = 5000
 #: The default range of gamma times the number of rows, and its largest upper end: beyond it rounding decides.
 _LOWEST, _HIGHEST, _LIMIT = 0.1, 1e8, 1e9
 _POLISHING = 12
-
-
-def sigma_ends(widths: Any) -> tuple[float, float]:
-    """A range of widths as an ascending pair of positive numbers."""
-    if isinstance(widths, str) or not hasattr(widths, "__len__") or len(widths) != 2:
-        raise DeclarationError(f"sigma_range must be a pair (lowest, highest), received {widths!r}")
-    low, high = (positive(width, "an end of sigma_range") for width in widths)
-    if not low < high:
-        raise DeclarationError(f"sigma_range must ascend, received {low:g} to {high:g}")
-    return low, high
 
 
 def most_evaluations(search: str | None, given: int | None) -> int:
@@ -52,7 +42,7 @@ def check_certified(search: str | None, criterion: str, widths: Any, gap: float)
     """Refuse criteria without a bound over the width, and a range or gap that is none."""
     positive(gap, "width_gap")
     if widths is not None:
-        sigma_ends(widths)
+        ascending_pair(widths, "sigma_range")
     if search != "certified" and widths is not None:
         raise DeclarationError(f"sigma_range is for search='certified', received search={search!r}")
     if search == "certified" and criterion not in OF_SPECTRUM:
@@ -128,7 +118,7 @@ def _unit_width(family: WidthFamily) -> Any:
 
 
 def _logarithms(widths: Any, family: WidthFamily) -> tuple[float, float]:
-    low, high = sigma_ends(widths)
+    low, high = ascending_pair(widths, "sigma_range")
     return float(np.log(low / family.unit)), float(np.log(high / family.unit))
 
 
