@@ -18,7 +18,7 @@ from problems.command_line.report.subject import Subject
 __all__ = ["moving_html", "moving_section", "panels_of", "script", "script_policy"]
 
 _SLOWLY = {
-    "gamma": "Left, gamma is small and the machine is the mean of the target; right, it follows the rows ever more closely.",
+    "gamma": "Left, gamma is small and the machine is the mean of the target; right, it follows the rows closely.",
     "zeta": "Right, zeta is large and no row supports the machine; left, more and more rows do.",
     "rho": "Right, rho is large and all components vanish; left, every input varies freely.",
 }
