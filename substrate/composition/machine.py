@@ -17,7 +17,7 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
-from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
+from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lifted
 from substrate.composition.outputs import declared_outputs, labels_of
@@ -148,7 +148,7 @@ class Machine:
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
-        self._trials = Trials()
+        self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
         self._compile(objective)
@@ -194,8 +194,7 @@ class Machine:
         made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
-        facts += remarks
-        facts += self._all_rows.facts()
+        facts += [*remarks, *self._all_rows.facts()]
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
@@ -250,13 +249,15 @@ class Machine:
             raise DeclarationError(f"parameters {missing} have no value; pass them to solve({missing[0]}=...)")
 
     def _rows(self, tolerance: float) -> tuple[Row, ...]:
-        objective, variables = self.problem.objective, self.problem.variables()
-        cost = self._trivial_cost() + abs(float(objective.value)) or 1.0
+        return self._kept.at(self.problem, self._trials.witness, tolerance, self._rows_now)
+
+    def _rows_now(self, tolerance: float) -> tuple[Row, ...]:
+        cost = self._trivial_cost() + abs(float((objective := self.problem.objective).value)) or 1.0
         unit = max(compiled.unit for compiled in self._compiled)
         names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
         rows += constraint_rows(self._own, names, cost, unit, tolerance)
-        rows.append(lagrangian_row(objective, self.problem.constraints, variables, cost, tolerance))
+        rows.append(lagrangian_row(objective, self.problem.constraints, self.problem.variables(), cost, tolerance))
         if self._trials.witness is not None:
             rows += self._trials.witness.rows(self.problem, cost, tolerance, unit)
         return tuple(rows)

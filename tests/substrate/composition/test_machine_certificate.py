@@ -308,3 +308,19 @@ def test_the_best_point_keeps_its_own_witness(monkeypatch):
     best = min(attempt.worst for attempt in result.solver_record.attempts)
     assert best < result.solver_record.attempts[-1].worst
     assert_allclose(max(row.relative / row.tolerance for row in result.certificate.rows), best, rtol=1e-6)
+
+
+def test_a_point_is_checked_again_where_a_value_has_changed():
+    """Rows that were computed while a point was judged are those of its certificate, and of no other point."""
+    s = Substrate(RBF(1.0), np.linspace(-2.0, 2.0, 15)[:, None], np.sin(np.linspace(-2.0, 2.0, 15)))
+    machine = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.norm1(s.e), subject_to=[s.f() <= 0.5])
+    rows = machine.solve().certificate.rows
+    assert machine.certificate().rows == rows
+    variable = machine.problem.variables()[0]
+    variable.value[0] += 0.1  # in place: cvxpy hands out its own array
+    assert not machine.certificate().holds
+    variable.value[0] -= 0.1
+    assert machine.certificate().holds
+    (dual,) = machine.problem.constraints[0].dual_variables
+    dual.save_value(dual.value + 1.0)
+    assert not machine.certificate().holds
