@@ -19,7 +19,7 @@ constant on the rows that are looked at tells nothing of its unit: its width is 
 points neither.
 """
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -132,8 +132,9 @@ class KernelOfDistance(Kernel, ABC):
         inner, units, origin = self._exact(number, 1.0), [number(one) for one in widths], [number(0.0)] * n_features
         return lambda x, z: inner([(a - b) / u for a, b, u in zip(x, z, units, strict=True)], origin)
 
+    @abstractmethod
     def _exact(self, number: Number, sigma: float) -> Formula:
-        raise NotImplementedError
+        """The formula of one width."""
 
     def diag(self, X: Any) -> Any:
         """Ones."""

@@ -27,7 +27,7 @@ from substrate.gram import Gram
 from substrate.namespaces import to_numpy
 from substrate.paths.gamma_search import lambda_range
 from substrate.paths.homotopies import l1_path, variation_path
-from substrate.paths.knots import Path, SparseRows
+from substrate.paths.knots import SparseRows
 
 __all__ = ["GammaPath", "RhoPath", "ZetaPath", "path_of"]
 
@@ -109,14 +109,6 @@ class ZetaPath(KnotPath):
     """The L1 substrate at every zeta; its state is the coefficients ever used, the bias and nu."""
 
     parameter = "zeta"
-    X: Array
-    y: Array
-    chosen: float
-    kernel: Any
-    path: Path
-    rows: Array
-    used: NDArray[np.intp]
-    multipliers: Affine
     #: Phi_i'e - nu, which is within zeta of zero.
     correlations: Affine
 
@@ -150,15 +142,7 @@ class RhoPath(KnotPath):
     """Maximal variation at every rho; its state is u, and the multipliers xi that are ever different from zero."""
 
     parameter = "rho"
-    X: Array
-    y: Array
-    chosen: float
-    kernel: Any
-    path: Path
-    rows: Array
-    used: NDArray[np.intp]
     coordinates: ComponentCoordinates
-    multipliers: Affine
 
     @classmethod
     def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
@@ -168,7 +152,7 @@ class RhoPath(KnotPath):
         path = variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
         u, (xi, used) = np.asarray(path.primal), _dense(path.dual)
         none = Affine(np.zeros(0), np.zeros((0, u.shape[1] + used.size)))
-        return cls(X, y, chosen, estimator.kernel_, path, np.hstack([u, xi]), used, coordinates, none)
+        return cls(X, y, chosen, estimator.kernel_, path, np.hstack([u, xi]), used, none, coordinates)
 
     def _of_u(self, rows: Array) -> Array:
         """From rows that multiply v to rows that multiply the state."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.paths.homotopies import SMALLEST_ZETA
@@ -76,11 +77,18 @@ def spread_out(low: float, high: float, *values: float) -> Array:
     return np.unique(np.concatenate([np.geomspace(low, high, _STOPS), np.array(values)]))
 
 
+@dataclass(frozen=True, slots=True)
 class KnotPath(ModelPath):
-    """A machine whose state is linear between knots."""
+    """A machine whose state is linear between knots: its ``rows`` there; ``used`` are the coefficients in it."""
 
+    X: Array
+    y: Array
+    chosen: float
+    kernel: Any
     path: Path
     rows: Array
+    used: NDArray[np.intp]
+    multipliers: Affine
 
     def states(self, values: Array) -> Array:
         """By linear interpolation between the knots, constant beyond the last one."""

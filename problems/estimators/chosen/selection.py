@@ -158,7 +158,8 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     Notes
     -----
     A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay.
+    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` counts rows whatever their
+    weights: where these differ by orders of magnitude, ``"loo"`` is the criterion to use.
     """
 
     _title = "LS-SVM regression, gamma selected"
