@@ -56,9 +56,9 @@ def conformal_hull(machines: LeftOutMachines, fitted: Array | None, X: Any, diag
     ``fitted`` are the predictions there, if the machines have no bias.
     """
     ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
-    for some, f, S, sides, k in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+    for some, f, S, sides in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
         for column, (sign, side) in enumerate(zip((-1.0, 1.0), sides, strict=True)):
-            ends[some, column] = f + sign * S * _furthest(side, k)
+            ends[some, column] = f + sign * S * _furthest(side)
     return ends
 
 
@@ -69,8 +69,8 @@ def conformal_region(
 
     :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
     """
-    for _, f, S, sides, k in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
-        below, above = (_pieces(side, k) for side in sides)
+    for _, f, S, sides in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+        below, above = (_pieces(side) for side in sides)
         for center, scale, down, up in zip(to_numpy(f), to_numpy(S), below, above, strict=True):
             first = np.array([[-down[0, 1], up[0, 1]]])
             joined = np.concatenate([-down[:0:-1, ::-1], first, up[1:]])
@@ -86,8 +86,8 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
 
 def _settled(
     machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
-) -> Iterator[tuple[slice, Array, Array, list[_Side], int]]:
-    """Slices of the new points with f, S, both sides of f by as many rows as needed, and k less the other rows."""
+) -> Iterator[tuple[slice, Array, Array, list[_Side]]]:
+    """Slices of the new points with f, S, and both sides of f by as many rows as needed."""
     few = _TRIED * (machines.n + 1 - k)
     for some, f, c, p in machines.blocks(X, diagonal, fitted):
         S = p + 1.0 / machines.gamma
@@ -98,9 +98,9 @@ def _settled(
             xp, others = namespace_of(c), machines.n - few
             sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - others, last))
             if all(bool(xp.all(S * top[:, 0] >= rest)) for top, _, _ in sides):
-                yield some, f, S, sides, k - others
+                yield some, f, S, sides
                 continue
-        yield some, f, S, list(_sides(machines, c, S, k)), k
+        yield some, f, S, list(_sides(machines, c, S, k))
 
 
 def _latest(machines: LeftOutMachines, c: Array, S: Array) -> Array:
@@ -160,7 +160,7 @@ def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
     return padded, counts
 
 
-def _furthest(side: _Side, k: int) -> Array:
+def _furthest(side: _Side) -> Array:
     """The largest t of the set on one side."""
     top, returns, counts = side
     xp = namespace_of(top)
@@ -169,38 +169,38 @@ def _furthest(side: _Side, k: int) -> Array:
     if not counts.any():
         return top[:, 0]
     (some,) = np.nonzero(counts)
-    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, some), axis=0)), k)
+    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, some), axis=0)))
     last = np.where(crossed == 1, values, -np.inf).max(axis=1)
     found = np.array(to_numpy(top[:, 0]))
-    found[some] = np.where(final < k, np.inf, last)
+    found[some] = np.where(final < 1, np.inf, last)
     return on_device_of(top, found)  # type: ignore[no-any-return]
 
 
-def _pieces(side: _Side, k: int) -> list[Array]:
+def _pieces(side: _Side) -> list[Array]:
     """The pieces of the set on one side of each point, the first from zero on."""
     top, returns, counts = to_numpy(side[0]), *side[1:]
     if top.shape[1] == 0:
         return [np.array([[0.0, np.inf]])] * int(top.shape[0])
     found = [np.array([[0.0, end]]) for end in top[:, 0]]
     (some,) = np.nonzero(counts)
-    for point, values, crossed in zip(some, *_crossings(returns, top[some], k)[:2], strict=True):
+    for point, values, crossed in zip(some, *_crossings(returns, top[some])[:2], strict=True):
         starts, stops = np.append(0.0, values[crossed == -1]), values[crossed == 1]
         stops = np.append(stops, np.inf) if stops.size < starts.size else stops
         found[point] = np.column_stack([starts, stops])
     return found
 
 
-def _crossings(returns: Array, leaves: Array, k: int) -> tuple[Array, Any, Any]:
+def _crossings(returns: Array, leaves: Array) -> tuple[Array, Any, Any]:
     """Ascending distances, +1 where the set ends and -1 where it begins again, and the rows away at the far end.
 
-    ``leaves`` are those from the k-th on: k - 1 rows are away before. At equal distances rows return first, since
-    the sets of all rows are closed.
+    ``leaves`` are those from the k-th on: rows away are counted from the k-th. At equal distances rows return first,
+    since the sets of all rows are closed.
     """
     values = np.concatenate([returns, leaves], axis=1)
     step = np.concatenate([np.full(returns.shape, -1), np.ones(leaves.shape, dtype=np.int64)], axis=1)
     step = np.where(np.isfinite(values), step, 0)
     order = np.argsort(values, axis=1, kind="stable")
     values, step = np.take_along_axis(values, order, axis=1), np.take_along_axis(step, order, axis=1)
-    away = (k - 1) + np.cumsum(step, axis=1)
-    ended, begun = (step == 1) & (away == k), (step == -1) & (away == k - 1)
+    away = np.cumsum(step, axis=1)
+    ended, begun = (step == 1) & (away == 1), (step == -1) & (away == 0)
     return values, ended.astype(np.int8) - begun.astype(np.int8), away[:, -1]

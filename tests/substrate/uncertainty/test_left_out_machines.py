@@ -1,5 +1,7 @@
 """All machines without one row, and the enlarged machine, against the inverse of the bordered matrix."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -177,6 +179,25 @@ def test_rows_that_have_left_only_count(monkeypatch, gamma, far, coverage):
     every = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
     np.testing.assert_array_equal(some[0], every[0])
     for mine, its in zip(some[1], every[1], strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_return_are_counted_among_the_few(monkeypatch, seed):
+    """A wild row is never left out of the count, and comes back where it does."""
+    rng, n, m = np.random.default_rng(seed), 40, 5
+    diagonal, alpha, C = np.ones(n), rng.normal(size=n), 0.05 * rng.normal(size=(m, n))
+    wild = np.argsort(np.abs(alpha))[-6:]
+    diagonal[wild], C[:, wild] = 0.1, rng.choice([-0.5, 0.5], size=(m, 6))
+    known = SimpleNamespace(represent=lambda X: X, at=lambda rows, own: (C.copy(), np.zeros(m)), diagonal=diagonal)
+    machines = LeftOutMachines(known, alpha, alpha / diagonal, diagonal, 1.0)
+    given, found = (np.zeros(m), np.zeros((m, 1)), np.ones(m)), []
+    for tried in (3, 1000):
+        monkeypatch.setattr(conformal, "_TRIED", tried)
+        found.append((conformal_hull(machines, *given, 0.9), list(conformal_region(machines, *given, 0.9))))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert any(len(pieces) > 1 or not np.isfinite(pieces).all() for pieces in found[1][1]), "no row returned"
+    for mine, its in zip(found[0][1], found[1][1], strict=True):
         np.testing.assert_array_equal(mine, its)
 
 
