@@ -11,15 +11,15 @@ part of the criterion by which kernels are compared. Widths of columns are chang
 and then each on its own from there.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.joint_descent import FARTHEST, NEARLY, SETTLED, Space, Trail, moved, searched_scales
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -37,13 +37,10 @@ MOST_KERNELS = 40
 _FIRST_STEP = 0.5
 
 
-#: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
-_FARTHEST = 12.0
 #: Widths of the further starts of a search by slopes, as multiples of the given ones.
 _SPREADS = (3.0, 1.0 / 3.0)
-#: c of the penalty; and the relative decrease of the criterion per step, twice in a row, below which a search ends,
-#: and below which one in common factors of widths does, after which each width goes on by itself.
-_PULL, _SETTLED, _NEARLY = 1e-4, 1e-4, 1e-2
+#: c of the penalty.
+_PULL = 1e-4
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
 #: After so many kernels, and multiples of that, a start is compared with the first one.
@@ -51,7 +48,8 @@ _PATIENCE = 5
 
 
 def _judged(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> Judged:
-    return judge(kernel, task, slope) if isinstance(task, Task) else task(kernel)
+    """A judgement; without slopes where a search takes them from factors."""
+    return judge(kernel, task, slope and not Joint.fits(kernel, task)) if isinstance(task, Task) else task(kernel)
 
 
 def best_of(
@@ -78,12 +76,12 @@ def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progr
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
-    names, origin = _searched_scales(start.kernel)
+    names, origin = searched_scales(start.kernel)
     seen: dict[Kernel, Judged] = {start.kernel: start}
     judged: list[Judged] = []
 
     def value(x: Any) -> float:
-        kernel = _moved(start.kernel, names, origin, np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
+        kernel = moved(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
         if kernel not in seen:
             progress.step(repr(kernel))
             seen[kernel] = _judged(kernel, task, False)
@@ -122,10 +120,29 @@ def descend(
     ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
     the same.
     """
-    names, origin = _searched_scales(start.kernel)
-    if _exact(start):
+    names, origin = searched_scales(start.kernel)
+    if start.settled or _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
+    space = Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
+    found = _jointly(space, start, most, progress)
+    return _by_judgements(space, start, most, n_jobs, progress) if found is None else found
+
+
+def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list[Judged] | None:
+    """The descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
+    trail = Trail.of(space, float(start.search.gamma[0]), progress)
+    if trail is None:
+        return None
+    trail.look(_SPREADS[:most])
+    trail.descend(most - trail.tried)
+    return [trail.judged()] if trail.moved else []
+
+
+def _by_judgements(
+    space: Space, start: Judged, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged]:  # fmt: skip
+    """The descent in scales with every kernel on the way judged."""
+    origin, task = space.origin, space.task
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -157,32 +174,6 @@ def descend(
     return judged
 
 
-@dataclass(frozen=True, slots=True)
-class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
-
-    kernel: Kernel
-    names: tuple[str, ...]
-    origin: Array
-    task: Task | JudgedBy
-    pull: float
-
-    @property
-    def widths(self) -> Array:
-        """One for a width, zero for other scales."""
-        return np.array([float(name.rpartition("__")[2].partition("[")[0] == "sigma") for name in self.names])
-
-    @property
-    def together(self) -> Array:
-        """Directions in which scales that differ by the number of a column alone change by the same factor."""
-        groups = [re.sub(r"\[\d+\]", "", name) for name in self.names]
-        return np.array([[float(group == one) for one in dict.fromkeys(groups)] for group in groups])
-
-    def kernel_at(self, x: Array) -> Kernel:
-        """The kernel with scales e^x."""
-        return _moved(self.kernel, self.names, self.origin, x)
-
-
 #: A judged kernel and the logarithms of its scales.
 _Place = tuple[Judged, Array]
 
@@ -205,14 +196,14 @@ class _SpentError(Exception):
 
 
 def _run(
-    space: _Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
+    space: Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
 ) -> list[_Place]:
     """The kernels judged in a descent from one start along some directions, until it settles."""
     from scipy.optimize import minimize
 
     run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
-    small = _NEARLY if directions.shape[1] < directions.shape[0] else _SETTLED
+    small = NEARLY if directions.shape[1] < directions.shape[0] else SETTLED
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
@@ -238,27 +229,11 @@ def _run(
         if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
             raise StopIteration
 
-    u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
+    u, bounds = np.zeros(directions.shape[1]), [(-FARTHEST, FARTHEST)] * directions.shape[1]
     options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
     with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run
-
-
-def _searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
-    """The names of the scales of a kernel, and their logarithms."""
-    scales = kernel.scales()
-    if not scales:
-        raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
-    return tuple(scales), np.log(np.array(list(scales.values())))
-
-
-def _moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
-    """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
-    if np.array_equal(x, origin):
-        return kernel
-    moved: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
-    return moved
 
 
 def _logarithm(score: float) -> float:

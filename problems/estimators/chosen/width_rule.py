@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import Judged, judge
 from problems.estimators.chosen.families import family_name
+from problems.estimators.chosen.joint_criterion import Joint
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
@@ -128,7 +129,7 @@ def refined(
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
     first = best_to_search(judged)
-    if first.slope is None and first.kernel.scales():
+    if first.slope is None and first.kernel.scales() and not Joint.fits(first.kernel, way.task):
         again = way.judged(first.kernel, progress)
         judged, first = [again if one is first else one for one in judged], again
     if widths in (None, "shared") or one_per_input(first.kernel, way.X) is None:
@@ -191,7 +192,7 @@ def compared(
     for train, test in (parts, parts[::-1]):
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
-            start = judge(kernel, part, bool(kernel.scales()))
+            start = judge(kernel, part, bool(kernel.scales()) and not Joint.fits(kernel, part))
             found = [
                 start,
                 *(descend(start, part, budget, n_jobs, progress, _pull(train.size)) if kernel.scales() else ()),
