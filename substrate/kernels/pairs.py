@@ -10,7 +10,8 @@ p = 2, or 1 for the Laplacian kernel, so that a search over the widths keeps D, 
 products of it with a vector at every step; with one width for all columns D is one number for each pair.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,71 +53,72 @@ class PairDistances:
         widths, rows, p = kernel.sigma, d if isinstance(kernel.sigma, tuple) else 1, _power(kernel)
         if rows * n * (n - 1) // 2 > _MOST:
             return None
-        first, second = np.triu_indices(n, 1)
+        first, second, upper, lower = _places(n)
         if isinstance(widths, tuple):
             columns = np.empty((d, first.size))
             with np.errstate(over="ignore", invalid="ignore"):
                 for row, width in enumerate(widths):
                     x = X[:, row]
-                    np.abs(x[first] - x[second], out=columns[row])
+                    np.subtract(x[first], x[second], out=columns[row])
                     columns[row] /= width
-                    columns[row] **= p
+            (np.abs if p == 1.0 else np.square)(columns, out=columns)
         else:
             distances = np.empty((n, n))
             metric_distances(X, X, kernel.metric, widths, distances)
+            columns = distances[first, second][None]
             with np.errstate(over="ignore"):
-                columns = distances[first, second][None] ** p
+                columns = columns if p == 1.0 else np.square(columns)
         np.minimum(columns, _FARTHEST, out=columns)
-        return cls(kernel, columns, second * n + first, first * n + second, n)
+        return cls(kernel, columns, lower, upper, n)
 
     def matrix(self, kernel: BaseKernel) -> tuple[Array, Array]:
-        """The kernel matrix of a kernel of the same kind with other widths, and s of the pairs."""
-        s = self._weights(kernel) @ self.columns
-        values = _values(self.kernel, s)
+        """The kernel matrix of a kernel of the same kind with other widths, and -p f'(s) of the pairs."""
+        values, slopes = _values_and_slopes(self.kernel, self._weights(kernel) @ self.columns)
         K = np.ones((self.n, self.n))
         flat = K.reshape(-1)
         flat[self.lower] = values
         flat[self.upper] = values
-        return K, s
+        return K, slopes
 
-    def scale_gradient(self, kernel: BaseKernel, s: Array, weights: Array) -> Array:
+    def scale_gradient(self, kernel: BaseKernel, slopes: Array, weights: Array) -> Array:
         """The sums of ``weights[i, j]``, a square matrix, times the derivative of k(x_i, x_j) in each log width."""
         flat = np.ascontiguousarray(weights).reshape(-1)
-        pulls = flat[self.lower] + flat[self.upper]
-        pulls *= _slopes(self.kernel, s)
+        pulls = flat[self.lower]
+        pulls += flat[self.upper]
+        pulls *= slopes
         return np.asarray(self._weights(kernel) * (self.columns @ pulls))
 
     def _weights(self, kernel: Any) -> Array:
-        if type(kernel) is not type(self.kernel) or replace(kernel, sigma=self.kernel.sigma) != self.kernel:
+        if type(kernel) is not type(self.kernel) or getattr(kernel, "nu", None) != getattr(self.kernel, "nu", None):
             raise TypeError(f"{kernel!r} differs from {self.kernel!r} by more than its widths")
-        return np.power(np.divide(self.kernel.sigma, kernel.sigma).reshape(-1), _power(kernel))
+        ratios = np.divide(self.kernel.sigma, kernel.sigma).reshape(-1)
+        return ratios if _power(kernel) == 1.0 else np.square(ratios)
+
+
+@lru_cache(maxsize=8)
+def _places(n: int) -> tuple[NDArray[np.intp], ...]:
+    """The pairs i < j: their rows, their columns, and the places of (i, j) and (j, i) in a flat matrix."""
+    first, second = np.triu_indices(n, 1)
+    places = (first, second, first * n + second, second * n + first)
+    for each in places:
+        each.flags.writeable = False
+    return places
 
 
 def _power(kernel: Any) -> float:
     return 1.0 if isinstance(kernel, Laplacian) else 2.0
 
 
-def _values(kernel: Any, s: Array) -> Array:
-    """f(s)."""
+def _values_and_slopes(kernel: Any, s: Array) -> tuple[Array, Array]:
+    """f(s) and -p f'(s)."""
     if not isinstance(kernel, Matern):
-        return np.asarray(np.exp(-s))
+        values = np.exp(-s)
+        return values, _power(kernel) * values
     r = np.sqrt(2.0 * kernel.nu * s)
-    values = np.exp(-r)
+    decay = np.exp(-r)
+    if kernel.nu == 0.5:  # at a distance of zero nothing changes
+        return decay, np.where(r > 0.0, decay / np.where(r > 0.0, r, 1.0), 0.0)
     if kernel.nu == 1.5:
-        values *= 1.0 + r
-    elif kernel.nu == 2.5:
-        values *= 1.0 + r + r * r / 3.0
-    return np.asarray(values)
-
-
-def _slopes(kernel: Any, s: Array) -> Array:
-    """-p f'(s)."""
-    if not isinstance(kernel, Matern):
-        return np.asarray(_power(kernel) * np.exp(-s))
-    r = np.sqrt(2.0 * kernel.nu * s)
-    slopes = 2.0 * kernel.nu * np.exp(-r)
-    if kernel.nu == 2.5:
-        slopes *= (1.0 + r) / 3.0
-    elif kernel.nu == 0.5:  # at a distance of zero nothing changes
-        slopes = np.where(r > 0.0, slopes / np.where(r > 0.0, r, 1.0), 0.0)
-    return np.asarray(slopes)
+        return (1.0 + r) * decay, 3.0 * decay
+    linear = (1.0 + r) * decay
+    return linear + r * r / 3.0 * decay, 5.0 / 3.0 * linear

@@ -76,7 +76,9 @@ class FactoredPart:
         offsets = offsets if roots is None else roots[:, None] * offsets
         return cls(kind, train, centred, share, root, check, offsets, roots)
 
-    def value_and_slope(self, K: Array, below: Array | None, lam: float) -> tuple[float, Slope] | None:
+    def value_and_slope(
+        self, K: Array, below: Array | None, lam: float, slope: bool = True
+    ) -> tuple[float, Slope | None] | None:
         """The criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in it.
 
         ``below`` has the kernel rows of the validation rows. None where the matrix is not positive definite.
@@ -89,27 +91,31 @@ class FactoredPart:
         B, log_factor = found
         alpha = B @ self.Y
         columns = alpha.shape[1]
+        found_slope: Slope | None = None
         if self.kind == "loo":
             value = float(np.square(alpha / B.diagonal()[:, None]).sum()) / (n * columns)
-            slope = leave_one_out_of_inverse(B, alpha)
+            found_slope = leave_one_out_of_inverse(B, alpha) if slope else None
         elif self.kind == "gcv":
             value = n * float(np.square(alpha).sum()) / float(B.trace()) ** 2 / columns
-            slope = gcv_of_inverse(B, alpha)
+            found_slope = gcv_of_inverse(B, alpha) if slope else None
         elif self.kind == "evidence":
             quadratic, factor = float(np.vdot(self.Y, alpha)), float(np.exp(log_factor))
             value = quadratic / (n - 1) * factor / columns
-            slope = evidence_of_inverse(B, alpha, quadratic, factor)
+            found_slope = evidence_of_inverse(B, alpha, quadratic, factor) if slope else None
         else:
             if below is None or self.offsets is None:
                 raise TypeError("validation rows come with their kernel rows and targets")
-            C = below - mean_row
             root = np.ones(n) if self.root is None else self.root
-            C = C if self.root is None else C * self.root
+            C = (below - mean_row) * root
             C = C if self.check_root is None else self.check_root[:, None] * C
             errors = self.offsets - C @ alpha
             value = float(np.square(errors).mean())
-            slope = validation_of_inverse(alpha, errors, B @ (C.T @ errors), root / float(root @ root), self.check_root)
-        return self.share * value, slope.weighted(self.root).scaled(self.share)
+            if slope:
+                pulled, shares = B @ (C.T @ errors), root / float(root @ root)
+                found_slope = validation_of_inverse(alpha, errors, pulled, shares, self.check_root)
+        if found_slope is not None:
+            found_slope = found_slope.weighted(self.root).scaled(self.share)
+        return self.share * value, found_slope
 
 
 def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | None:

@@ -19,6 +19,7 @@ F does not change when K and :math:`\lambda` are multiplied by the same number, 
           \frac{d F}{d t} = -\frac{e^t \operatorname{tr} P K P}{\lambda}\, W : K .
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +52,7 @@ class Place:
     value: float
     slope: Array
     slope_t: float
+    gamma: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,67 +94,63 @@ class Joint:
         pairs = None if checked else PairDistances.of(kernel, X)
         return cls(X, _parts(task), weights, size, floor, ends, task.gammas is not None, pairs, *checked)
 
-    def t_of(self, kernel: Kernel, gamma: float) -> float:
-        """The t of a gamma."""
-        lam = 1.0 / (gamma * self.size)
-        if not self.given:
-            _, _, trace, total = self._matrix(kernel)
-            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
-        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
+    def values(self, kernel: Kernel, ts: Sequence[float]) -> list[float]:
+        """F at several t; infinity where it is not known."""
+        K, _, trace, total = self._matrix(kernel)
+        below = None if self.X_check is None else kernel(self.X_check, self.X)
+        found = []
+        for t in ts:
+            lam, value = self._lambda(t, trace, total), 0.0
+            for part in self.parts if self._usable(lam, total) else ():
+                one = part.value_and_slope(*_rows(part, K, below), lam, False)
+                value += np.inf if one is None else one[0]
+            found.append(value if np.isfinite(value) and value > 0.0 else np.inf)
+        return found
 
-    def gamma_at(self, kernel: Kernel, t: float) -> float:
-        """The gamma of a t."""
-        _, _, trace, total = self._matrix(kernel)
-        return 1.0 / (self.size * self._lambda(t, trace, total))
+    def at(self, kernel: Kernel, x: Array, t: float | None, gamma: float = 1.0) -> Place | None:
+        """F and its derivatives at t, or at a gamma where t is None.
 
-    def at(self, kernel: Kernel, x: Array, t: float) -> Place | None:
-        """F and its derivatives; None where the matrix is not positive definite to rounding, or not finite."""
+        None where the matrix is not positive definite to rounding, or not finite.
+        """
         K, s, trace, total = self._matrix(kernel)
+        if t is None:
+            t = self._t_of(gamma, trace, total)
         lam = self._lambda(t, trace, total)
         below = None if self.X_check is None else kernel(self.X_check, self.X)
-        if not (np.isfinite(total) and np.isfinite(lam) and lam > 0.0):
+        if not self._usable(lam, total):
             return None
-        value, within, under = 0.0, None, None
+        value, within = 0.0, np.zeros(0)
+        under = None if below is None else np.zeros(below.shape)
         for part in self.parts:
-            whole = part.train is None
-            own = K.copy() if whole else K[np.ix_(part.train, part.train)]
-            rows = None
-            if part.check is not None:
-                rows = below[part.check] if below is not None else K[part.check]
-                rows = rows if whole else rows[:, part.train]
-            found = part.value_and_slope(own, rows, lam)
-            if found is None:
+            found = part.value_and_slope(*_rows(part, K, below), lam)
+            if found is None or found[1] is None:
                 return None
             value += found[0]
-            if len(self.parts) == 1 and whole and below is None:
-                within = found[1].within
+            if part.train is None:
+                within = found[1].within  # the only part
                 continue
-            train = np.arange(K.shape[0]) if whole else part.train
-            within = np.zeros(K.shape) if within is None else within
-            within[np.ix_(train, train)] += found[1].within
+            within = within if within.size else np.zeros(K.shape)
+            within[np.ix_(part.train, part.train)] += found[1].within
             if found[1].below is not None:
-                if below is not None:
-                    under = np.zeros(below.shape) if under is None else under
-                    under[np.ix_(part.check, train)] += found[1].below
-                else:
-                    within[np.ix_(part.check, train)] += found[1].below
-        if within is None or not np.isfinite(value):
-            return None
-        rate = -float(np.vdot(within, K))
-        if below is not None and under is not None:
-            rate -= float(np.vdot(under, below))
+                (within if under is None else under)[np.ix_(part.check, part.train)] += found[1].below
+        rate = -float(np.vdot(within, K)) - (0.0 if under is None else float(np.vdot(under, below)))
         along = rate
         if not self.given:
-            v, moved = self.weights, rate / lam * np.exp(t)
-            within -= np.outer(moved / v.sum() * v, v)
-            within.flat[:: K.shape[0] + 1] += (moved + rate / lam * self.floor) * v
-            along = moved * trace
+            v, share = self.weights, rate / lam * float(np.exp(t))
+            within -= np.outer(share / v.sum() * v, v)
+            within.flat[:: K.shape[0] + 1] += (share + rate / lam * self.floor) * v
+            along = share * trace
         if self.pairs is not None and s is not None:
-            return Place(x, t, value, self.pairs.scale_gradient(kernel, s, within), along)
-        slope = kernel.scale_gradient(self.X, self.X, within)
+            slope = self.pairs.scale_gradient(kernel, s, within)
+        else:
+            slope = kernel.scale_gradient(self.X, self.X, within)
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
-        return Place(x, t, value, slope, along)
+        known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
+        return Place(x, t, value, slope, along, 1.0 / (lam * self.size)) if known else None
+
+    def _usable(self, lam: float, total: float) -> bool:
+        return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)
 
     def _matrix(self, kernel: Kernel) -> tuple[Array, Array | None, float, float]:
         """K, what its derivatives need, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
@@ -162,8 +160,22 @@ class Joint:
             total = float(v @ K.diagonal())
             return K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total
 
+    def _t_of(self, gamma: float, trace: float, total: float) -> float:
+        lam = 1.0 / (gamma * self.size)
+        if not self.given:
+            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
+        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
+
     def _lambda(self, t: float, trace: float, total: float) -> float:
         return float(np.exp(t)) * (1.0 if self.given else trace) + self.floor * total
+
+
+def _rows(part: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Array | None]:
+    """The matrix of the training rows of a part, as a copy, and the kernel rows of those that validate."""
+    if part.train is None:
+        return K.copy(), None
+    rows = None if part.check is None else (K if below is None else below)[np.ix_(part.check, part.train)]
+    return K[np.ix_(part.train, part.train)], rows
 
 
 def _parts(task: Task) -> tuple[FactoredPart, ...]:

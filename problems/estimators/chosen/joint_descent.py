@@ -20,15 +20,18 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.progress import Progress
 
-__all__ = ["FARTHEST", "NEARLY", "SETTLED", "Space", "Trail", "moved", "searched_scales"]
+__all__ = ["FARTHEST", "NEARLY", "SETTLED", "Space", "Trail", "begun", "moved", "searched_scales"]
 
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 FARTHEST = 12.0
 #: The relative decrease of the criterion per step, twice in a row, below which a search ends, and below which one in
 #: common factors of widths does, after which each width goes on by itself.
-SETTLED, NEARLY = 1e-4, 1e-2
+SETTLED, NEARLY = 1e-3, 1e-2
 #: Length of the first step in logarithms, where slopes do not ask for less.
 _FIRST = 0.5
+#: Ridges that are tried besides that of a start, as shares of the mean eigenvalue of the centred matrix; and, in a given
+#: range of gamma, distances in its logarithm.
+_RIDGES, _SHIFTS = (1.0, 3e-2, 1e-3), (-4.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,13 @@ def moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Ke
     return other
 
 
+def begun(kernel: Kernel, task: Any, gamma: float, pull: float, progress: Progress) -> "Trail | None":
+    """A descent from a kernel and a gamma; None where there is none by factors."""
+    if not Joint.fits(kernel, task):
+        return None
+    return Trail.of(Space(kernel, *searched_scales(kernel), task, pull), progress, None, gamma)
+
+
 class _SpentError(Exception):
     """No kernel is evaluated any more in this run."""
 
@@ -88,13 +98,13 @@ class Trail:
     settled: bool = False
 
     @classmethod
-    def of(cls, space: Space, gamma: float | None, progress: Progress, t: float = 0.0) -> "Trail | None":
-        """From the kernel of a space, and a gamma or a t; None for a task or a kernel without factors."""
+    def of(cls, space: Space, progress: Progress, t: float | None, gamma: float = 1.0) -> "Trail | None":
+        """From the kernel of a space, at t or at a gamma; None for a task or a kernel without factors."""
         joint = Joint.of(space.kernel, space.task)
         if joint is None:
             return None
-        here = joint.at(space.kernel, space.origin, t if gamma is None else joint.t_of(space.kernel, gamma))
-        return None if here is None or here.value <= 0.0 else cls(joint, space, progress, [here])
+        here = joint.at(space.kernel, space.origin, t, gamma)
+        return None if here is None else cls(joint, space, progress, [here])
 
     @property
     def tried(self) -> int:
@@ -114,7 +124,7 @@ class Trail:
     @property
     def gamma(self) -> float:
         """The gamma at the end."""
-        return self.joint.gamma_at(self.kernel, self.end.t)
+        return self.end.gamma
 
     @property
     def moved(self) -> bool:
@@ -125,13 +135,27 @@ class Trail:
         """The end, at its best gamma."""
         if not isinstance(self.space.task, Task):
             raise TypeError("a descent by factors is that of a task")
-        return replace(judge(self.kernel, self.space.task), tried=max(self.tried - 1, 0), settled=self.settled)
+        return self.of_end(judge(self.kernel, self.space.task))
+
+    def of_end(self, judged: Judged) -> Judged:
+        """The judged end, with what is known of the way to it."""
+        return replace(judged, tried=max(self.tried - 1, 0), settled=self.settled)
 
     def look(self, factors: Sequence[float]) -> None:
         """Try all widths times some factors."""
         start = self.places[0]
         for factor in factors if self.space.widths.any() else ():
             self._add(start.x + np.log(factor) * self.space.widths, start.t)
+
+    def ridge(self) -> None:
+        """Try some other gammas at the end: where a machine interpolates, slopes in gamma vanish, and lead nowhere."""
+        end, n = self.end, self.joint.weights.size
+        ts = [end.t + shift for shift in _SHIFTS] if self.joint.given else [float(np.log(r / n)) for r in _RIDGES]
+        values = self.joint.values(self.kernel, ts)
+        best = int(np.argmin(values))
+        if values[best] < end.value:
+            found = self.joint.at(self.kernel, end.x, ts[best])
+            self.places += [] if found is None else [found]
 
     def descend(self, most: int, small: float = SETTLED) -> None:
         """Descend from the end so far, by at most as many kernels, until a step gains less than ``small``."""
@@ -142,12 +166,10 @@ class Trail:
 
     def _add(self, x: Array, t: float) -> Place | None:
         kernel = self.space.kernel_at(x)
-        self.progress.step(repr(kernel))
+        self.progress.step(kernel)
         found = self.joint.at(kernel, x, t)
-        if found is not None and found.value > 0.0:
-            self.places.append(found)
-            return found
-        return None
+        self.places += [] if found is None else [found]
+        return found
 
     def _run(self, directions: Array, most: int, small: float) -> bool:
         """Whether a descent along some directions of x, and in t, ended because it settled."""

@@ -27,13 +27,13 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["MOST_KERNELS", "JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
+__all__ = ["MOST_KERNELS", "JudgedBy", "best_of", "check_slopes", "descend", "descend_families", "nelder_mead"]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
 JudgedBy = Callable[[Kernel], Judged]
 
 #: Most kernels that a search judges unless another number is given.
-MOST_KERNELS = 40
+MOST_KERNELS = 96
 _FIRST_STEP = 0.5
 
 
@@ -43,6 +43,9 @@ _SPREADS = (3.0, 1.0 / 3.0)
 _PULL = 1e-4
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
+#: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further;
+#: and the ridge at which a family starts, as a share of the mean eigenvalue of its centred matrix.
+_REACH, _RIDGE = 0.05, 0.1
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -59,7 +62,7 @@ def best_of(
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
-            progress.step(repr(kernel))
+            progress.step(kernel)
             judged.append(_judged(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
@@ -67,7 +70,7 @@ def best_of(
     calls = (delayed(_judged)(kernel, task, slope) for kernel in kernels)
     done = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
-        progress.step(repr(result.kernel))
+        progress.step(result.kernel)
         done.append(result)
     return done
 
@@ -83,7 +86,7 @@ def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progr
     def value(x: Any) -> float:
         kernel = moved(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
         if kernel not in seen:
-            progress.step(repr(kernel))
+            progress.step(kernel)
             seen[kernel] = _judged(kernel, task, False)
             judged.append(seen[kernel])
         return _logarithm(seen[kernel].score)
@@ -130,12 +133,37 @@ def descend(
 
 def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list[Judged] | None:
     """The descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
-    trail = Trail.of(space, float(start.search.gamma[0]), progress)
+    trail = Trail.of(space, progress, None, float(start.search.gamma[0]))
     if trail is None:
         return None
     trail.look(_SPREADS[:most])
     trail.descend(most - trail.tried)
     return [trail.judged()] if trail.moved else []
+
+
+def descend_families(
+    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged] | None:
+    """Kernels of several families, each judged where a descent from its median width ends; None without factors.
+
+    All descend roughly, and those that are then within reach of the best one until they settle. ``kernels`` has one of
+    each family.
+    """
+    fixed = [kernel for kernel in kernels if not kernel.scales()]
+    t, trails = float(np.log(_RIDGE / task.Y.shape[0])), list[Trail]()
+    for kernel in kernels:
+        if kernel.scales():
+            trail = Trail.of(Space(kernel, *searched_scales(kernel), task, _PULL), progress, t)
+            if trail is None:
+                return None
+            trails.append(trail)
+            trail.descend(most, NEARLY)
+    best = min(trail.end.value for trail in trails)
+    for trail in sorted(trails, key=lambda trail: trail.end.value):
+        if trail.end.value <= (1.0 + _REACH) * best:
+            trail.descend(most - trail.tried)
+    ends = best_of([*fixed, *(trail.kernel for trail in trails)], task, n_jobs, progress)
+    return [*ends[: len(fixed)], *(trail.of_end(one) for trail, one in zip(trails, ends[len(fixed) :], strict=True))]
 
 
 def _by_judgements(
@@ -212,7 +240,7 @@ def _run(
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
-                progress.step(repr(kernel))
+                progress.step(kernel)
             run.append((_judged(kernel, space.task, True), x))
             seen[u.tobytes()] = run[-1][0]
         return seen[u.tobytes()]

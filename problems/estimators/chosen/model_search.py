@@ -18,7 +18,7 @@ from problems.estimators.chosen.candidates import (
     trainable_splits,
 )
 from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -36,6 +36,7 @@ from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
 from substrate.progress import Progress
+from substrate.threads import blas_threads
 
 __all__ = ["ModelSearch", "Parted"]
 
@@ -169,13 +170,23 @@ class ModelSearch:
         try:
             if self.search == "certified":
                 return certified_search(kernels, task, self.sigma_range, self.width_gap, most, progress.step)
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
-            if by_slopes:
-                judged = refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
-            elif self.search is not None:
-                judged += nelder_mead(best_to_search(judged), task, most, progress)
+            with blas_threads(int(task.Y.shape[0])):
+                return self._searched_locally(kernels, task, most, progress)
         finally:
             progress.close()
+
+    def _searched_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
+        """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
+        by_slopes, judged = self.search == "gradient", None
+        if by_slopes and families.is_families(self.kernels):
+            middle = families.at_median_widths(kernels)
+            judged = descend_families(middle, task, max(1, most // 8), self.n_jobs, progress)
+        if judged is None:
+            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
+        if by_slopes:
+            return refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
+        if self.search is not None:
+            judged += nelder_mead(best_to_search(judged), task, most, progress)
         return judged
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
