@@ -61,7 +61,7 @@ class PairDistances:
                     x = X[:, row]
                     np.subtract(x[first], x[second], out=columns[row])
                     columns[row] /= width
-            (np.abs if p == 1.0 else np.square)(columns, out=columns)
+                (np.abs if p == 1.0 else np.square)(columns, out=columns)
         else:
             distances = np.empty((n, n))
             metric_distances(X, X, kernel.metric, widths, distances)

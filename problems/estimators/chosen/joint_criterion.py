@@ -7,9 +7,9 @@ every step: it minimises
           \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
 over x and t at once, with both derivatives from a factor (:mod:`substrate.paths.factored_criteria`), and only what it
-ends with is judged (:mod:`~.joint_descent`). :math:`e^t`, the ridge as a share of the trace of the centred matrix, does not depend on the unit
-of the kernel, so that a factor of a kernel and gamma do not compensate each other; the second term keeps
-:math:`\lambda` where rounding does not decide. In a given range of gamma t is :math:`\log \lambda`.
+ends with is judged (:mod:`~.joint_descent`). :math:`e^t`, the ridge as a share of the trace of the centred matrix, does
+not depend on the unit of the kernel, so that a factor of a kernel and gamma do not compensate each other; the second
+term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t is :math:`\log \lambda`.
 
 F does not change when K and :math:`\lambda` are multiplied by the same number, so that with W the slope in K
 

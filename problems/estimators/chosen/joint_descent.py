@@ -29,8 +29,8 @@ FARTHEST = 12.0
 SETTLED, NEARLY = 1e-3, 1e-2
 #: Length of the first step in logarithms, where slopes do not ask for less.
 _FIRST = 0.5
-#: Ridges that are tried besides that of a start, as shares of the mean eigenvalue of the centred matrix; and, in a given
-#: range of gamma, distances in its logarithm.
+#: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
+#: given range of gamma, distances in its logarithm.
 _RIDGES, _SHIFTS = (1.0, 3e-2, 1e-3), (-4.0, 4.0)
 
 
@@ -147,22 +147,37 @@ class Trail:
         for factor in factors if self.space.widths.any() else ():
             self._add(start.x + np.log(factor) * self.space.widths, start.t)
 
-    def ridge(self) -> None:
-        """Try some other gammas at the end: where a machine interpolates, slopes in gamma vanish, and lead nowhere."""
-        end, n = self.end, self.joint.weights.size
-        ts = [end.t + shift for shift in _SHIFTS] if self.joint.given else [float(np.log(r / n)) for r in _RIDGES]
+    def ridge(self) -> bool:
+        """Whether one of some other gammas is better at the end, which then is the end.
+
+        Where a machine interpolates, slopes in gamma vanish, and lead nowhere.
+        """
+        end, n, low, high = self.end, self.joint.weights.size, *self.joint.ends
+        given = [min(max(end.t + shift, low), high) for shift in _SHIFTS]
+        ts = given if self.joint.given else [float(np.log(ridge / n)) for ridge in _RIDGES]
         values = self.joint.values(self.kernel, ts)
         best = int(np.argmin(values))
-        if values[best] < end.value:
-            found = self.joint.at(self.kernel, end.x, ts[best])
-            self.places += [] if found is None else [found]
+        if not values[best] < end.value:
+            return False
+        found = self.joint.at(self.kernel, end.x, ts[best])
+        self.places += [] if found is None else [found]
+        return found is not None
 
     def descend(self, most: int, small: float = SETTLED) -> None:
         """Descend from the end so far, by at most as many kernels, until a step gains less than ``small``."""
         together, first = self.space.together, self.tried
         if together.shape[1] < together.shape[0]:
             self._run(together, most, max(small, NEARLY))
-        self.settled = self._run(np.eye(self.space.origin.size), most - (self.tried - first), small)
+        self.settled = (
+            self._run(np.eye(self.space.origin.size), most - (self.tried - first), small) and small <= SETTLED
+        )
+
+    def settle(self, most: int) -> None:
+        """Descend until nothing is left to gain, also at some other gammas, by at most as many kernels."""
+        first = self.tried
+        self.descend(most)
+        if self.ridge():
+            self.descend(most - (self.tried - first))
 
     def _add(self, x: Array, t: float) -> Place | None:
         kernel = self.space.kernel_at(x)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
-from problems.estimators.chosen.joint_criterion import Joint
 from problems.estimators.chosen.joint_descent import FARTHEST, NEARLY, SETTLED, Space, Trail, moved, searched_scales
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
@@ -27,13 +26,22 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["MOST_KERNELS", "JudgedBy", "best_of", "check_slopes", "descend", "descend_families", "nelder_mead"]
+__all__ = [
+    "MOST_FACTORS",
+    "MOST_KERNELS",
+    "JudgedBy",
+    "best_of",
+    "check_slopes",
+    "descend",
+    "descend_families",
+    "nelder_mead",
+]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
 JudgedBy = Callable[[Kernel], Judged]
 
-#: Most kernels that a search judges unless another number is given.
-MOST_KERNELS = 96
+#: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
+MOST_KERNELS, MOST_FACTORS = 40, 96
 _FIRST_STEP = 0.5
 
 
@@ -51,8 +59,7 @@ _PATIENCE = 5
 
 
 def _judged(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> Judged:
-    """A judgement; without slopes where a search takes them from factors."""
-    return judge(kernel, task, slope and not Joint.fits(kernel, task)) if isinstance(task, Task) else task(kernel)
+    return judge(kernel, task, slope) if isinstance(task, Task) else task(kernel)
 
 
 def best_of(
@@ -127,8 +134,10 @@ def descend(
     if start.settled or _exact(start):
         return []  # nothing is left to gain
     space = Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
-    found = _jointly(space, start, most, progress)
-    return _by_judgements(space, start, most, n_jobs, progress) if found is None else found
+    if (found := _jointly(space, start, most, progress)) is not None:
+        return found
+    first = start if start.slope is not None else _judged(start.kernel, task, True)
+    return _by_judgements(space, first, most, n_jobs, progress)
 
 
 def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list[Judged] | None:
@@ -137,7 +146,7 @@ def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list
     if trail is None:
         return None
     trail.look(_SPREADS[:most])
-    trail.descend(most - trail.tried)
+    trail.settle(most - trail.tried)
     return [trail.judged()] if trail.moved else []
 
 

@@ -18,7 +18,8 @@ from problems.estimators.chosen.candidates import (
     trainable_splits,
 )
 from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.kernel_search import MOST_FACTORS, best_of, check_slopes, descend_families, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -166,6 +167,8 @@ class ModelSearch:
         by_slopes, most = self.search == "gradient", most_evaluations(self.search, self.max_evaluations)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
+            if self.max_evaluations is None and any(Joint.fits(kernel, task) for kernel in kernels):
+                most = MOST_FACTORS
         progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
             if self.search == "certified":
@@ -180,9 +183,10 @@ class ModelSearch:
         by_slopes, judged = self.search == "gradient", None
         if by_slopes and families.is_families(self.kernels):
             middle = families.at_median_widths(kernels)
-            judged = descend_families(middle, task, max(1, most // 8), self.n_jobs, progress)
+            judged = descend_families(middle, task, max(len(families.MULTIPLES), most // 8), self.n_jobs, progress)
         if judged is None:
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
+            slopes = by_slopes and len(kernels) == 1 and not Joint.fits(kernels[0], task)
+            judged = best_of(kernels, task, self.n_jobs, progress, slopes)
         if by_slopes:
             return refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
         if self.search is not None:
@@ -244,7 +248,9 @@ class ModelSearch:
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows, proof = over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
-        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        tried = sum(one.tried for one in judged)
+        kernels = f"{len(judged)} judged" + (f", {tried} more tried on the way" if tried else "")
+        kernels += "; the search among them is local" if self.search else ""
         if best.widths is not None:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"

@@ -155,8 +155,7 @@ def refined(
     most = max(1, most - few)
     gamma = float(min(found, key=_score).search.gamma[0])
     if (trail := begun(rich, way.task, gamma, pull, progress)) is not None:
-        trail.descend(some)
-        trail.ridge()
+        trail.settle(some)
         rivals = [trail]
         for kernel in _same_relevance(trail.kernel, found):
             rival = begun(kernel, way.task, trail.gamma, pull, progress)
@@ -165,8 +164,9 @@ def refined(
                 rival.descend(_RIVAL, NEARLY)
                 rivals.append(rival)
         best = min(rivals, key=lambda each: each.end.value)
-        best.descend(max(1, most - sum(each.tried for each in rivals)))
-        return _saying([*found, best.judged()], said)
+        best.descend(max(0, most - sum(each.tried for each in rivals)))
+        tried = sum(each.tried for each in rivals)
+        return _saying([*found, replace(best.judged(), tried=tried)], said)
     run += [start := way.judged(rich, progress)]
     run += descend(start, way.task, some, n_jobs, progress, pull)
     run += best_of(_same_relevance(min(run, key=_score).kernel, found), way.task, n_jobs, progress, slope=True)
