@@ -1,8 +1,8 @@
 """Fits on a GPU through the estimators, beside the same matrices in plain torch.
 
 ``python -m benchmarks device`` as every topic; ``python -m benchmarks.device`` where cvxpy is not installed: checks
-torch and CuPy against numpy first, then measures, and with ``--write`` puts the section into RESULTS.md, leaving the
-rest of the file alone.
+torch and CuPy against numpy first, then measures, and with ``--write`` puts the section into the record of this kind of
+processor (``--record aarch64``: into another one), leaving the rest alone.
 """
 
 import gc
@@ -150,18 +150,23 @@ def run(quick: bool) -> Table | None:
 
 
 def main(arguments: list[str]) -> int:
-    from benchmarks.__main__ import RESULTS, replaced, section
+    from benchmarks.__main__ import measured, place
+    from benchmarks.record import Record
 
+    quick, write = "--quick" in arguments, "--write" in arguments
+    if quick and write:
+        raise SystemExit("--quick is never written to the record; leave out one of --quick and --write")
+    named = arguments[arguments.index("--record") + 1] if "--record" in arguments else ""
     wrong = disagreements()
-    quick = "--quick" in arguments
-    table = run(quick)
-    if table is None:
-        print("there is no GPU that torch can use; nothing is measured and RESULTS.md stays as it is")
+    entry = measured("device", run, quick)
+    if entry is None:
+        print("there is no GPU that torch can use; nothing is measured and the record stays as it is")
         return 1
-    text = section(table, "python -m benchmarks.device" + (" --quick" if quick else ""))
-    print(text, flush=True)
-    if "--write" in arguments:
-        RESULTS.write_text(replaced(RESULTS.read_text(encoding="utf-8"), table.title, text), encoding="utf-8")
+    print(entry.section(), flush=True)
+    if write:
+        record = Record.read(named)
+        known = sorted({*record.entries, "device"}, key=place)
+        record.put(entry, known)
     return 1 if wrong else 0
 
 
