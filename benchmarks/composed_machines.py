@@ -98,7 +98,7 @@ def run(quick: bool) -> Table:
         reduced = ((1000, 50),) if quick else ((10_000, BASIS),)
         for n, basis in (*((n, None) for n in full), *reduced):
             X, y = make(n)
-            repeats = 3 if n <= 1000 else 1
+            repeats = 3 if n <= 2000 else 1
             first, again, raw = [], [], []
             for _ in range(repeats):
                 weight = cp.Parameter(nonneg=True, name="weight")
@@ -137,7 +137,7 @@ def run(quick: bool) -> Table:
         "certificate), on all rows or on a reduced basis, then `solve` with another weight, against the same problem "
         "in plain cvxpy with Clarabel at its "
         f"default tolerances, eigendecomposition included, up to {RAW_ROWS} rows. {KERNEL!r}, loss weight {WEIGHT:g}; "
-        "one BLAS thread. CPU seconds, the median of three up to 1000 rows; objectives compared.",
+        "one BLAS thread. CPU seconds, the median of three up to 2000 rows; objectives compared.",
         (
             "machine", "N", "basis", "first solve, s", "again, s", "again / first", "cvxpy, s", "cvxpy / first",
             "objectives differ", "target", "met",

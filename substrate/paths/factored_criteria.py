@@ -10,7 +10,7 @@ is :math:`N^3` operations where a decomposition takes about ten times as many. :
 :math:`P K P`, keeps the constant direction among the others, so that it costs no digits. All values and slopes follow:
 
 - leave-one-out :math:`\frac1N \sum_i (\alpha_i / B_{ii})^2`;
-- generalised cross-validation :math:`N \|\alpha\|^2 / (\operatorname{tr} B)^2`;
+- generalised cross-validation :math:`N \|\alpha\|^2 / (\operatorname{tr} V B)^2`;
 - the evidence :math:`\frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`;
 - validation rows :math:`\frac1n \|y^v - \bar y - C \alpha\|^2`, C their centred kernel rows.
 
@@ -30,6 +30,7 @@ from substrate.kernel_matrix import mirror_lower
 from substrate.paths.kernel_slope import (
     Slope,
     evidence_of_inverse,
+    gcv_freedom,
     gcv_of_inverse,
     leave_one_out_of_inverse,
     validation_of_inverse,
@@ -96,8 +97,8 @@ class FactoredPart:
             value = float(np.square(alpha / B.diagonal()[:, None]).sum()) / (n * columns)
             found_slope = leave_one_out_of_inverse(B, alpha) if slope else None
         elif self.kind == "gcv":
-            value = n * float(np.square(alpha).sum()) / float(B.trace()) ** 2 / columns
-            found_slope = gcv_of_inverse(B, alpha) if slope else None
+            value = n * float(np.square(alpha).sum()) / gcv_freedom(B, self.root) ** 2 / columns
+            found_slope = gcv_of_inverse(B, alpha, self.root) if slope else None
         elif self.kind == "evidence":
             quadratic, factor = float(np.vdot(self.Y, alpha)), float(np.exp(log_factor))
             value = quadratic / (n - 1) * factor / columns

@@ -7,8 +7,8 @@ sum of the products of all entries, :math:`dF = W : dK` has
 
 - leave-one-out: :math:`W = \frac2N \big( B \operatorname{diag}(r_i^2 / B_{ii}) B - \operatorname{sym}(B q\, \alpha^T)
   \big)` with :math:`q_i = r_i / B_{ii}`;
-- generalised cross-validation: :math:`W = 2 F \big( B^2 / \operatorname{tr} B - \operatorname{sym}(B \alpha\,
-  \alpha^T) / \|\alpha\|^2 \big)`;
+- generalised cross-validation: :math:`W = 2 F \big( B V B / \operatorname{tr} V B - \operatorname{sym}(B \alpha\,
+  \alpha^T) / \|\alpha\|^2 \big)` with V the weights of the rows, the identity where they have none;
 - the evidence: :math:`W = F \big( B / (N - 1) - \alpha \alpha^T / Q \big)`, [Rasmussen2006]_ eq. (5.9) with the
   variance of the noise eliminated;
 - n validation rows with the errors e and the centred kernel rows C: :math:`W = \frac2n \operatorname{sym} \big( (B C^T
@@ -34,6 +34,7 @@ __all__ = [
     "Slope",
     "evidence_of_inverse",
     "evidence_slope",
+    "gcv_freedom",
     "gcv_of_inverse",
     "gcv_slope",
     "leave_one_out_of_inverse",
@@ -84,20 +85,35 @@ def leave_one_out_of_inverse(B: Array, alpha: Array) -> Slope:
     return Slope(within)
 
 
-def gcv_slope(basis: Array, g: Array, z: Array) -> Slope:
-    """Of generalised cross-validation, the mean over the columns of z."""
-    total, columns = float(g.sum()), g[:, None] * z
+def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Slope:
+    """Of generalised cross-validation, the mean over the columns of z; ``root`` are the roots of the weights."""
+    columns = g[:, None] * z
+    if root is None:
+        total, inner = float(g.sum()), _product(basis * g)
+    else:
+        B, v = _product(basis * np.sqrt(g)), _masses(root)
+        total, inner = float(v @ B.diagonal()), _product(B * np.sqrt(v))
     factor = basis.shape[0] / total**2 / z.shape[1]
     alpha, again = basis @ columns, basis @ (g[:, None] * columns)
-    square = float(np.square(columns).sum()) / total * _product(basis * g)
+    square = float(np.square(columns).sum()) / total * inner
     return Slope(2.0 * factor * (square - _symmetric(again @ alpha.T)))
 
 
-def gcv_of_inverse(B: Array, alpha: Array) -> Slope:
+def gcv_of_inverse(B: Array, alpha: Array, root: Array | None = None) -> Slope:
     """The same from B and alpha, one column per output."""
-    total = float(B.trace())
-    square = float(np.square(alpha).sum()) / total * _product(B)
+    total, inner = gcv_freedom(B, root), _product(B if root is None else B * np.sqrt(_masses(root)))
+    square = float(np.square(alpha).sum()) / total * inner
     return Slope(2.0 * B.shape[0] / total**2 / alpha.shape[1] * (square - _symmetric_product(B @ alpha, alpha)))
+
+
+def gcv_freedom(B: Array, root: Array | None = None) -> float:
+    """The trace of B, by weight."""
+    return float(B.trace() if root is None else _masses(root) @ B.diagonal())
+
+
+def _masses(root: Array) -> Array:
+    """Weights of mean one, from their roots."""
+    return np.square(root) * (root.size / float(root @ root))
 
 
 def evidence_slope(basis: Array, g: Array, z: Array) -> Slope:

@@ -158,8 +158,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     Notes
     -----
     A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` counts rows whatever their
-    weights: where these differ by orders of magnitude, ``"loo"`` is the criterion to use.
+    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` averages leverages by weight too,
+    so that for both a row whose weight tends to zero counts as an absent one; a factor of all weights changes gamma by
+    its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
     _title = "LS-SVM regression, gamma selected"
