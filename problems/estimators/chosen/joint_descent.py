@@ -20,13 +20,15 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.progress import Progress
 
-__all__ = ["FARTHEST", "NEARLY", "SETTLED", "Space", "Trail", "begun", "moved", "searched_scales"]
+__all__ = ["FARTHEST", "FINELY", "NEARLY", "SETTLED", "Space", "Trail", "begun", "moved", "searched_scales"]
 
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 FARTHEST = 12.0
 #: The relative decrease of the criterion per step, twice in a row, below which a search ends, and below which one in
 #: common factors of widths does, after which each width goes on by itself.
 SETTLED, NEARLY = 1e-3, 1e-2
+#: The same for one kernel that is refined without alternatives.
+FINELY = 1e-4
 #: Length of the first step in logarithms, where slopes do not ask for less.
 _FIRST = 0.5
 #: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
@@ -172,12 +174,12 @@ class Trail:
             self._run(np.eye(self.space.origin.size), most - (self.tried - first), small) and small <= SETTLED
         )
 
-    def settle(self, most: int) -> None:
+    def settle(self, most: int, small: float = SETTLED) -> None:
         """Descend until nothing is left to gain, also at some other gammas, by at most as many kernels."""
         first = self.tried
-        self.descend(most)
+        self.descend(most, small)
         if self.ridge():
-            self.descend(most - (self.tried - first))
+            self.descend(most - (self.tried - first), small)
 
     def _add(self, x: Array, t: float) -> Place | None:
         kernel = self.space.kernel_at(x)

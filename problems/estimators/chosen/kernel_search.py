@@ -1,14 +1,15 @@
 r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by a simplex or by slopes.
 
-The search by slopes minimises, from several starts,
+The search by slopes minimises
 
 .. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
 
-by a limited-memory quasi-Newton method within bounds [Byrd1995]_: the derivatives in all scales s of a kernel cost less
-than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of
-the criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no
-part of the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor,
-and then each on its own from there.
+by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second term, a ten-thousandth of the criterion
+for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
+criterion by which kernels are compared. Where all outputs share one gamma it descends in x and gamma together, and
+judges its end (:mod:`~.joint_descent`). Otherwise every kernel on the way is judged, from several starts: the
+derivatives in all scales cost less than the judgement. Widths of columns are changed together first, by one common
+factor, and then each on its own from there.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
-from problems.estimators.chosen.joint_descent import FARTHEST, NEARLY, SETTLED, Space, Trail, moved, searched_scales
+from problems.estimators.chosen.joint_descent import FARTHEST, FINELY, NEARLY, Space, Trail, moved, searched_scales
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -34,6 +35,7 @@ __all__ = [
     "check_slopes",
     "descend",
     "descend_families",
+    "kernels_fact",
     "nelder_mead",
 ]
 
@@ -122,13 +124,12 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
 def descend(
     start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
 ) -> list[Judged]:
-    """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
+    """Kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
 
-    ``pull`` is the factor c of the penalty, if it is another one.
-
-    A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
-    ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
-    the same.
+    ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
+    than the start. By judgements it is all of them, from several starts: one after the first ends as soon as it is
+    behind what the first one had reached with as many kernels. With ``n_jobs`` they run at the same time, and what one
+    after the other would not have judged is dropped: the result is the same.
     """
     names, origin = searched_scales(start.kernel)
     if start.settled or _exact(start):
@@ -146,7 +147,7 @@ def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list
     if trail is None:
         return None
     trail.look(_SPREADS[:most])
-    trail.settle(most - trail.tried)
+    trail.settle(most - trail.tried, FINELY)
     return [trail.judged()] if trail.moved else []
 
 
@@ -240,7 +241,7 @@ def _run(
 
     run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
-    small = NEARLY if directions.shape[1] < directions.shape[0] else SETTLED
+    small = NEARLY if directions.shape[1] < directions.shape[0] else FINELY
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
@@ -271,6 +272,13 @@ def _run(
     with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run
+
+
+def kernels_fact(judged: Sequence[Judged], local: bool) -> str:
+    """How many kernels a search judged, and how many more it tried."""
+    tried = sum(one.tried for one in judged)
+    more = f", {tried} more tried on the way" if tried else ""
+    return f"{len(judged)} judged{more}{'; the search among them is local' if local else ''}"
 
 
 def _logarithm(score: float) -> float:

@@ -19,7 +19,7 @@ from problems.estimators.chosen.candidates import (
 )
 from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
 from problems.estimators.chosen.joint_criterion import Joint
-from problems.estimators.chosen.kernel_search import MOST_FACTORS, best_of, check_slopes, descend_families, nelder_mead
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, kernels_fact, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -164,11 +164,11 @@ class ModelSearch:
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        by_slopes, most = self.search == "gradient", most_evaluations(self.search, self.max_evaluations)
+        by_slopes = self.search == "gradient"
+        factors = by_slopes and any(Joint.fits(kernel, task) for kernel in kernels)
+        most = most_evaluations(self.search, self.max_evaluations, factors)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
-            if self.max_evaluations is None and any(Joint.fits(kernel, task) for kernel in kernels):
-                most = MOST_FACTORS
         progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
             if self.search == "certified":
@@ -182,8 +182,8 @@ class ModelSearch:
         """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
         by_slopes, judged = self.search == "gradient", None
         if by_slopes and families.is_families(self.kernels):
-            middle = families.at_median_widths(kernels)
-            judged = descend_families(middle, task, max(len(families.MULTIPLES), most // 8), self.n_jobs, progress)
+            few = max(len(families.MULTIPLES), most // 8)
+            judged = descend_families(families.at_median_widths(kernels), task, few, self.n_jobs, progress)
         if judged is None:
             slopes = by_slopes and len(kernels) == 1 and not Joint.fits(kernels[0], task)
             judged = best_of(kernels, task, self.n_jobs, progress, slopes)
@@ -248,9 +248,7 @@ class ModelSearch:
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows, proof = over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
-        tried = sum(one.tried for one in judged)
-        kernels = f"{len(judged)} judged" + (f", {tried} more tried on the way" if tried else "")
-        kernels += "; the search among them is local" if self.search else ""
+        kernels = kernels_fact(judged, bool(self.search))
         if best.widths is not None:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"
