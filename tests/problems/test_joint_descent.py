@@ -245,7 +245,7 @@ def test_what_has_no_factor_is_judged_on_the_way():
 
 
 def test_a_matrix_without_a_factor_ends_a_descent(monkeypatch):
-    task, start = rows_task(), judge(RBF(1.0), rows_task(), slope=True)
+    task, start = rows_task(), judge(RBF(1.0), rows_task())
     monkeypatch.setattr(joint_criterion.FactoredPart, "value_and_slope", lambda *given: None)
     assert begun(RBF(1.0), task, 1.0, 1e-4, QUIET) is None
     assert min(one.score for one in descend(start, task, 6, None, QUIET)) < start.score, "by judgements"
