@@ -22,10 +22,10 @@ from substrate.reduced import Basis
 __all__ = ["contenders", "run"]
 
 TITLE = "On a GPU: fits through the estimators, beside plain torch"
-MOST = 1.3
+MOST, MOST_SMALLER = 1.3, 1.5
 GAMMA = 2.0
-#: Rows of a dense fit and of a search of gamma; width of their kernel.
-DENSE, SEARCHED, WIDE = 40_000, 5_000, 10.0**0.5
+#: Rows of a dense fit, of a smaller one whose fixed costs show, and of a search of gamma; width of their kernel.
+DENSE, SMALLER, SEARCHED, WIDE = 40_000, 5_000, 5_000, 10.0**0.5
 #: Basis vectors and rows of the sparse fits; a width at which sums of kernel values keep their digits.
 REDUCED, NARROW = {1000: 16_000_000, 4000: 4_000_000}, 2.0
 QUICK = 10
@@ -69,10 +69,12 @@ def contenders(torch: Any, quick: bool) -> dict[str, tuple[str, Callable[[], obj
     cut = QUICK if quick else 1
     X, y = _data(torch, DENSE // cut)
     S, t = X[: SEARCHED // cut], y[: SEARCHED // cut]
+    F, g = X[: SMALLER // cut], y[: SMALLER // cut]
     K = _kernel_values(torch, S, S, WIDE)
     dense, search = LSSVMRegressor(RBF(WIDE), GAMMA), LSSVMRegressorCV(RBF(WIDE))
     cases: dict[str, tuple[str, Callable[[], object], Callable[[], Any]]] = {
         f"dense, N = {X.shape[0]}": ("kernel matrix + potrf", lambda: _dense(torch, X), lambda: dense.fit(X, y)),
+        f"dense, N = {F.shape[0]}": ("kernel matrix + potrf", lambda: _dense(torch, F), lambda: dense.fit(F, g)),
         f"gamma by leave-one-out, N = {S.shape[0]}": (
             "eigh",
             lambda: torch.linalg.eigh(K),
@@ -126,11 +128,12 @@ def run(quick: bool) -> Table | None:
         held = fitted.certificate_.holds
         torch.cuda.empty_cache()
         ratio = t["fit"] / t["plain"]
-        met = bool(ratio <= MOST and held)
+        most = MOST_SMALLER if case == f"dense, N = {SMALLER // (QUICK if quick else 1)}" else MOST
+        met = bool(ratio <= most and held)
         record = dict(fitted.certificate_.record)
         how = "; ".join(record[key] for key in ("statistic", "solver", "search of gamma") if key in record)
         rows.append(
-            (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {MOST:g}", yes_no(met), how)
+            (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {most:g}", yes_no(met), how)
         )
         if not met:
             shortfalls.append(
