@@ -2,8 +2,8 @@
 
 A check such as the refusal of a bad X is one piece of code that every model goes through. Every case of it is run on
 one model for each way into that code, and one case on every other model, which shows that it goes that way. What is
-left out is marked slow, so that ``pytest -m slow`` runs the whole product. The choice depends on nothing but the name of the
-check and the order of its cases: it is the same in every process, for one file and for all of them.
+left out is marked slow, so that ``pytest -m slow`` runs the whole product. The choice depends on nothing but the name
+of the check and the order of its cases: it is the same in every process, for one file and for all of them.
 """
 
 import inspect
