@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.base import page_named
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
@@ -24,7 +23,6 @@ from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.solvers import canonical_name
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
@@ -52,6 +50,8 @@ class Method:
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
+            from substrate.solvers import canonical_name  # the closed form has no use for solvers
+
             object.__setattr__(self, "solver", canonical_name(self.solver))
 
     @classmethod
@@ -130,6 +130,8 @@ def fit_saddle(
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
+                from problems.estimators.shared.additive import kernel_matrices  # brings feature selection, for few
+
                 K = kernel_matrices(kernel, X)
             alpha, bias, rows, facts, warned = _declared(kernel, X, K, Y, gammas, weights, method)
             products, steps = gram.product(alpha), 1
