@@ -22,7 +22,7 @@ less is never enough, and two are where no other row differs. (The right-hand si
 beside one wrong row less another one of hardly any weight does not decide.)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,16 +68,15 @@ class Verdict:
         v = v / v.sum()
         gains = losses[:, 0] - losses[:, 1]
         error = float(np.sqrt(np.sum(np.square(v * (gains - v @ gains))) * n / max(n - 1, 1)))
-        shared, each = (unit * float(v @ column) for column in losses.T)
-        found = cls(shared, each, unit * error)
+        shared, each = unit * float(v @ losses[:, 0]), unit * float(v @ losses[:, 1])
         if wrong is None:
-            return found
+            return cls(shared, each, unit * error)
         v = v / v.max()  # ones where weights are equal: counts are whole numbers, and their squares exact
         sides = wrong[:, 0].astype(float) - wrong[:, 1]
         fewer = float(v @ sides)
         enough = bool(fewer > 0.0 and fewer**2 > _MORE * float(np.square(v) @ np.square(sides)))
         counts = (int(wrong[:, 0].sum()), int(wrong[:, 1].sum()), int(np.abs(sides).sum()))
-        return replace(found, wrong=(*counts, enough))
+        return cls(shared, each, unit * error, (*counts, enough))
 
     @property
     def takes_each(self) -> bool:
