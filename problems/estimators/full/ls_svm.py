@@ -207,7 +207,7 @@ class LSSVMClassifier(LeftOutClasses):
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True)
-        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
             part = None if gram is None else gram.block(one.rows)
@@ -218,7 +218,8 @@ class LSSVMClassifier(LeftOutClasses):
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
-        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
+        known = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
+        return SaddleFit(*known, warned=warned, way=fits[0].way)
 
 
 class _Componentwise(AdditiveEstimator):
