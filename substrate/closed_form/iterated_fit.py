@@ -21,33 +21,40 @@ from substrate.closed_form.stored_kernel import KernelBlocks, KernelSample, Kern
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
 
-__all__ = ["IteratedFit", "iterated_fit"]
+__all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
 
 Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IteratedFit:
-    """Support values, biases, certificate rows and facts of a fit; or none, and the matrix if it is in memory.
+    """Support values, biases, certificate rows and facts of a fit.
 
     ``reason`` states why an iteration that was required did not converge.
     """
 
     way: Way
     facts: Facts
-    support_values: Array | None = None
-    bias: Array | None = None
-    rows: tuple[Row, ...] = ()
-    iterations: int = 0
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    iterations: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfitted:
+    """A fit that is left to a factorisation: the reason as a fact, and the matrix if it is in memory."""
+
+    facts: Facts
     gram: Gram | None = None
-    reason: str = ""
 
 
-def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit:
+def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
     """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
     plan = _plan(question, max_iter)
     if plan.sample is None or plan.patience is None:
-        return IteratedFit("cholesky", (("choice", plan.fact),) if plan.fact else ())
+        return Unfitted((("choice", plan.fact),) if plan.fact else ())
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
     matrix = KernelBlocks(question.kernel, question.X) if stored is None else stored
     try:
@@ -71,13 +78,13 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("choice", plan.fact)] if plan.fact else []
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, None, failed)
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed)
 
 
-def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> IteratedFit:
+def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
     """Leave the fit to a factorisation, of the matrix that is in memory already."""
     fact = f"a factorisation, after {iterations} iterations of conjugate gradients: {why}"
-    return IteratedFit("cholesky", (("choice", fact),), gram=None if stored is None else stored.gram())
+    return Unfitted((("choice", fact),), None if stored is None else stored.gram())
 
 
 def _plan(question: Question, max_iter: int | None) -> Plan:

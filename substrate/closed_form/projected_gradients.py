@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.rows import scale_of, spread_of
@@ -136,7 +137,7 @@ class _Run:
         self.residual = residual - self.b
         self._renew()
 
-    def step(self, active: Array) -> str:
+    def step(self, active: NDArray[np.bool_]) -> str:
         """One step of the columns that need it; why none is possible, or nothing."""
         P = self.direction[:, active]
         AP = self.matrix.product(P) + self.ridge * P

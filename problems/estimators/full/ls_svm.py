@@ -221,8 +221,8 @@ class LSSVMClassifier(LeftOutClasses):
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
-        known = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
-        return SaddleFit(*known, warned=warned, way=fits[0].way)
+        made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
+        return SaddleFit(*made, warned=warned, way=fits[0].way)
 
 
 class _Componentwise(AdditiveEstimator):

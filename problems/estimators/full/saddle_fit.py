@@ -30,6 +30,8 @@ from substrate.solvers import canonical_name
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
+Way = Literal["cholesky", "stored_cg", "cg", "cvxpy"]
+_NO_FACTS: Facts = ()
 
 #: Number of rows on which the definiteness of a user's kernel is tested when the whole matrix is never formed.
 _CHECKED_ROWS = 500
@@ -84,7 +86,7 @@ class SaddleFit:
     iterations: int
     primal: PrimalWeights | None = None
     warned: bool = False
-    way: Literal["cholesky", "stored_cg", "cg", "cvxpy"] = "cholesky"
+    way: Way = "cholesky"
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -121,10 +123,10 @@ def fit_saddle(
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
     question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
-    direct, chosen = method.solver in ("auto", "cholesky"), ()
+    direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and not is_device_array(X)):
         iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
-        if iterated.way != "cholesky":
+        if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
     negative = 0.0
@@ -160,7 +162,7 @@ def fit_saddle(
     else:
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
-    way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
+    way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned, way)
 
 
