@@ -55,7 +55,7 @@ class ComponentwiseLSSVMRegressor(_Componentwise, LSSVMRegressor):
         max_i abs(f^l(x_i)) over the training points.
     component_norms_ : array of the same shape
         The norms of w_l.
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_, n_iter_
+    support_values_, bias_, support_, support_vectors_, kernel_, certificate_, n_iter_, solver_
         As for :class:`~problems.LSSVMRegressor`.
     """
 

@@ -43,16 +43,17 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds, and at which
+        ``"stored_cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
     solver : str, default="auto"
-        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for matrices that
-        do not fit memory. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
-        solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
+        ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
+        kernel matrix; ``"cg"`` computes the kernel in blocks and never stores it. ``"auto"`` takes the one of these
+        that costs least, see :mod:`substrate.closed_form.solver_choice`: below 2000 rows the closed form. ``"cvxpy"``
+        solves the declared problem by the first solver whose residuals are accepted; a solver's name by that one.
     cg_tol : float, default=1e-8
-        Relative residual at which ``"cg"`` stops.
+        Relative residual at which ``"cg"`` stops, where it is required.
     max_iter : int, default=1000
-        Maximum number of iterations of ``"cg"``.
+        Maximum number of iterations of ``"stored_cg"`` and ``"cg"``, where they are required.
 
     Attributes
     ----------
@@ -73,7 +74,9 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
         1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     n_iter_ : int
-        Iterations of ``"cg"``; for a direct method, one and its refinements.
+        Iterations of conjugate gradients; for a direct method, one and its refinements.
+    solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
+        The solver of the fit.
 
     Examples
     --------
@@ -156,7 +159,7 @@ class LSSVMClassifier(LeftOutClasses):
         The bias b.
     calibration_scores_ : CalibrationScores
         Left-out decision values by which the model is calibrated, found when they are first needed.
-    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
+    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_, solver_
         As for :class:`LSSVMRegressor`.
 
     Notes
@@ -205,7 +208,7 @@ class LSSVMClassifier(LeftOutClasses):
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True)
-        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
             part = None if gram is None else gram.block(one.rows)
@@ -216,4 +219,5 @@ class LSSVMClassifier(LeftOutClasses):
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
-        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
+        made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
+        return SaddleFit(*made, warned=warned, way=fits[0].way)
