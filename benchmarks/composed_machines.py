@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate import Machine, Substrate
 from substrate.kernels import RBF
 
@@ -93,6 +93,7 @@ def plain(X: Array, y: Array, loss: Callable[[Any], Any], monotone: bool) -> tup
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for name, (make, loss, monotone) in CASES.items():
         full = (100, 500) if quick else (100, 500, 1000, 2000, 5000)
         reduced = ((1000, 50),) if quick else ((10_000, BASIS),)
@@ -129,6 +130,9 @@ def run(quick: bool) -> Table:
                     f"{median(raw):.2f}" if raw else "", f"{gain:.1f}" if raw else "", agree, asked, yes_no(met),
                 )
             )  # fmt: skip
+            if least:
+                summary.append(Headline(f"composed: {name}, N = {n}", "cvxpy with Clarabel", gain, least=least))
+            summary.append(Headline(f"composed: {name}, N = {n}, solved again", "first solve", share, most=MOST_AGAIN))
             if not met:
                 shortfalls.append(f"{name}, N = {n}: {seconds:.2f} s, again {share:.2f} of it, {gain:.1f} times cvxpy.")
     return Table(
@@ -144,4 +148,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.data import COLUMNS
 from benchmarks.device_agreement import disagreements
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -122,6 +122,7 @@ def run(quick: bool) -> Table | None:
         return None
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for case, (what, plain, fit) in contenders(torch, quick).items():
         t = _seconds(torch, {"plain": plain, "fit": fit}, 2 if quick else REPEATS)
         fitted = fit()
@@ -135,6 +136,7 @@ def run(quick: bool) -> Table | None:
         rows.append(
             (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {most:g}", yes_no(met), how)
         )
+        summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=MOST, limit=ratio, held=held))
         if not met:
             shortfalls.append(
                 f"{case}: {ratio:.2f} times plain torch" + ("" if held else ", certificate does not hold")
@@ -149,6 +151,7 @@ def run(quick: bool) -> Table | None:
         ("fit", "limit", "limit, s", "fit, s", "fit / limit", "target", "met", "how"),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The record of all figures on one kind of processor: RESULTS-<machine>.json, the page made from it, and the index.
 
-The JSON file is the record: one entry per topic, with its table, its headline rows, its day, command and commit, and
-the CPU time that it took. RESULTS-<machine>.md is written from it, summary first, and RESULTS.md lists the records.
+The JSON file is the record: one entry per topic, with its table and headline rows, its day, command, commit and CPU
+time. RESULTS-<machine>.md is written from it, summary first, and RESULTS.md lists the records.
 What a run has measured so far is kept in the folder ``.run`` until the run is complete.
 """
 

@@ -117,8 +117,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
-        half by more than a standard error (the guide on choosing kernels has the rule). None: ``"auto"`` with
-        ``kernels="families"``, and otherwise the search keeps to the parameters that a kernel has.
+        half by more than a standard error, for classes in the number of wrong rows too (the guide on choosing kernels
+        has the rule). None: ``"auto"`` with ``kernels="families"``, and otherwise the search keeps to the parameters
+        that a kernel has.
     n_jobs : int, default=None
         Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0

@@ -68,15 +68,15 @@ class Verdict:
         v = v / v.sum()
         gains = losses[:, 0] - losses[:, 1]
         error = float(np.sqrt(np.sum(np.square(v * (gains - v @ gains))) * n / max(n - 1, 1)))
-        numbers = tuple(unit * float(value) for value in (v @ losses[:, 0], v @ losses[:, 1], error))
+        shared, each = unit * float(v @ losses[:, 0]), unit * float(v @ losses[:, 1])
         if wrong is None:
-            return cls(*numbers)
+            return cls(shared, each, unit * error)
         v = v / v.max()  # ones where weights are equal: counts are whole numbers, and their squares exact
         sides = wrong[:, 0].astype(float) - wrong[:, 1]
         fewer = float(v @ sides)
         enough = bool(fewer > 0.0 and fewer**2 > _MORE * float(np.square(v) @ np.square(sides)))
         counts = (int(wrong[:, 0].sum()), int(wrong[:, 1].sum()), int(np.abs(sides).sum()))
-        return cls(*numbers, (*counts, enough))
+        return cls(shared, each, unit * error, (*counts, enough))
 
     @property
     def takes_each(self) -> bool:
