@@ -91,7 +91,7 @@ class PairDistances:
     def _weights(self, kernel: Any) -> Array:
         if type(kernel) is not type(self.kernel) or getattr(kernel, "nu", None) != getattr(self.kernel, "nu", None):
             raise TypeError(f"{kernel!r} differs from {self.kernel!r} by more than its widths")
-        ratios = np.divide(self.kernel.sigma, kernel.sigma).reshape(-1)
+        ratios: Array = np.divide(self.kernel.sigma, kernel.sigma).reshape(-1)
         return ratios if _power(kernel) == 1.0 else np.square(ratios)
 
 
