@@ -7,9 +7,10 @@ every step: it minimises
           \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
 over x and t at once, with both derivatives from a factor (:mod:`substrate.paths.factored_criteria`), and only what it
-ends with is judged (:mod:`~.joint_descent`). :math:`e^t`, the ridge as a share of the trace of the centred matrix, does
-not depend on the unit of the kernel, so that a factor of a kernel and gamma do not compensate each other; the second
-term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t is :math:`\log \lambda`.
+ends with is judged (:mod:`~problems.estimators.chosen.joint_descent`). :math:`e^t`, the ridge as a share of the trace
+of the centred matrix, does not depend on the unit of the kernel, so that a factor of a kernel and gamma do not
+compensate each other; the second term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma
+t is :math:`\log \lambda`.
 
 F does not change when K and :math:`\lambda` are multiplied by the same number, so that with W the slope in K
 
@@ -36,6 +37,7 @@ from substrate.namespaces import is_device_array
 from substrate.paths.evidence import OF_SPECTRUM
 from substrate.paths.factored_criteria import FactoredPart
 from substrate.paths.gamma_search import gamma_ends
+from substrate.threads import blas_threads
 
 __all__ = ["Joint", "Place"]
 
@@ -102,7 +104,8 @@ class Joint:
         for t in ts:
             lam, value = self._lambda(t, trace, total), 0.0
             for part in self.parts if self._usable(lam, total) else ():
-                one = part.value_and_slope(*_rows(part, K, below), lam, False)
+                with blas_threads(self.weights.size):
+                    one = part.value_and_slope(*_rows(part, K, below), lam, False)
                 value += np.inf if one is None else one[0]
             found.append(value if np.isfinite(value) and value > 0.0 else np.inf)
         return found
@@ -112,6 +115,10 @@ class Joint:
 
         None where the matrix is not positive definite to rounding, or not finite.
         """
+        with blas_threads(self.weights.size):
+            return self._at(kernel, x, t, gamma)
+
+    def _at(self, kernel: Kernel, x: Array, t: float | None, gamma: float) -> Place | None:
         K, s, trace, total = self._matrix(kernel)
         if t is None:
             t = self._t_of(gamma, trace, total)
@@ -179,7 +186,7 @@ def _rows(part: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Arr
 
 
 def _parts(task: Task) -> tuple[FactoredPart, ...]:
-    """The criterion of a task as parts on rows of their own, as :func:`~.tasks.criterion_of` has them."""
+    """The criterion of a task as parts on rows of their own, as ``criterion_of`` has them."""
     Y, v, n, unit = task.Y, task.weights, int(task.Y.shape[0]), target_unit(task.Y)
     columns: list[Any] = [None] if not task.pooled or (Y != 0.0).all() else list(each_machine(Y, True))
     if task.criterion in OF_SPECTRUM:

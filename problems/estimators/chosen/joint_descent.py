@@ -1,7 +1,8 @@
 r"""The descent in the scales of a kernel and in gamma together: kernels on the way are not judged, its end is.
 
-With the function of :mod:`~.joint_criterion`, a quasi-Newton method within bounds [Byrd1995]_ takes one Cholesky factor
-for each kernel. Widths of columns are changed together first, by one common factor, and then each on its own.
+With the function of :mod:`~problems.estimators.chosen.joint_criterion`, a quasi-Newton method within bounds
+[Byrd1995]_ takes one Cholesky factor for each kernel. Widths of columns are changed together first, by one common
+factor, and then each on its own.
 """
 
 import re

@@ -7,9 +7,9 @@ The search by slopes minimises
 by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second term, a ten-thousandth of the criterion
 for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
 criterion by which kernels are compared. Where all outputs share one gamma it descends in x and gamma together, and
-judges its end (:mod:`~.joint_descent`). Otherwise every kernel on the way is judged, from several starts: the
-derivatives in all scales cost less than the judgement. Widths of columns are changed together first, by one common
-factor, and then each on its own from there.
+judges its end (:mod:`~problems.estimators.chosen.joint_descent`). Otherwise every kernel on the way is judged, from
+several starts: the derivatives in all scales cost less than the judgement. Widths of columns are changed together
+first, by one common factor, and then each on its own from there.
 """
 
 from collections.abc import Callable, Sequence

@@ -104,13 +104,12 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets); local.
         ``"gradient"`` uses exact derivatives in all scales and in gamma, from one Cholesky factor for every kernel, and
         judges the kernel it ends with at its own best gamma: the choice for ``RBF("each")``, one width per column,
-        best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their
-        start is added to that of the criterion, so that the width of a column without effect grows but stays finite;
-        ``criterion_`` is without it. It needs ``loss="squared"`` and dense arrays of numpy. ``"nelder-mead"`` is a
-        simplex search without derivatives, for one or two scales. ``"certified"``: the global optimum over every width
-        and gamma of a rectangle, within ``width_gap``, for RBF, Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one
-        width, at most 500 rows, and ``cv`` one of "loo", "gcv", "evidence". It takes from seconds (50 rows) to minutes
-        (300 rows); Ctrl-C ends it with what is proved by then.
+        best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their start, which
+        is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
+        dense arrays of numpy. ``"nelder-mead"`` is a simplex search without derivatives, for one or two scales.
+        ``"certified"``: the global optimum over every width and gamma of a rectangle, within ``width_gap``, for RBF,
+        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, at most 500 rows, and ``cv`` one of "loo", "gcv",
+        "evidence". It takes from seconds (50 rows) to minutes (300); Ctrl-C ends it with what is proved by then.
     max_evaluations : int, default=None
         Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged, or
         of kernel matrices that the certified search decomposes, 5000 by default, with the bound of the search so far.
