@@ -36,7 +36,7 @@ _STRIP = 128
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 #: Bytes of an array from which half of it is worth saving: small pages are a little slower.
-_SMALL_PAGES_FROM = 2.0**30
+_SMALL_PAGES_FROM = 2.0**27
 #: Jitter of the small matrix, as a share of its trace; increased until a factor exists.
 _JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
 
