@@ -81,7 +81,7 @@ def run(quick: bool) -> Table:
         f"`LSSVMRegressor(solver='cholesky')` on {N} rows and five columns, one BLAS thread, median CPU seconds: the "
         "fit without a bound on its answer, the fit with it, and `certify`, which checks the stored numbers with care. "
         "Where working precision is not enough, the fit checks with care, refines, or goes over to primal weights, and "
-        f"the price is that of a better answer. `prove` is at {N_PROOF} rows; it grows with the square of their number.",
+        f"the price is that of a better answer. `prove` is at {N_PROOF} rows; it grows with their square.",
         (
             "kernel", "gamma", "fit without, s", "fit, s", "price", "by", "accuracy / spread", "certify, s",
             f"prove at {N_PROOF}, s", "met ≤ 10 %",

@@ -41,7 +41,7 @@ def run(quick: bool) -> Table:
         f"columns, and their accuracy on {N_TEST} further rows without label noise; a ratio above one means SVC takes "
         f"longer. Fitted values are certified to be within {COARSE:g} or {FINE:g} of the exact optimum, in units of "
         "the spread of the labels; the solver is the one that `solver='auto'` chose, and reached is the bound. The "
-        "closed form takes as long whatever C and the noise are; SVC's time depends on its support. Median CPU seconds.",
+        "closed form takes as long whatever C and noise are; SVC's time depends on its support. Median CPU seconds.",
         (
             "N", "C = gamma", "label noise", "closed form, s", f"ours to {COARSE:g}, s", "solver", "reached",
             f"ours to {FINE:g}, s", "solver ", "reached ", "SVC, s", f"SVC / ours to {COARSE:g}",

@@ -75,7 +75,7 @@ def run(quick: bool) -> Table:
         "anew for every product, and `solver='auto'`, which stores one triangle; the accuracy that the certificate "
         "proves, in units of the spread of y; CPU seconds of one fit; and peak memory beyond data and libraries in a "
         f"fresh process, to be below {MOST_BYTES / MIB:.0f} MiB for blocks and below {MOST_SINGLE:g} matrices of "
-        "single precision for a triangle of double precision, at the largest N. A factorisation takes two such matrices.",
+        "single precision for a triangle of double precision, at the largest N. A factorisation takes two of them.",
         (
             "N", "way", "solver, iterations", "reached", "distance from the closed form", "CPU s",
             "times less than blocks", "target", "fit, MiB", "target ", "met",

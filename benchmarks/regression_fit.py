@@ -85,7 +85,7 @@ def run(quick: bool) -> Table:
         "Regression: fit with certificate",
         f"`LSSVMRegressor(RBF(sqrt(10)), gamma=2, solver='cholesky').fit`, bias and certificate included, against "
         f"scikit-learn's `KernelRidge(kernel='rbf', gamma=0.1, alpha=0.5).fit` on the same {COLUMNS} columns, and "
-        "against the limit: our kernel matrix and one Cholesky factorisation (LAPACK dpotrf) in its place. Median CPU seconds.",
+        "against the limit: our kernel matrix and one factorisation (dpotrf) in its place. Median CPU seconds.",
         HEADINGS,
         tuple(rows),
         tuple(shortfalls),
