@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from benchmarks.data import COLUMNS, classification_data
 from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMClassifier
 from substrate import conventions
 
@@ -29,12 +29,14 @@ N_TEST = 2000
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     missed: list[str] = []
+    summary: list[Headline] = []
     for n, repeats in (QUICK if quick else SIZES).items():
         for noise in NOISES:
             for penalty in PENALTIES:
-                row, shortfall = _measured(n, repeats, noise, penalty)
+                row, shortfall, headlines = _measured(n, repeats, noise, penalty)
                 rows.append(row)
                 missed += shortfall
+                summary += headlines
     return Table(
         "Classification: beside SVC",
         f"`LSSVMClassifier(RBF(sqrt(10)), gamma=C, tol=...)` and `SVC(gamma=0.1, C)` fitted on the same {COLUMNS} "
@@ -49,10 +51,11 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(missed),
+        tuple(summary),
     )  # fmt: skip
 
 
-def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple[str, ...], list[str]]:
+def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple[str, ...], list[str], list[Headline]]:
     X, y = classification_data(n, noise=noise)
     X_test, y_test = classification_data(N_TEST, seed=10)
     gamma = conventions.gamma_from("scikit-learn SVM", penalty)
@@ -87,4 +90,9 @@ def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple
         f"{ours[FINE].score(X_test, y_test):.3f}", f"{peer.score(X_test, y_test):.3f}",
         f"{peer.support_.size / n:.0%}",
     )  # fmt: skip
-    return row, sentences
+    headlines = [
+        Headline(f"classification fit to {tol:g}, N = {n}, C = {penalty:g}", "SVC", ratios[tol], least=least)
+        for tol, least in TARGETS.items()
+        if here
+    ]
+    return row, sentences, headlines

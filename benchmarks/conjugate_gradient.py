@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.data import regression_data
 from benchmarks.measure import MIB, peak_memory
 from benchmarks.regression_fit import GAMMA, KERNEL, ours
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 
 __all__ = ["fit_measured", "run"]
@@ -42,6 +42,7 @@ def fit_measured(way: str, n: int) -> Callable[[], object]:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     missed: list[str] = []
+    summary: list[Headline] = []
     for n in QUICK if quick else SIZES:
         X, y = regression_data(n)
         exact = ours().fit(X, y).predict(X) if n <= COMPARED_UP_TO else None
@@ -67,6 +68,11 @@ def run(quick: bool) -> Table:
                     f"< {most / MIB:.0f}" if most < math.inf else "", yes_no(met) if most < math.inf else "",
                 )
             )  # fmt: skip
+            work = f"memory of a fit by conjugate gradients, N = {n}, {way}, MiB"
+            if most < math.inf:
+                summary.append(Headline(work, "", used / MIB, most=most / MIB))
+            if aim:
+                summary.append(Headline(f"fit, N = {n}, {way}", "blocks computed anew", gain, least=aim))
             if not met:
                 missed.append(f"N = {n}, {way}: {used / MIB:.0f} MiB and {gain:.1f} times less time than blocks.")
     return Table(
@@ -82,4 +88,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(missed),
+        tuple(summary),
     )  # fmt: skip
