@@ -187,7 +187,7 @@ def fit_reduced(
     lam = 1.0 / gamma
     solved = solve_reduced(
         prepared.rows, spectrum, lam, prepared.K, targets=prepared.targets, tolerance=tolerance,
-        kernel_squares=statistic.kernel_squares,
+        kernel_squares=statistic.kernel_squares, sums=statistic.sums,
     )  # fmt: skip
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),

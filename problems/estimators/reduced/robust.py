@@ -5,7 +5,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
-See :mod:`substrate.reduced.solution` for the passes and :mod:`substrate.closed_form.robust_weights` for
+See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
 weights and scales. No weight is stored: each is a function of its row and of the previous fit. A ``sample_weight``
 multiplies it, and counts in the robust scale.
 """
@@ -32,15 +32,9 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.proof import Proof
+from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import (
-    ErrorsOfRows,
-    ReducedSolution,
-    Reweighted,
-    WeightsOfRows,
-    reweighted,
-    solve_reduced,
-)
+from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.streaming.source import Block
 
@@ -182,7 +176,7 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
             spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
             solved = solve_reduced(
                 prepared.rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
-                tolerance=accurate,
+                tolerance=accurate, sums=statistic.sums,
             )  # fmt: skip
             return solved, float(statistic.total.mass)
 
