@@ -19,8 +19,8 @@ below, and leave only the last term.
 
 Sums of kernel values about an origin, transformed afterwards, have errors of their own: with the norms d of the columns
 of kernel values, :math:`|\Delta \sum_i z_{ij} z_{ik}| \le \gamma_c d_j d_k`, so that :math:`\eta` grows by
-:math:`\gamma_c \| |\hat H^{-1/2} T^T| d \|^2`, and by :math:`\gamma_{2n} \| |\hat H^{-1/2}| |T^T| d \|^2` for the
-products with T.
+:math:`\gamma_c \| |\hat H^{-1/2} T^T| d \|^2`, and by :math:`\gamma_{2c'} \| |\hat H^{-1/2}| |T^T| d \|^2` for the
+products with T, whose entries are sums of c' terms in sequence.
 """
 
 import math
@@ -30,7 +30,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.namespaces import is_device_array, namespace_of, to_numpy
-from substrate.reduced.features import EigenFeatures
+from substrate.reduced.features import INNER, EigenFeatures
 from substrate.threads import blas_threads
 
 __all__ = ["Curvature", "Reach"]
@@ -94,7 +94,8 @@ class Curvature:
 
     def _of_sums(self) -> tuple[float, float]:
         """The relative rounding of sums of kernel values, and that of their products with T from both sides."""
-        return (self.terms + 8.0) * _HALF, (2.0 * self.features.n_basis + 8.0) * _HALF
+        n = self.features.n_basis
+        return (self.terms + 8.0) * _HALF, 2.0 * (min(n, INNER) + -(-n // INNER) + 8.0) * _HALF
 
     def sums_moved(self, x: Array, beta: Array) -> Array:
         """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""

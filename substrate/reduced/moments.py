@@ -23,6 +23,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
+from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
 from substrate.reduced.rows import CHUNK, PART, RowValues, Seen
 from substrate.streaming.source import Block
@@ -84,7 +85,7 @@ class Moments:
 
     def transformed(self, T: Array) -> "Moments":
         """The same for T'x instead of x."""
-        first, second, cross = T.T @ self.first, T.T @ self.second @ T, T.T @ self.cross
+        first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
         return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
 
     def about(self, mean: Array, target: Array) -> "Moments":

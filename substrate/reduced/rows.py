@@ -30,7 +30,7 @@ PART = 4096
 
 #: The same in numpy: the bound on the rounding of a sum grows with the number of terms that are added in sequence, and
 #: products of so few rows are as fast as those of many (measured).
-CHUNK = 256
+CHUNK = 128
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20

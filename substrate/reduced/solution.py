@@ -8,10 +8,10 @@ r"""The LS-SVM on a reduced basis, from sums over its rows.
 ([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the eigen-features of
 :math:`K_{SS}`, where it is ridge regression with a free bias, by :mod:`~substrate.reduced.spectrum`. The
 errors of the machine, and with them the gradient, follow from the sums as well, see
-:mod:`~substrate.reduced.summed_errors`, where rounding leaves the accuracy that is required. Elsewhere a second pass over the rows computes them as the
-machine predicts, from beta; where the gradient is above rounding, one Newton step from the same sums corrects it, as in
-iterative refinement. On a device no pass is made for digits beyond the checks: it would cost as much as a third of the
-sums. With weights :math:`v_i` of
+:mod:`~substrate.reduced.summed_errors`, where rounding leaves the accuracy that is required. Elsewhere a second pass
+over the rows computes them as the machine predicts, from beta; where the gradient is above rounding, one Newton step
+from the same sums corrects it, as in iterative refinement. On a device no pass is made for digits beyond the checks: it
+would cost as much as a third of the sums. With weights :math:`v_i` of
 the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`. Given weights
 come with the rows of a source, as targets do.
 """
@@ -151,12 +151,15 @@ def solve_reduced(
     )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
+    found: ReducedSolution | tuple[Array, Array] | None = None
     if sums is not None and sums.agree:
         found = _from_sums(sums, judge, spectrum, K_basis, weights, bias)
-        if found is not None:
+        if isinstance(found, ReducedSolution):
             return found
+        weights, bias = found
     # where the sums determine fewer digits than the rows do, it is refined although every check passes
     least = min(2, most) if not rows.on_device and spectrum.decomposition_error(lam) > _KNOWN else 0
+    least = 0 if found is not None else least  # what the decomposition lost was corrected
     while True:
         beta = features.coefficients(weights)
         residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
@@ -180,8 +183,11 @@ def solve_reduced(
 
 def _from_sums(
     sums: KernelSums, judge: AnswerJudge, spectrum: ReducedSpectrum, K_basis: Array, weights: Array, bias: Array
-) -> ReducedSolution | None:
-    """The solution, refined and certified by the sums alone; None where their rounding is too large for that."""
+) -> ReducedSolution | tuple[Array, Array]:
+    """The solution, refined and certified by the sums alone; weights and bias where their rounding is too large.
+
+    A solution whose rows fail is returned where a pass over the errors, too, could not certify it with these sums.
+    """
     features, lam, unit, refinements = spectrum.features, judge.lam, judge.unit, 0
     sliced, sizes = sums.sliced(), judge.curvature.sizes
     # a step costs no more than a product: it is made where the decomposition determines fewer digits than the sums do
@@ -192,11 +198,15 @@ def _from_sums(
         if refinements >= least:
             checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
             answer = judge.summed(residuals, rounded, beta, bias)
-            if answer.passes and all(row.passes for output in checks for row in output):
+            passes = answer.passes and all(row.passes for output in checks for row in output)
+            if not (passes or answer.helped) or refinements >= _MOST_REFINEMENTS:
+                # with few digits in the sums, other sums are better than a pass that these cannot make use of
+                hopeless = spectrum.error > _KNOWN and not judge.of(residuals, beta, bias).passes
+                if not hopeless:
+                    return weights, bias
+            if passes or not answer.helped or refinements >= _MOST_REFINEMENTS:
                 rows = (answer.row, *worst_rows(checks))
                 return ReducedSolution(unit * beta, unit * bias, rows, refinements, answer.facts)
-            if not answer.helped or refinements >= _MOST_REFINEMENTS:
-                return None
         slope = features.transform.T @ residuals.slope - lam * weights
         change, shift = spectrum.correction(slope, residuals.total, lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1

@@ -20,7 +20,7 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import prepare
+from problems.estimators.reduced.fit import prepare, solved_at
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
@@ -34,8 +34,7 @@ from substrate.errors import DataError
 from substrate.proof import Proof
 from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import ReducedSolution, solve_reduced
-from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
@@ -169,15 +168,10 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
-        known, accurate = prepared.targets, self._tolerance()
+        accurate = self._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            statistic = prepared.statistic(1.0 / gamma, weights=weights)
-            spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-            solved = solve_reduced(
-                prepared.rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
-                tolerance=accurate, sums=statistic.sums,
-            )  # fmt: skip
+            statistic, _, solved = solved_at(prepared, 1.0 / gamma, accurate, weights)
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit
