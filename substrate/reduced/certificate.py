@@ -1,4 +1,4 @@
-r"""Certificate rows of a reduced-basis LS-SVM, recomputed from data and solution in one pass over the rows.
+r"""Certificate rows of a reduced-basis LS-SVM, from data and solution: sums over the errors of all rows.
 
 With :math:`e_i = t_i - \sum_j \beta_j k(x_i, z_j) - b` and :math:`u = s^{1/2} V^T \beta`, the objective's gradients
 are :math:`-\gamma 1^T e`, :math:`K_{SS} \beta - \gamma \hat K^T e`, the normal equations of [Cawley2004]_ eq. (3), and,
