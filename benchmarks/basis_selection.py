@@ -7,7 +7,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.datasets import make_blobs
 
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -53,7 +53,8 @@ def run(quick: bool) -> Table:
     at_random = error(X[chosen("random")], others)
     spread = f"{error(X[kmeans_plusplus(X, count, random_state=0)[1]], others):.4f}"
     rows = [("kmeans_plusplus of scikit-learn", f"{t['peer']:.2f}", "1.00", "", "", spread, "", "")]
-    shortfalls = []
+    shortfalls: list[str] = []
+    summary: list[Headline] = []
     for rule in RULES:
         slower, found = t[rule] / t["peer"], error(X[chosen(rule)], others)
         judged = rule == "feature_vectors"
@@ -65,6 +66,9 @@ def run(quick: bool) -> Table:
                 yes_no(good) if judged else "",
             )
         )  # fmt: skip
+        if judged:
+            work = f"{rule}, {count} of {n:,} rows"
+            summary.append(Headline(work, "k-means++ of scikit-learn", slower, most=MOST_SLOWER, held=good))
         if judged and not (quick_enough and good):
             compared = f"error {found:.4f} against {at_random:.4f} at random"
             shortfalls.append(f"{rule}: {slower:.2f} times k-means++, {compared}.")
@@ -76,4 +80,5 @@ def run(quick: bool) -> Table:
         ("rule", "s", "of k-means++", "target", "met", "reconstruction error", "target ", "met "),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from benchmarks.data import COLUMNS, regression_data
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import SparseLSSVMRegressor
 from substrate.arrays import Array
 from substrate.conventions import sigma_to
@@ -57,6 +57,7 @@ def kernel_and_products(X: Array, sigma: float, n_basis: int) -> object:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n, n_basis, repeats, least in (SMALL,) if quick else (SMALL, LARGE):
         X, y = regression_data(n)
         for way, sigma in WIDTHS.items():
@@ -80,6 +81,11 @@ def run(quick: bool) -> Table:
                     yes_no(near) if narrow else "", f"{more:.2f}", f"≤ {MOST_LEFT_OUT:g}", yes_no(cheap),
                 )
             )  # fmt: skip
+            work = f"reduced basis, l = {n:,}, n = {n_basis}, sigma = {sigma:.3g}"
+            summary.append(Headline(work, "Nystroem + Ridge", faster, least=least[way], limit=over))
+            if narrow:
+                summary.append(Headline(f"{work}, whole fit", "kernel + syrk", over, most=MOST_OVER_LIMIT))
+            summary.append(Headline(f"{work}, leave-one-out", "one fit", more, most=MOST_LEFT_OUT))
             where = f"l = {n}, n = {n_basis}, sigma = {sigma:.3g}"
             if not fast:
                 most = t["peer"] / t["limit"]
@@ -100,4 +106,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

@@ -64,23 +64,32 @@ class DownDating:
     def __init__(self, gram: Gram, support_values: Array, bias: Array) -> None:
         with blas_threads(gram.n):
             self._C: Array = bordered_inverse(gram)
-        self._diagonal: Array = self._C.diagonal().copy()
-        self._solution: Array = np.vstack([support_values, bias])
-        self._kept = np.ones(gram.n + 1, dtype=bool)  # the border is never removed
-        self._frame: NDArray[np.intp] = np.arange(gram.n + 1)  # the rows of the present matrix
+        self._n = gram.n
+        self._frame: NDArray[np.intp] = np.arange(gram.n + 1)  # the rows of the present matrix; the border comes last
         self._place = self._frame.copy()  # the position of each row in it
+        # of the rows of the present matrix: whether they remain, their solution, and the diagonal
+        self._kept: Array = np.ones(gram.n + 1)
+        self._solution: Array = np.vstack([support_values, bias])
+        self._diagonal: Array = self._C.diagonal().copy()
         self._panel: Array = np.empty((_PANEL, gram.n + 1))
         self._pending = 0
 
     @property
     def rows(self) -> NDArray[np.intp]:
         """The remaining rows."""
-        return np.flatnonzero(self._kept[:-1])
+        return np.asarray(self._frame[:-1][self._kept[:-1] > 0.0])
+
+    @property
+    def kept_values(self) -> Array:
+        """alpha of the remaining rows."""
+        return np.asarray(self._solution[:-1][self._kept[:-1] > 0.0])
 
     @property
     def support_values(self) -> Array:
         """alpha of all n rows, zero where a row has left."""
-        return self._solution[:-1].copy()
+        values = np.zeros((self._n, self._solution.shape[1]))
+        values[self._frame[:-1]] = self._solution[:-1]
+        return values
 
     @property
     def bias(self) -> Array:
@@ -90,7 +99,7 @@ class DownDating:
     @property
     def diagonal(self) -> Array:
         """The diagonal of B of the remaining rows, for their leave-one-out errors."""
-        return np.asarray(self._diagonal[:-1][self._kept[:-1]])
+        return np.asarray(self._diagonal[:-1][self._kept[:-1] > 0.0])
 
     def inverse(self) -> Array:
         """B of the remaining rows: the inverse without its border."""
@@ -103,9 +112,10 @@ class DownDating:
             self._remove(int(row))
 
     def _remove(self, row: int) -> None:
-        if not self._kept[row]:
+        place = self._place[row]
+        if place < 0 or self._kept[place] == 0.0:
             raise SolverError(f"row {row} has left already")
-        place, panel = self._place[row], self._panel[: self._pending, : self._frame.size]
+        panel = self._panel[: self._pending, : self._frame.size]
         column = self._C[place] - panel[:, place] @ panel
         pivot = float(column[place])
         if not pivot > 0.0:
@@ -113,14 +123,14 @@ class DownDating:
                 f"without row {row} the machine is not determined: its pivot is {pivot:.3g}; use a positive "
                 "semi-definite kernel or a smaller gamma"
             )
-        kept = self._kept[self._frame]
-        self._solution[self._frame] -= np.outer(np.where(kept, column, 0.0), self._solution[row] / pivot)
+        column *= self._kept  # rows that have left stay at zero
+        self._solution -= column[:, None] * (self._solution[place] / pivot)
         column /= np.sqrt(pivot)
-        self._diagonal[self._frame] -= column * column
+        self._diagonal -= column * column
         self._panel[self._pending, : self._frame.size] = column
         self._pending += 1
-        self._kept[row] = False
-        self._solution[row] = 0.0
+        self._kept[place] = 0.0
+        self._solution[place] = 0.0
         if self._pending == _PANEL:
             self._apply()
 
@@ -128,12 +138,14 @@ class DownDating:
         """Update the matrix and drop the removed rows from it."""
         if self._pending == 0:
             return
-        stay = np.flatnonzero(self._kept[self._frame])
+        stay = np.flatnonzero(self._kept)
         with blas_threads(stay.size):
             panel = np.ascontiguousarray(self._panel[: self._pending, stay])
             self._C = self._C.take(stay, axis=0).take(stay, axis=1)  # faster than np.ix_
             self._C -= panel.T @ panel
-        self._frame = self._frame[stay]
+        self._frame, self._solution = self._frame[stay], self._solution[stay]
+        self._place[:] = -1
         self._place[self._frame] = np.arange(stay.size)
-        self._diagonal[self._frame] = self._C.diagonal()
+        self._kept = np.ones(stay.size)
+        self._diagonal = self._C.diagonal().copy()
         self._pending = 0

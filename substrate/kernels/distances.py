@@ -42,6 +42,10 @@ _NEAR = 50.0
 _FAR = 1e150
 #: No difference in units of a width has a larger power of two.
 _LARGEST_POWER = 4000
+#: Pairs of points that are looked through at a time for those to be computed from differences.
+_PAIRS = 100_000
+#: One in so many marked pairs are many.
+_MANY = 8
 #: Entries of sparse rows that are made dense at a time.
 MOST_DENSE = 10_000_000
 
@@ -140,7 +144,19 @@ def _row_norms(points: Any) -> Array:
 
 
 def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, wanted: Any) -> None:
-    """Compute the marked entries again without cancellation, one row at a time."""
+    """Compute the marked entries again without cancellation: many at a time, of sparse rows one row at a time."""
+    if not (is_sparse(X) or is_sparse(Z)):
+        step = max(1, _PAIRS // max(out.shape[1], 1))
+        for start in range(0, out.shape[0], step):
+            some, marked = slice(start, start + step), wanted[start : start + step]
+            many = _MANY * np.count_nonzero(marked) > marked.size
+            if many and _all_differences(X[some], Z, root, sign, out[some], marked):
+                continue
+            rows, columns = np.divmod(np.flatnonzero(marked), out.shape[1])
+            with np.errstate(over="ignore", invalid="ignore"):
+                difference = (Z.take(columns, axis=0) - X[some].take(rows, axis=0)) * root
+                out[rows + start, columns] = sign * np.einsum("ij,ij->i", difference, difference)
+        return
     for i in range(out.shape[0]):
         (columns,) = np.nonzero(wanted[i])
         if columns.size == 0:
@@ -151,6 +167,25 @@ def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, want
             with np.errstate(over="ignore", invalid="ignore"):
                 difference = (z - x) * root
                 out[i, some] = sign * np.einsum("ij,ij->i", difference, difference)
+
+
+def _all_differences(X: Array, Z: Array, root: Units, sign: float, out: Array, wanted: Array) -> bool:
+    """The marked entries by the differences of all pairs, which is faster where many are marked; not near overflow."""
+    from scipy.spatial.distance import cdist
+
+    # the power of two in the unit scales points without rounding, the rest the squares of their differences
+    mantissa, exponent = np.frexp(root)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        power = np.ldexp(1.0, exponent)
+        left, right = X * power, Z * power
+        ends = (left.max(initial=0.0), right.max(initial=0.0), -left.min(initial=0.0), -right.min(initial=0.0))
+        if not max(ends) < _FAR or not np.all((power > 0.0) & (power < np.inf)):
+            return False
+        weights = None if mantissa.ndim == 0 else np.square(mantissa)
+        squares = cdist(left, right, "sqeuclidean", w=weights)
+        squares *= sign if weights is not None else sign * mantissa**2
+    np.copyto(out, squares, where=wanted)
+    return True
 
 
 def _chunks(columns: Any, Z: Any) -> list[Any]:

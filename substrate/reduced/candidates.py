@@ -23,6 +23,7 @@ probability of 95 %, among the best twentieth of all ([Smola2000]_; [Cawley2002b
 depend on the number of candidates.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,19 @@ class Candidates:
         self.kernel.fill(self.X[left], self.X[right], out)
         return out
 
+    def columns(self) -> Callable[[int], Array]:
+        """Kernel values of all candidates with one of them, by its place among them; their points are taken once."""
+        if self.kernel is None:
+            return lambda place: self.block(self.rows, self.rows[[place]])[:, 0]
+        kernel, points = self.kernel, self.X[self.rows]
+
+        def column(place: int) -> Array:
+            out = np.empty((1, self.rows.size))
+            kernel.fill(points[[place]], points, out)
+            return out.reshape(-1)
+
+        return column
+
     def diagonal(self, rows: Any) -> Array:
         """The values k(x, x)."""
         if self.kernel is None:
@@ -97,6 +111,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
     whole = np.where(own > 0.0, own, 1.0)
     floor = max(rows.size, 1) * EPS * float(own.max(initial=0.0))
     L = np.zeros((count, rows.size))
+    column_of = candidates.columns()
     chosen: list[int] = []
     remaining = own.copy()
     while len(chosen) < count:
@@ -106,7 +121,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
         error = float(np.mean(remaining / whole))
         if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
             return Chosen(rows[chosen], f"a mean reconstruction error of {error:.2e}")
-        column = candidates.block(rows, rows[[pivot]])[:, 0] - L[:k].T @ L[:k, pivot]
+        column = column_of(pivot) - L[:k].T @ L[:k, pivot]
         L[k] = column / np.sqrt(remaining[pivot])
         remaining = np.maximum(remaining - L[k] ** 2, 0.0)
         remaining[pivot] = 0.0
@@ -120,9 +135,10 @@ def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
     own = candidates.diagonal(rows)
     chosen = [int(generator.choice(rows.size))]
     distances = np.full(rows.size, np.inf)
+    column_of = candidates.columns()
     while len(chosen) < count:
         last = chosen[-1]
-        column = candidates.block(rows, rows[[last]])[:, 0]
+        column = column_of(last)
         np.minimum(distances, np.maximum(own - 2.0 * column + own[last], 0.0), out=distances)
         distances[last] = 0.0
         distances[distances <= 16.0 * EPS * own[last]] = 0.0  # a chosen point, up to rounding

@@ -5,8 +5,8 @@ r"""Feature vector selection, the greedy basis of Baudat and Anouar, and backwar
 is maximised one vector at a time ([Baudat2001]_, [Cawley2004]_ eq. (4)-(5)). With :math:`R` the remainder of the kernel
 between candidates and scoring rows after projection on the chosen vectors, candidate c adds
 :math:`\frac1m \sum_i R_{ci}^2 / (R_{cc} k_{ii})`. R changes by one rank-one term per step, so a step costs one product
-with the kernel block instead of a new inverse. With all rows as candidates and scoring rows this is the published rule
-exactly.
+with the kernel block, or with the few rows of it that count, instead of a new inverse. With all rows as candidates and
+scoring rows this is the published rule exactly.
 
 It ends at the given number, at a mean reconstruction error :math:`1 - J`, or where no candidate is left outside the
 span of the chosen ones, when the basis is complete.
@@ -41,6 +41,14 @@ __all__ = ["select_by_pruning", "select_feature_vectors"]
 _TIE = 1e-9
 #: Remaining share of a gain below which its digits are not reliable.
 _CANCELLED = 1e-8
+#: Relative size of an error that is that of rounding.
+_EXACT = 1e-12
+#: Entries below this share of the root mean square are left out of a product, where few are left.
+_FAINT = 1e-3
+#: One in so many: scoring rows that are few, and candidates.
+_FEW = 8
+#: Number of candidates whose gains are computed again at first, those of the largest bounds.
+_AT_ONCE = 4
 
 
 def select_feature_vectors(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
@@ -51,7 +59,8 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     rows, scoring = candidates.rows, candidates.scoring
     whole = candidates.diagonal(scoring)
     own = candidates.diagonal(rows)
-    left = _Left(_scaled(candidates.block(rows, scoring), whole), count)
+    column_of = candidates.columns()
+    left = _Left(_scaled(candidates.block(scoring, rows), whole), count)
     # below this share of its size a candidate is the rounding of the terms subtracted from it
     floor = rows.size * EPS * float(own.max(initial=0.0))
     outside = own > floor
@@ -62,52 +71,95 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
             return Chosen(rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}")
         if not outside.any():
             return Chosen(rows[chosen], "a complete basis")
-        worth = np.where(outside, left.gains / np.where(outside, own, 1.0), -np.inf)
-        best = int(np.flatnonzero(worth >= worth.max() * (1.0 - _TIE))[0])
-        column = left.take(best, candidates.block(rows, rows[[best]])[:, 0], float(own[best]))
+        best, worth = left.best(np.where(outside, own, np.inf))
+        column = left.take(best, column_of(best), float(own[best]))
         own = own - column**2
         own[best] = 0.0
         outside &= own > floor
-        error -= float(worth[best]) / scoring.size
+        error -= worth / scoring.size
         chosen.append(best)
     return Chosen(rows[chosen], f"{count} vectors")
 
 
 def _scaled(K: Array, whole: Array) -> Array:
-    """Kernel values over the root of k_ii, one column per scoring row; a zero feature vector gives zeros."""
-    K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))
+    """Kernel values over the root of k_ii, one row per scoring row; a zero feature vector gives zeros."""
+    if (whole != 1.0).any():
+        K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))[:, None]
     return K
 
 
-class _Left:
-    """The remainder R of the kernel, as the kernel itself and the rank-one terms subtracted from it.
+def _squares(matrix: Array) -> Array:
+    """Squared lengths of columns."""
+    return np.asarray(np.einsum("ij,ij->j", matrix, matrix))
 
-    R itself is never formed: one product with the kernel per step is half the traffic of an update of R.
+
+class _Left:
+    r"""The remainder R of the kernel, as the kernel itself and the rank-one terms subtracted from it.
+
+    R itself is never formed. With :math:`a r^T` the new term, a over the candidates and r over the scoring rows, the
+    gain :math:`\|R_c\|^2` of a candidate changes by :math:`a_c (a_c \|r\|^2 - 2 R_c^T r)`: one product with the kernel
+    for all candidates. Where few entries of r count, since the kernel is local, the product is taken over those: with
+    :math:`r'` the others, the gain is then known to :math:`2 |a_c| \|K_c\| \|r'\|`, the sum of which is kept, and it
+    is computed again, from R, for the candidates that may be the best.
     """
 
     def __init__(self, K: Array, count: int) -> None:
-        self.K = K
-        self.columns, self.rows = np.zeros((count, K.shape[0])), np.zeros((count, K.shape[1]))
-        self.gains = np.einsum("ij,ij->i", K, K)
+        self.K = K  # one column per candidate
+        self.columns, self.rows = np.zeros((count, K.shape[1])), np.zeros((count, K.shape[0]))
+        self.gains = _squares(K)
+        self.sizes = np.sqrt(self.gains)
         self.known = self.gains.copy()  # their values when last computed from R
-        self.size = 0
+        self.errors = np.zeros(K.shape[1])
+        self.size, self.again = 0, 0
 
-    def _row(self, i: Any) -> Array:
+    def best(self, own: Array) -> tuple[int, float]:
+        """The candidate of the largest gain over ``own`` (infinite: none), the first of equal ones; and its worth."""
+        exact = self.errors <= _EXACT * self.gains
+        worth = np.where(exact, self.gains, 0.0) / own
+        most = np.where(exact, 0.0, self.gains + self.errors + _EXACT * self.known) / own
+        at_once, self.again = _AT_ONCE, 0
+        while True:
+            level = float(worth.max()) * (1.0 - _TIE)
+            (open_still,) = np.nonzero(most >= level) if most.any() else (np.arange(0),)
+            if open_still.size == 0:
+                return int(np.flatnonzero((worth >= level) & (own < np.inf))[0]), float(worth.max())
+            if open_still.size > at_once:  # those of the largest bounds may settle it for the others
+                open_still = open_still[np.argpartition(most[open_still], -at_once)[-at_once:]]
+            self._compute(open_still)
+            worth[open_still], most[open_still] = self.gains[open_still] / own[open_still], 0.0
+            self.again += open_still.size
+            at_once *= 4
+
+    def _compute(self, which: Any) -> None:
+        """The gains of some candidates from R."""
+        self.gains[which] = self.known[which] = _squares(self._remainder(which))
+        self.errors[which] = 0.0
+
+    def _remainder(self, i: Any) -> Array:
         k = self.size
-        return np.asarray(self.K[i] - self.columns[:k, i].T @ self.rows[:k])
+        return np.asarray(self.K[:, i] - self.rows[:k].T @ self.columns[:k, i])
 
     def take(self, best: int, kernel_column: Array, own: float) -> Array:
         """Subtract the candidate ``best``; returns the column of R, over its root."""
         k = self.size
-        column = (kernel_column - self.columns[:k].T @ self.columns[:k, best]) / np.sqrt(own)
-        row = self._row(best) / np.sqrt(own)
-        product = self.K @ row - self.columns[:k].T @ (self.rows[:k] @ row)
-        self.gains += column * (column * float(row @ row) - 2.0 * product)
+        column = (kernel_column - self.columns[:k, best] @ self.columns[:k]) / np.sqrt(own)
+        row = self._remainder(best) / np.sqrt(own)
+        squared = float(row @ row)
+        (large,) = np.nonzero(np.abs(row) > _FAINT * np.sqrt(squared / row.size))
+        if max(large.size / row.size, self.again / column.size) * _FEW > 1.0:
+            product = row @ self.K
+        else:
+            product, rest = row[large] @ self.K[large], row.copy()
+            rest[large] = 0.0
+            self.errors += 2.0 * float(np.linalg.norm(rest)) * self.sizes * np.abs(column)
+        product -= (self.rows[:k] @ row) @ self.columns[:k]
+        self.gains += column * (column * squared - 2.0 * product)
         self.columns[k], self.rows[k] = column, row
         self.size = k + 1
-        (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are recomputed
+        self.gains[best], self.known[best] = 0.0, -1.0  # it is not computed again
+        (poor,) = np.nonzero(self.gains < _CANCELLED * self.known)  # too much has cancelled: these are computed again
         if poor.size:
-            self.gains[poor] = self.known[poor] = np.square(self._row(poor)).sum(axis=1)
+            self._compute(poor)
         return np.asarray(column)
 
 

@@ -3,8 +3,7 @@ r"""The LS-SVM family: regression and classification through one saddle system.
 .. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
 
 subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
-:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path. The kernel of
-componentwise machines is a sum over the inputs (:mod:`problems.componentwise_ls_svm`).
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -19,7 +18,6 @@ from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
-from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -29,7 +27,7 @@ from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 
-__all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor", "LSSVMClassifier", "LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 
 @dataclass(eq=False, repr=False)
@@ -219,73 +217,3 @@ class LSSVMClassifier(LeftOutClasses):
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
         return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
-
-
-class _Componentwise(AdditiveEstimator):
-    """The components of a fitted LS-SVM."""
-
-    _page = "componentwise_ls_svm"
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        super().fit(X, y, sample_weight)
-        values, alpha, kernel = self._component_values(self.support_vectors_), self._coefficients(), self.kernel_
-        self.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
-        if (primal := self._primal()) is not None:
-            parts = component_weights(primal, kernel.components(self.n_features_in_))
-            norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
-            self.component_norms_ = norms if alpha.ndim == 2 else norms[0]
-            return self
-        # w_l'w_l = alpha' f^l at the training points
-        squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
-        self.component_norms_ = np.sqrt(np.maximum(squares, 0.0))
-        return self
-
-
-@dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMRegressor(_Componentwise, LSSVMRegressor):
-    """The componentwise LS-SVM for regression ([Pelckmans2005]_ eq. (6)-(8)).
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
-        group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`.
-    relevance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
-
-    Attributes
-    ----------
-    maximal_variation_ : array of shape (n_components,) or (n_outputs, n_components)
-        max_i abs(f^l(x_i)) over the training points.
-    component_norms_ : array of the same shape
-        The norms of w_l.
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_, n_iter_
-        As for :class:`~problems.LSSVMRegressor`.
-    """
-
-    _title = "Componentwise LS-SVM regression"
-
-
-@dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
-    """The componentwise LS-SVM for classification ([Pelckmans2005]_ eq. (6)-(8) with (4)-(5)).
-
-    Parameters
-    ----------
-    kernel, relevance
-        As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
-        As for :class:`~problems.LSSVMClassifier`.
-
-    Attributes
-    ----------
-    maximal_variation_, component_norms_ : arrays of shape (n_components,) or (n_machines, n_components)
-        As for :class:`ComponentwiseLSSVMRegressor`.
-    classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
-        As for :class:`~problems.LSSVMClassifier`.
-    """
-
-    _title = "Componentwise LS-SVM classification (as regression on the labels)"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.base import page_named
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
@@ -19,12 +18,11 @@ from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradient
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
-from substrate.device_gram import gram_kind
+from substrate.device_gram import HostVectors, gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
-from substrate.solvers import canonical_name
+from substrate.namespaces import is_device_array, on_device_of, to_numpy
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
@@ -52,6 +50,8 @@ class Method:
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
+            from substrate.solvers import canonical_name  # the closed form has no use for solvers
+
             object.__setattr__(self, "solver", canonical_name(self.solver))
 
     @classmethod
@@ -125,10 +125,13 @@ def fit_saddle(
         if method.solver == "auto":
             if not kernel.trusted:
                 gram.check_definite()
+            Y, weights = to_numpy(Y), to_numpy(weights)
             alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
+                from problems.estimators.shared.additive import kernel_matrices  # brings feature selection, for few
+
                 K = kernel_matrices(kernel, X)
             alpha, bias, rows, facts, warned = _declared(kernel, X, K, Y, gammas, weights, method)
             products, steps = gram.product(alpha), 1
@@ -149,7 +152,8 @@ def fit_saddle(
     else:
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
-    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned)
+    support_values, bias = (on_device_of(X, part) for part in (answer.support_values, answer.bias))
+    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned)
 
 
 def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
@@ -178,27 +182,19 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 
 def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
-    xp = namespace_of(Y)
-    alpha, bias, stored = xp.empty_like(Y), xp.empty_like(Y[0, :]), xp.empty_like(Y)
+    alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
+    held = HostVectors(gram) if is_device_array(gram.diagonal) else gram
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, _taken(Y, columns), ridge)
+        solved = solve_saddle_system(held, Y[:, columns], ridge)
         refinements = max(refinements, solved.refinements)
-        # operations on all pairs of rows are done; a few vectors of the length of y are checked on the host
-        known = [to_numpy(part) for part in (solved.products, gram.diagonal, Y, ridge, solved.support_values)]
-        products, diagonal, targets, d, support_values = known
         for k, column in enumerate(columns):
-            alpha[:, column], bias[column] = solved.support_values[:, k], solved.bias[k]
-            stored[:, column] = solved.products[:, k]
-            a, p = support_values[:, k], products[:, k]
-            rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
+            a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
+            alpha[:, column], bias[column], stored[:, column] = a, b, p
+            rows.append(saddle_rows(p, held.diagonal, Y[:, column], ridge, a, float(b)))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
-
-
-def _taken(Y: Any, columns: list[int]) -> Any:
-    return namespace_of(Y).take(Y, on_device_of(Y, columns), axis=1) if is_device_array(Y) else Y[:, columns]
 
 
 def _conjugate_gradients(

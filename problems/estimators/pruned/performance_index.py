@@ -102,10 +102,11 @@ class Index:
         gone = np.ones(gram.n, dtype=bool)
         gone[fewest] = False
         (pruned,) = np.nonzero(gone)
-        seen = gram.matrix.take(pruned, axis=0).take(most, axis=1) @ stacked
+        block = gram.matrix.take(pruned, axis=0)
+        seen = (block if most.size == gram.n else block.take(most, axis=1)) @ stacked
         scores = []
+        values = np.empty((gram.n, outputs))
         for number, machine in enumerate(machines):
-            values = np.empty((gram.n, outputs))
             values[pruned] = seen[:, number * outputs : (number + 1) * outputs] + machine.bias
             values[machine.rows] = machine.outputs
             scores.append(self._mean(values))
@@ -113,7 +114,8 @@ class Index:
 
     def _mean(self, outputs: Array) -> float:
         weights = None if self.name == "validation" else self.weights
-        return float(np.average(self.loss(outputs), weights=weights))
+        losses = self.loss(outputs)
+        return float(losses.mean() if weights is None else np.average(losses, weights=weights))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,11 @@ class Pruning:
         """The rows of the smallest support values: a step of them, at least one, and never the last of a class."""
         wanted = self.step if isinstance(self.step, int) else max(1, int(self.step * rows.size))
         wanted = min(wanted, rows.size - self.least)
-        order = np.argsort(row_sizes(alpha), kind="stable")
+        sizes = row_sizes(alpha)
+        if self.groups is None and wanted == 1:
+            smallest = int(sizes.argmin())
+            return rows[smallest : smallest + 1]
+        order = np.argsort(sizes, kind="stable")
         if self.groups is None:
             return rows[order[:wanted]]
         members = np.bincount(self.groups[rows])

@@ -103,7 +103,7 @@ class Line:
             gone = self._task.leavers(self.machine.rows, self.machine.support_values)
             engine.remove(np.searchsorted(self._base, gone))
             removed += gone.size
-            self.machine = self._snapshot(engine.rows, engine.support_values, engine.bias)
+            self.machine = self._snapshot(engine.rows, engine.kept_values, engine.bias)
             machines.append(self.machine)
         return machines if self._sound(engine) else []
 
@@ -113,13 +113,14 @@ class Line:
         return self._engine
 
     def _snapshot(self, left: Rows, alpha: Array, bias: Array) -> Snapshot:
+        """The machine on the rows ``left`` of the first ones, with their support values."""
         index, rows = self._task.index, self._base[left]
         engine = self._started() if index.leaves_out else None
         diagonal = np.ones(left.size) if engine is None else engine.diagonal
         seen = index.outputs_at_kept_rows(
-            self._task.Y[rows], self._ridge[left], rows, alpha[left], diagonal, lambda: self._started().inverse()
+            self._task.Y[rows], self._ridge[left], rows, alpha, diagonal, lambda: self._started().inverse()
         )
-        return Snapshot(rows, alpha[left], bias, self._weights[left], seen)
+        return Snapshot(rows, alpha, bias, self._weights[left], seen)
 
     def _sound(self, engine: DownDating) -> bool:
         """Whether the last machine solves its system as well as LAPACK would."""

@@ -89,6 +89,8 @@ class PruningStep(Record):
 
 def row_sizes(support_values: Array) -> Array:
     """|alpha_i|, or the Euclidean norm over the machines where there are several."""
+    if support_values.shape[1] == 1:
+        return np.abs(support_values[:, 0])
     return np.asarray(np.linalg.norm(support_values, axis=1))
 
 

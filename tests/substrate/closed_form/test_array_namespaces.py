@@ -150,9 +150,16 @@ def test_what_a_device_cannot_factor_is_refused(home):
     gram = gram_kind(send(X)).of(Linear(), send(X))
     with pytest.raises(DeclarationError, match="factorize"):
         gram.solve(send(np.ones((60, 1))))
-    with pytest.raises(SolverError, match="not positive definite"):
+
+    def solved():
         gram.factorize(send(np.full(60, -1.0)))
+        return gram.solve(send(np.ones((60, 1))))  # where a factor is checked at the latest
+
+    with pytest.raises(SolverError, match="not positive definite"):
+        solved()
     assert_close(gram.matrix, X @ X.T)  # as it was
+    with pytest.raises((DeclarationError, SolverError), match=r"factorize|not positive definite"):
+        gram.inverse_factor()
 
 
 @everywhere

@@ -76,6 +76,27 @@ def test_the_greedy_rule_is_the_published_one(kernel):
     assert list(chosen) == naive.greedy_basis(matrix, 5)
 
 
+@pytest.mark.parametrize("width", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_products_over_the_entries_that_count_change_no_choice(width, copies):
+    """Separate clusters, where most entries of a product are negligible, through to a wide kernel, where none are."""
+    generator = np.random.default_rng(copies)
+    centers = generator.uniform(0.0, 20.0, (12, 3))
+    X = np.repeat(centers, 10, axis=0) + 0.3 * generator.standard_normal((120, 3))
+    X = np.tile(X, (copies, 1))
+    kernel, rows, scoring = RBF(width), np.arange(X.shape[0]), np.arange(0, X.shape[0], 3)
+    chosen = select_feature_vectors(Candidates(kernel, X, rows, scoring), 25).rows
+    K = kernel(X)
+    for k, best in enumerate(chosen):
+        S = chosen[:k]
+        away = K - K[:, S] @ np.linalg.solve(K[np.ix_(S, S)], K[S]) if k else K
+        own = away.diagonal()
+        outside = own > 1e-10
+        gains = np.where(outside, (away[:, scoring] ** 2).sum(axis=1) / np.where(outside, own, 1.0), 0.0)
+        assert gains[best] >= gains.max() * (1.0 - 1e-6)
+        assert gains[best] > gains[:best].max(initial=0.0) * (1.0 - 1e-6)
+
+
 def test_the_errors_of_the_greedy_rule_fall_to_the_tolerance():
     ended = select_feature_vectors(everything(), 60, tolerance=0.05)
     assert "reconstruction error" in ended.ended
