@@ -103,7 +103,7 @@ class Curvature:
         once, after = self._of_sums()
         one = math.sqrt(once) * (self.columns @ xp.abs(beta))
         two = math.sqrt(after) * ((xp.abs(T.T) @ self.columns) @ xp.abs(x))
-        return to_numpy(one + two)
+        return np.asarray(to_numpy(one + two))
 
 
 def _inverse_of_triangle(L: Array) -> Array:
@@ -149,13 +149,14 @@ class Reach:
         ``summed`` the size is the norm of the vector's kernel values. Where ``sharp`` is false a bound that may be
         larger is found in less time.
         """
-        if not self.known:
-            return math.inf
         c = self.curvature
+        sizes = c.columns if summed else c.sizes
+        if not self.known or sizes is None:
+            return math.inf
         xp = namespace_of(c.scatter)
         if c.features.rank == 0:
             return 0.0
-        pulled = self.pull * (c.columns if summed else c.sizes)
+        pulled = self.pull * sizes
         # all together by the norm of H^-1/2 g, or one by one by the effect of each on the fitted values
         whole = self.lever(seen) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
         whole /= math.sqrt(1.0 - self.eta)

@@ -121,7 +121,7 @@ def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, foun
 def probe(size: int) -> Array:
     """The vector w by which sums of products are checked: pseudo-random, of either sign, none near zero."""
     turns = np.modf(np.arange(1, size + 1) * 0.6180339887498949)[0] - 0.5
-    return np.where(turns < 0.0, turns - 0.5, turns + 0.5)
+    return np.asarray(np.where(turns < 0.0, turns - 0.5, turns + 0.5))
 
 
 @dataclass(frozen=True, slots=True)
