@@ -95,6 +95,7 @@ html_theme_options = {
     # pages that are one wide table have the whole width
     "secondary_sidebar_items": {
         "**": ["page-toc"],
+        "RESULTS-*": [],
         "benchmarks": [],
         "errata": [],
         "ledger": [],
