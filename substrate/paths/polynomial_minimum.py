@@ -29,6 +29,7 @@ from functools import cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
 
@@ -158,10 +159,10 @@ def _transform() -> Array:
 
 
 @cache
-def _points_of_cells() -> Array:
+def _points_of_cells() -> NDArray[np.bool_]:
     """Which stretches, from a point to the next, meet each of the first cells; the last point has none."""
     edges, x = -1.0 + 2.0 * np.arange(_FIRST_CELLS + 1) / _FIRST_CELLS, points()
-    meet: Array = (x[None, :-1] <= edges[1:, None] + 1e-12) & (x[None, 1:] >= edges[:-1, None] - 1e-12)
+    meet = (x[None, :-1] <= edges[1:, None] + 1e-12) & (x[None, 1:] >= edges[:-1, None] - 1e-12)
     return np.column_stack([meet, np.zeros(_FIRST_CELLS, dtype=bool)])
 
 
