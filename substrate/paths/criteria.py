@@ -249,8 +249,9 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
     after[t.shape[1] - 1 :: t.shape[1]] -= 1
     firsts = slice(None, None, t.shape[1])
     steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
+    (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
     rounded = (n + 16.0) * EPS  # of B_ii, relative, as a sum of positive terms
-    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore"):  # of points that agree
+    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore"):  # without a chord
         first_squared = g[:, firsts] ** 2
         for rows in blocks_beside(g, n, n):
             block = basis[rows, :]
@@ -262,6 +263,8 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
                 lengths = np.empty_like(diagonal)
                 lengths[:, 1:] = ((1.0 + rounded) * diagonal[:, :-1] - (1.0 - rounded) * diagonal[:, 1:]) / steps[1:]
                 lengths[:, firsts] = squared @ first_squared
+                if stuck.size:
+                    lengths[:, stuck] = lengths[:, stuck - stuck % t.shape[1]]
                 lengths *= inverse
                 np.maximum(steepest, lengths.max(axis=0), out=steepest)
                 spread += np.einsum("ij,ij->j", lengths, inverse[:, after])

@@ -174,3 +174,10 @@ def test_shifts_cover_the_exact_ones_between_the_points(kernel, centre):
         assert (shrink >= samples.shrink[0, 0] - 1e-12).all()
         # bounds, and no more than that: chords between neighbouring points are nearly tangents
         assert (samples.shifts[0, :-1, 0] <= 3.0 * exact[np.isin(between, t)][:-1]).all()
+
+
+def test_an_interval_that_is_a_point_has_the_shift_of_that_point():
+    criterion = LeaveOneOut.of(centred_spectrum(Gram.of(RBF(3.0), X)), Y)
+    alone = criterion.sample(np.array([[-8.0]])).shifts[0]
+    assert_allclose(criterion.sample(np.full((1, DEGREE + 1), -8.0)).shifts[0], np.tile(alone, (DEGREE + 1, 1)))
+    assert (alone > 0.0).all()
