@@ -1,4 +1,4 @@
-"""Measurements of speed, memory and import time against other packages; ``python -m benchmarks`` writes RESULTS.md.
+"""Measurements of speed, memory and import time against other packages; ``python -m benchmarks`` writes the record.
 
 One BLAS thread, set here because a BLAS reads it when numpy is first imported: two contenders that share the cores
 of one machine otherwise measure each other.

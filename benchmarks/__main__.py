@@ -1,29 +1,39 @@
-"""``python -m benchmarks [topic ...] [--quick] [--write]``: measure, print, and write RESULTS.md.
+"""``python -m benchmarks [topic ...]``: measure, print, and write the record of this kind of processor.
 
 A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found automatically. A topic
-that cannot be measured here returns None, and its section stays as it is. A full run of all topics writes RESULTS.md; a
-quick or partial one writes only with ``--write``, and then the sections of its own topics only.
+that cannot be measured here returns None, and its section stays as it is, with its day. Without topics all are measured
+at full size and every section is written to the record when it is ready; after an interruption the same command goes on
+with what is left, as long as the code and the versions are the same. Some topics alone are written with ``--write``.
+``--quick`` only prints.
 """
 
 import argparse
-import datetime
 import pkgutil
-import re
+import platform
+import resource
 import sys
+import time
+import traceback
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 import benchmarks
 from benchmarks.machine import description
+from benchmarks.record import Entry, Progress, Record, duration, entry_of
 from benchmarks.table import Table
 
 Run = Callable[[bool], Table | None]
-RESULTS = Path(__file__).with_name("RESULTS.md")
+
+#: The figures that are asked for most, measured first; and those that take longest, last.
+FIRST = (
+    "sparse_fit", "regression_fit", "classification_svc", "solution_paths", "fused_paths", "model_selection", "pruning",
+    "basis_selection", "imports", "device", "l1_substrate", "conjugate_gradient",
+)  # fmt: skip
+LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "accuracy", "joint_fusion", "certified_width")
 
 
 def topics() -> dict[str, Run]:
-    """Every module below this folder that can be run, by its name."""
+    """Every module below this folder that can be run, by its name, in the order of measurement."""
     found: dict[str, Run] = {}
     for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
         name = module.name.removeprefix("benchmarks.")
@@ -31,85 +41,97 @@ def topics() -> dict[str, Run]:
             run = getattr(import_module(module.name), "run", None)
             if callable(run):
                 found[name] = run
-    return found
+    return {name: found[name] for name in sorted(found, key=place)}
 
 
-def sections(text: str) -> dict[str, str]:
-    """The sections of a written report by their titles."""
-    parts = text.split("\n## ")[1:]
-    return {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+def place(name: str) -> tuple[int, int, str]:
+    """Where a topic comes in a run, and its section in the record."""
+    if name in FIRST:
+        return 0, FIRST.index(name), name
+    return (2, LAST.index(name), name) if name in LAST else (1, 0, name)
 
 
-def section(table: Table, command: str) -> str:
-    """One table with the command and the day that made it."""
-    return f"{table.markdown().rstrip()}\n\nMade by `{command}` on {datetime.date.today().isoformat()}.\n"
+def cpu_seconds() -> float:
+    """CPU time so far, with that of processes started from here."""
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
 
-def verdicts(text: str) -> list[bool]:
-    """The entries of the columns "met" of all tables in a report."""
-    found, columns = [], []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-        if not cells:
-            columns = []
-        elif any(cell.startswith("met") for cell in cells):
-            columns = [i for i, cell in enumerate(cells) if cell.startswith("met")]
-        found += [cells[i] == "yes" for i in columns if i < len(cells) and cells[i] in ("yes", "no")]
-    return found
+def measured(name: str, run: Run, quick: bool) -> Entry | None:
+    command = " ".join(["python -m benchmarks", name, *(["--quick"] if quick else [])])
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    table = run(quick)
+    if table is None:
+        return None
+    return entry_of(name, table, command, cpu_seconds() - cpu, time.perf_counter() - wall, quick)
 
 
-def counted(body: str) -> str:
-    """How many targets the tables of a report meet, in a sentence."""
-    met = verdicts(body)
-    return f"{sum(met)} of {len(met)} targets met."
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
-def replaced(text: str, title: str, made: str) -> str:
-    """A written report with one section replaced or added; the description of its machine stays."""
-    head, _, _ = text.partition("\n## ")
-    body = "\n".join({**sections(text), title: made}.values())
-    return re.sub(r"\d+ of \d+ targets met\.", counted(body), head) + f"\n{body}"
+def left(names: list[str], record: Record) -> str:
+    """The time that topics took when they were last measured, in words."""
+    taken = (record.entries[name].wall_seconds for name in names if name in record.entries)
+    known = [seconds for seconds in taken if seconds is not None]
+    unknown = len(names) - len(known)
+    return f"about {duration(sum(known))} left" + (f", without {unknown} topics of unknown length" if unknown else "")
 
 
-def report(parts: dict[str, str]) -> str:
-    """The whole report: the machine, the count, and one section per topic."""
-    body = "\n".join(parts.values())
-    head = [
-        "# Benchmark results",
-        "",
-        "Made by `python -m benchmarks`, each section by the command below it; not edited.",
-        "",
-    ]
-    facts = [f"- {fact}" for fact in description()]
-    return "\n".join([*head, *facts, "", counted(body), "", body])
-
-
-def main(arguments: list[str] | None = None) -> int:
-    known = topics()
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure and write RESULTS.md.")
+def parsed(arguments: list[str] | None, known: dict[str, Run]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write the record.")
     parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(known)}; default: all")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds; figures are rough")
-    parser.add_argument("--write", action="store_true", help="write after a quick or partial run too")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, printed and never written")
+    parser.add_argument("--write", action="store_true", help="write the sections of the given topics to the record")
+    parser.add_argument("--restart", action="store_true", help="begin anew; an interrupted run is continued otherwise")
+    parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.topics) - set(known))
     if unknown:
         parser.error(f"unknown topic {', '.join(unknown)}; known are {', '.join(known)}")
+    if options.quick and options.write:
+        parser.error("--quick is never written to the record; leave out one of --quick and --write")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    known = topics()
+    options = parsed(arguments, known)
+    whole = not options.topics and not options.quick
+    record = Record.read(options.record)
+    progress = Progress(record.machine, restart=options.restart or not whole)
     chosen = [name for name in known if not options.topics or name in options.topics]
-    made: dict[str, str] = {}
-    for name in chosen:
-        print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        command = " ".join(["python -m benchmarks", name, *(["--quick"] if options.quick else [])])
-        table = known[name](options.quick)
-        if table is None:
-            print(f"{name} cannot be measured on this machine; its section stays as it is", file=sys.stderr, flush=True)
+    if progress.done:
+        say(f"{len(progress.done)} topics were measured before the interruption and are kept; --restart begins anew")
+    waiting, failed, start = [name for name in chosen if name not in progress.done], [], time.perf_counter()
+    if (whole or options.write) and record.machine == platform.machine():
+        record.facts = description()
+    while waiting:
+        name, elapsed = waiting[0], duration(time.perf_counter() - start)
+        say(f"{name}, {len(chosen) - len(waiting) + 1} of {len(chosen)}; {elapsed} so far, {left(waiting, record)}")
+        waiting = waiting[1:]
+        try:
+            entry = measured(name, known[name], options.quick)
+        except KeyboardInterrupt:
+            say("interrupted; the same command continues" if whole else "interrupted")
+            return 130
+        except Exception:  # what the other topics measure is not lost
+            traceback.print_exc()
+            failed.append(name)
             continue
-        made[table.title] = section(table, command)
-        print(made[table.title], flush=True)
-        if options.write or (not options.quick and len(chosen) == len(known)):
-            # section by section: what was measured is not lost if a later topic fails
-            kept = sections(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-            RESULTS.write_text(report({**kept, **made}), encoding="utf-8")
-    return 0
+        if entry is None:
+            say(f"{name} cannot be measured on this machine; its section stays as it is")
+        else:
+            print(entry.section(), flush=True)
+            if whole or options.write:
+                record.put(entry, known)
+        if whole:
+            progress.add(name)
+    if failed:
+        say(f"not measured, see above: {', '.join(failed)}" + ("; the same command tries again" if whole else ""))
+    elif whole:
+        progress.complete()
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from substrate.arrays import Array
 __all__ = ["CLASSIFICATION", "REGRESSION", "Split", "split_of"]
 
 Drawn = Callable[[int], tuple[Array, Any]]
-#: Most rows that train, so that ten splits with all methods take half an hour of one core; and most that are tested.
+#: Most rows that train, so that ten splits with all methods take 25 minutes of one core; and most that are tested.
 MOST_TRAINING, MOST_TESTED = 200, 1000
 
 

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.closed_form.adaline import AdalineSolution, solve_by_adaline
 from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
@@ -24,11 +24,14 @@ def run(quick: bool) -> Table:
     B = bordered_target(np.where(labels == "positive", 1.0, -1.0))
     values, vectors = np.linalg.eigh(M)
     rows: list[tuple[str, ...]] = []
+    summary: list[Headline] = []
     for name, accelerated, epochs in (("conjugate", True, 5000), ("plain", False, 500 if quick else 5000)):
         start = time.process_time()
         found: AdalineSolution = solve_by_adaline(M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated)
         seconds = time.process_time() - start
         met = found.converged and seconds <= MOST_SECONDS
+        if accelerated:
+            summary.append(Headline("Adaline on 958 boards, s", "", seconds, most=MOST_SECONDS, held=found.converged))
         goal = (f"≤ {MOST_SECONDS:g}", yes_no(met)) if accelerated else ("", "")
         rows.append((name, str(found.epochs), f"{float(found.residual):.1e}", f"{seconds:.2f}", *goal))
     return Table(
@@ -39,6 +42,7 @@ def run(quick: bool) -> Table:
         f"{plain_epochs(values, vectors.T @ B):.1e} epochs. CPU seconds.",
         ("rule", "epochs", "relative residual", "seconds", "target", "met"),
         tuple(rows),
+        summary=tuple(summary),
     )
 
 

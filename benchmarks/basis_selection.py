@@ -7,7 +7,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.datasets import make_blobs
 
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -42,10 +42,12 @@ def error(points: Array, others: Array) -> float:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n, count, repeats in QUICK if quick else FULL:
-        more, short = _compared(n, count, repeats)
+        more, short, headlines = _compared(n, count, repeats)
         rows += more
         shortfalls += short
+        summary += headlines
     return Table(
         "Choosing a basis",
         f"Vectors chosen from rows in sixty clusters of ten dimensions, {KERNEL!r}, 2000 candidates and 1000 scoring "
@@ -54,10 +56,11 @@ def run(quick: bool) -> Table:
         ("rows", "vectors", "rule", "s", "of k-means++", "target", "met", "reconstruction error", "target ", "met "),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )
 
 
-def _compared(n: int, count: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
+def _compared(n: int, count: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headline]]:
     X, others = clustered(n)
     y = np.sin(X[:, :1])
 
@@ -72,7 +75,8 @@ def _compared(n: int, count: int, repeats: int) -> tuple[list[tuple[str, ...]], 
     spread = f"{error(X[kmeans_plusplus(X, count, random_state=0)[1]], others):.4f}"
     size = (str(n), str(count))
     rows = [(*size, "kmeans_plusplus of scikit-learn", f"{t['peer']:.2f}", "1.00", "", "", spread, "", "")]
-    shortfalls = []
+    shortfalls: list[str] = []
+    summary: list[Headline] = []
     for rule in RULES:
         slower, found = t[rule] / t["peer"], error(X[chosen(rule)], others)
         judged = rule == "feature_vectors"
@@ -84,7 +88,10 @@ def _compared(n: int, count: int, repeats: int) -> tuple[list[tuple[str, ...]], 
                 yes_no(good) if judged else "",
             )
         )  # fmt: skip
+        if judged:
+            work = f"{rule}, {count} of {n:,} rows"
+            summary.append(Headline(work, "k-means++ of scikit-learn", slower, most=MOST_SLOWER, held=good))
         if judged and not (quick_enough and good):
             compared = f"error {found:.4f} against {at_random:.4f} at random"
             shortfalls.append(f"{count} of {n} rows, {rule}: {slower:.2f} times k-means++, {compared}.")
-    return rows, shortfalls
+    return rows, shortfalls, summary

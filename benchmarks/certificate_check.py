@@ -8,7 +8,7 @@ import numpy as np
 
 import problems.estimators.full.saddle_fit as saddle_fit
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
 from substrate.closed_form.answer import Answer
@@ -48,7 +48,7 @@ def without_check(model: LSSVMRegressor, X: Array, y: Array) -> LSSVMRegressor:
         return model.fit(X, y)
 
 
-def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[str, ...]:
+def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...], float]:
     X, y = data(N)
     few_X, few_y = data(N_PROOF)
     model, plain, small = LSSVMRegressor(kernel, gamma), LSSVMRegressor(kernel, gamma), LSSVMRegressor(kernel, gamma)
@@ -65,16 +65,21 @@ def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[str, ...]:
     path = "primal weights" if hasattr(checked, "primal_weights_") else dict(checked.certificate_.record).get("check")
     path = path if checked.certificate_.holds else "does not hold"
     reached = checked.certificate_.accuracy / checked.certificate_.spread
-    return (
+    cells = (
         f"`{kernel!r}`", f"{gamma:g}", f"{t['without']:.2f}", f"{t['with']:.2f}", f"{100.0 * share:+.1f} %",
         "working precision" if path is None else path, f"{reached:.1e}",
         f"{t['again']:.2f}", f"{proof:.2f}", yes_no(share <= MOST),
     )  # fmt: skip
+    return cells, share
 
 
 def run(quick: bool) -> Table:
     cases = [(RBF(2.0), 10.0), (RBF(2.0), 1e6), (Polynomial(3), 1.0), (RBF(6.0), 1e10), (Linear(), 1e12)]
-    rows = tuple(measured(kernel, gamma, quick) for kernel, gamma in cases)
+    rows, prices = zip(*(measured(kernel, gamma, quick) for kernel, gamma in cases), strict=True)
+    summary = tuple(
+        Headline(f"certificate of {row[0]}, gamma {row[1]}: price", "fit without", price, most=MOST)
+        for row, price in zip(rows, prices, strict=True)
+    )
     missed = tuple(f"{row[0]}, gamma {row[1]}: {row[4]} of the fit." for row in rows if row[-1] == "no")
     return Table(
         "Certificates: what the promise costs",
@@ -88,4 +93,5 @@ def run(quick: bool) -> Table:
         ),
         rows,
         missed,
+        summary,
     )  # fmt: skip

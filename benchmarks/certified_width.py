@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressorCV
 from substrate.arrays import Array
 from substrate.kernels import RBF
@@ -47,6 +47,7 @@ def decomposition(X: Array) -> float:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for criterion, sizes in (QUICK if quick else SIZES).items():
         for n in sizes:
             X, y = data(n)
@@ -62,6 +63,8 @@ def run(quick: bool) -> Table:
             matrices, cells = int(effort[0]), int(effort[3])
             gap = 1.0 - model.criterion_lower_bound_ / model.criterion_
             met = gap <= GAP and seconds <= MOST
+            work = f"width and gamma with a proof, {criterion}, N = {n}: gap"
+            summary.append(Headline(work, "", gap, most=GAP, held=seconds <= MOST))
             if not met:
                 shortfalls.append(f"{criterion}, N = {n}: gap {gap:.2%} after {seconds:.0f} s.")
             rows.append(
@@ -85,4 +88,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

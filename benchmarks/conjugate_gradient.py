@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.data import regression_data
 from benchmarks.measure import MIB, peak_memory
 from benchmarks.regression_fit import GAMMA, KERNEL, ours
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 
 __all__ = ["fit_by_blocks", "run"]
@@ -33,6 +33,7 @@ def fit_by_blocks(n: int) -> Callable[[], object]:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n in QUICK if quick else SIZES:
         used = peak_memory(f"{__name__}:fit_by_blocks", n, repeats=1)
         X, y = regression_data(n)
@@ -51,6 +52,8 @@ def run(quick: bool) -> Table:
                 difference,
             )
         )  # fmt: skip
+        work = f"memory of a fit by conjugate gradients, N = {n}, MiB"
+        summary.append(Headline(work, "", used / MIB, most=MOST_BYTES / MIB))
         if not met:
             shortfalls.append(f"N = {n}: blocks and preconditioner take {used / MIB:.0f} MiB.")
     return Table(
@@ -63,4 +66,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

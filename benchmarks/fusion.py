@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import fused_maximal_variation
 from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
@@ -50,6 +50,7 @@ def grid_search(machine: Any, X_val: Array, y_val: Array, values: Array) -> Call
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     points = QUICK_POINTS if quick else POINTS
     for (n, d), repeats in (QUICK if quick else SIZES).items():
         X, y, X_val, y_val = data(n, d, n)
@@ -65,8 +66,8 @@ def run(quick: bool) -> Table:
             "peer": peer,
         }
         t = interleaved(calls, repeats)
-        rows.append(row(n, d, f"grid of {points}", found, least, t, shortfalls))
-    rows.append(tiny(quick, shortfalls))
+        rows.append(row(n, d, f"grid of {points}", found, least, t, shortfalls, summary))
+    rows.append(tiny(quick, shortfalls, summary))
     return Table(
         "Fusion: a weight with proof",
         "`fuse` over rho of the maximal-variation machine to a relative gap of 1e-3 (time includes the final solve), "
@@ -79,14 +80,23 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip
 
 
 def row(
-    n: int, d: int, against: str, found: Any, least: float, t: dict[str, float], shortfalls: list[str]
+    n: int,
+    d: int,
+    against: str,
+    found: Any,
+    least: float,
+    t: dict[str, float],
+    shortfalls: list[str],
+    summary: list[Headline],
 ) -> tuple[str, ...]:
     faster = t["peer"] / t["ours"]
     met = faster >= FASTER
+    summary.append(Headline(f"fusion with proof, N = {n}, d = {d}", against, faster, least=FASTER))
     if not met:
         shortfalls.append(f"N = {n}, d = {d}: {len(found.path)} knots to close the gap.")
     ratio = least / found.validation_error
@@ -96,7 +106,7 @@ def row(
     )  # fmt: skip
 
 
-def tiny(quick: bool, shortfalls: list[str]) -> tuple[str, ...]:
+def tiny(quick: bool, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:
     """A case that SCIP still solves."""
     n, d = TINY
     X, y, X_val, y_val = data(n, d, 5)
@@ -111,4 +121,4 @@ def tiny(quick: bool, shortfalls: list[str]) -> tuple[str, ...]:
         "peer": lambda: fused_maximal_variation.global_optimum(K, y, K_val, y_val),
     }
     t = interleaved(calls, 1 if quick else 3)
-    return row(n, d, "SCIP on (28)", found, other.value / y_val.size, t, shortfalls)
+    return row(n, d, "SCIP on (28)", found, other.value / y_val.size, t, shortfalls, summary)

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.data import regression_data
 from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.closed_form.huber_active_set import HuberSolution, huber_solution_rows, solve_huber
 from substrate.gram import Gram
@@ -51,6 +51,7 @@ def ours(K: Array, y: Array, delta: float) -> HuberSolution:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n, repeats in (QUICK if quick else SIZES).items():
         X, y = regression_data(n)
         y = y + NOISE * np.random.default_rng(n).standard_t(2.0, size=n)
@@ -74,6 +75,8 @@ def run(quick: bool) -> Table:
                     f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(faster >= FASTER), f"{above:+.1e}",
                 )
             )  # fmt: skip
+            work = f"Huber LS-SVM, N = {n}, {linear} linear rows"
+            summary.append(Headline(work, "cvxpy with Clarabel", faster, least=FASTER))
             if faster < FASTER:
                 shortfalls.append(f"N = {n}, delta {delta:g}: {solved.steps} systems for {linear} linear rows.")
     return Table(
@@ -87,4 +90,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from sklearn.model_selection import LeaveOneOut
 
 from benchmarks.data import regression_data
 from benchmarks.measure import interleaved
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
 from substrate.kernels import RBF
@@ -65,7 +65,7 @@ def run(quick: bool) -> Table:
     refits = time.process_time() - start
     ends = model.predict_interval(new, COVERAGE, "jackknife+")
     apart = float(np.abs(ends - explicit).max())
-    rows, missed = [], []
+    rows, missed, summary = [], [], []
     for method in (*methods, "region"):
         fits = t[method] / t["fit"]
         name = "conformal, all pieces" if method == "region" else method
@@ -73,12 +73,15 @@ def run(quick: bool) -> Table:
         if method == "jackknife+":
             faster = refits / t[method]
             met = faster >= LEAST_FASTER and apart <= EQUAL
+            line = Headline(f"jackknife+ intervals, N = {n}", peer, faster, least=LEAST_FASTER, held=apart <= EQUAL)
+            summary.append(line)
             row += [f"{refits:.1f}", f"{faster:.0f}", f"≥ {LEAST_FASTER:g}, apart ≤ {EQUAL:g}", f"{apart:.1e}"]
             if not met:
                 missed.append(f"jackknife+ is {faster:.0f} times faster than {peer}, its ends {apart:.1e} apart.")
             row.append(yes_no(met))
         elif method == "conformal":
             met = fits <= MOST_FITS
+            summary.append(Headline(f"conformal intervals, N = {n}", "one fit", fits, most=MOST_FITS))
             row += ["", "", f"≤ {MOST_FITS:g} fits", "", yes_no(met)]
             if not met:
                 missed.append(f"full conformal takes {fits:.1f} fits, {MOST_FITS:g} wanted.")
@@ -93,4 +96,5 @@ def run(quick: bool) -> Table:
         ("method", "s", "fits", f"{peer}, s", "times faster", "target", "largest difference", "met"),
         tuple(rows),
         tuple(missed),
+        tuple(summary),
     )  # fmt: skip

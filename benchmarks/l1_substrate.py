@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.data import regression_data
 from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.closed_form.l1_active_set import l1_rows, solve_l1, zeta_max
 
@@ -48,6 +48,7 @@ def objective(K: Array, y: Array, zeta: float, solved: Any) -> float:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n, repeats in (QUICK if quick else SIZES).items():
         X, y = regression_data(n)
         K = KERNEL(X)
@@ -69,6 +70,8 @@ def run(quick: bool) -> Table:
                     f"{above:+.1e}",
                 )
             )  # fmt: skip
+            work = f"L1 substrate, N = {n}, {support} support values"
+            summary.append(Headline(work, "cvxpy with Clarabel", faster, least=FASTER))
             if not met:
                 shortfalls.append(f"N = {n}, share {share:g}: {solved.steps} steps to {support} support values.")
     return Table(
@@ -82,4 +85,5 @@ def run(quick: bool) -> Table:
         ),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )  # fmt: skip

@@ -14,11 +14,14 @@ from benchmarks import THREAD_SETTINGS
 __all__ = ["description"]
 
 PACKAGES = ("lssvm-substrate", "numpy", "scipy", "scikit-learn", "cvxpy")
+#: Named where they are installed: the extra [bench], and what makes ours or a peer faster.
+OTHERS = ("numba", "torch", "himalaya", "gpytorch", "neo-ls-svm", "celer", "skglm", "pyscipopt", "mapie")
 
 
 def description() -> tuple[str, ...]:
     """Facts as lines: machine, versions, BLAS, threads."""
-    versions = ", ".join(f"{package} {_version(package)}" for package in PACKAGES)
+    there = [*PACKAGES, *(package for package in OTHERS if _version(package) != "absent")]
+    versions = ", ".join(f"{package} {_version(package)}" for package in there)
     threads = ", ".join(f"{name}={os.environ.get(name, 'unset')}" for name in THREAD_SETTINGS)
     return (
         f"machine: {platform.system()} {platform.release()}, {platform.machine()}, {_processor()}, "

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-__all__ = ["MIB", "interleaved", "peak_memory"]
+__all__ = ["MIB", "cost", "interleaved", "peak_memory"]
 
 MIB = float(2**20)
 _ROOT = Path(__file__).resolve().parents[1]
@@ -48,11 +48,15 @@ def peak_memory(prepare: str, *arguments: Any, repeats: int = 3) -> float:
     ``prepare`` is ``"module:function"``; called with the arguments (whatever JSON can carry) it makes the data and
     returns the call to measure.
     """
+    return median(cost(prepare, *arguments)[1] for _ in range(repeats))
+
+
+def cost(prepare: str, *arguments: Any) -> tuple[float, float]:
+    """CPU seconds and peak bytes of one call in a fresh process, see :func:`peak_memory`."""
     command = [sys.executable, "-m", "benchmarks.measure", prepare, json.dumps(arguments)]
-    return median(
-        float(subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout)
-        for _ in range(repeats)
-    )
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    seconds, peak = done.stdout.split()[-2:]
+    return float(seconds), float(peak)
 
 
 # The high-water mark of resident memory is the honest one here. tracemalloc counts what Python and numpy allocate
@@ -88,10 +92,12 @@ def _main(prepare: str, arguments: str) -> None:
     _give_back_free_memory()
     _forget_peak()
     before, _ = _resident_and_peak()
+    start = time.process_time()
     result = call()
+    seconds = time.process_time() - start
     _, peak = _resident_and_peak()
     del result
-    print(peak - before)
+    print(seconds, peak - before)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from benchmarks.data import regression_data
 from benchmarks.measure import MIB, peak_memory
 from benchmarks.regression_fit import ours, peer
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 
 __all__ = ["fit_ours", "fit_peer", "run"]
 
@@ -29,6 +29,7 @@ def fit_peer(n: int) -> Callable[[], object]:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     repeats = 1 if quick else 3
     for n in QUICK if quick else SIZES:
         matrix = 8.0 * n * n
@@ -41,6 +42,7 @@ def run(quick: bool) -> Table:
                 f"{other / MIB:.0f}", f"{other / matrix:.2f}",
             )
         )  # fmt: skip
+        summary.append(Headline(f"memory of a fit, N = {n}", "one N x N array", used / matrix, most=MOST))
         if not met:
             shortfalls.append(f"N = {n}: {(used - matrix) / MIB:.0f} MiB are taken beside the kernel matrix.")
     return Table(
@@ -50,4 +52,5 @@ def run(quick: bool) -> Table:
         ("N", "N x N array, MiB", "fit, MiB", "multiple", "target", "met", "KernelRidge, MiB", "its multiple"),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 from benchmarks.data import COLUMNS, regression_data
 from benchmarks.measure import MIB, interleaved, peak_memory
 from benchmarks.regression_fit import KERNEL, exponentials, ours, peer
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 
 __all__ = ["predict_ours", "predict_peer", "run"]
@@ -72,6 +72,7 @@ def run(quick: bool) -> Table:
     )
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for name, target in (("SVR", FASTER_THAN_SVR), ("KernelRidge", FASTER_THAN_RIDGE)):
         ratio = t[name] / t["ours"]
         rows.append(
@@ -80,6 +81,7 @@ def run(quick: bool) -> Table:
                 f"≥ {target:g} x", yes_no(ratio >= target),
             )
         )  # fmt: skip
+        summary.append(Headline(f"prediction, {n:,} rows", name, ratio, least=target))
         if ratio < target:
             shortfalls.append(f"Against {name}: {_reason(t, name)}")
     rows.append(_fewer_rows(models, new[: n // 10], repeats))
@@ -92,6 +94,7 @@ def run(quick: bool) -> Table:
         ("what", "rows", "LSSVMRegressor", "peer", "ratio or growth", "target", "met"),
         (*rows, *rows_memory),
         (*shortfalls, *grew),
+        tuple(summary),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.data import regression_data
 from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import shared_coordinates
 from substrate.closed_form.maximal_variation import right_divided
@@ -70,9 +70,9 @@ def largest_gap(form: Form, path: Path) -> float:
     return max(gaps)
 
 
-def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
+def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headline]]:
     matrices, y = components()
-    rows, shortfalls = [], []
+    rows, shortfalls, summary = [], [], []
     for fast in (True, False) if has_compiler() else (False,):
         inside = nullcontext if fast else interpreted
 
@@ -88,6 +88,8 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
         share = seconds["ours"] / seconds["raw"]
         met = share <= MOST_OF_ONE_SOLVE and path.complete
         name = "rho path, numba" if fast else "rho path, numpy"
+        work = f"{name}, N = {N}, d = {D}"
+        summary.append(Headline(work, "one raw solve, cvxpy", share, most=MOST_OF_ONE_SOLVE, held=path.complete))
         rows.append(
             (
                 name, f"{N}, d = {D}", str(len(path)), f"{largest_gap(coordinates(matrices, y), path):.0e}",
@@ -99,13 +101,13 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
             shortfalls.append(
                 f"{name}: {len(path)} knots, {1e6 * seconds['ours'] / path.steps:.0f} µs each; {path.stop}."
             )
-    return rows, shortfalls
+    return rows, shortfalls, summary
 
 
-def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
+def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headline]]:
     from sklearn.linear_model import lars_path
 
-    rows, shortfalls = [], []
+    rows, shortfalls, summary = [], [], []
     for n, rounds, target in ((100, 3 * repeats, MOST_OF_LARS), (1000, repeats, np.inf)):
         X, y = regression_data(n)
         K = KERNEL(X)
@@ -127,15 +129,17 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
                 f"{seconds['lars']:.3f}", f"{share:.2f}", f"≤ {target:g}" if met else "", met, f"{first:.1f}",
             )
         )  # fmt: skip
+        if met:
+            summary.append(Headline(f"L1 path, N = {n}", "lars_path", share, most=target))
         if met == "no":
             shortfalls.append(f"zeta path, N = {n}: {1e6 * seconds['ours'] / path.steps:.0f} µs per knot.")
-    return rows, shortfalls
+    return rows, shortfalls, summary
 
 
 def run(quick: bool) -> Table:
     repeats = QUICK if quick else REPEATS
-    rho, missed_rho = rho_rows(repeats)
-    zeta, missed_zeta = zeta_rows(repeats)
+    rho, missed_rho, of_rho = rho_rows(repeats)
+    zeta, missed_zeta, of_zeta = zeta_rows(repeats)
     return Table(
         "Solution paths",
         f"The whole path of maximal variation on data set (31), RBF({WIDTH:g}) per column, stacked components cut at "
@@ -146,4 +150,5 @@ def run(quick: bool) -> Table:
         ("path", "N", "knots", "gap", "path, s", "peer", "peer, s", "path / peer", "target", "met", "first call, s"),
         tuple(rho + zeta),
         tuple(missed_rho + missed_zeta),
+        tuple(of_rho + of_zeta),
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from benchmarks.data import regression_data
 from benchmarks.measure import MIB, peak_memory
 from benchmarks.sparse_fit import WIDTHS, ours, peer
-from benchmarks.table import Table, yes_no
+from benchmarks.table import Headline, Table, yes_no
 
 __all__ = ["fit_ours", "fit_peer", "run"]
 
@@ -32,12 +32,14 @@ def fit_peer(n: int, n_basis: int) -> Callable[[], object]:
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
+    summary: list[Headline] = []
     for n in QUICK if quick else SIZES:
         used = peak_memory(f"{__name__}:fit_ours", n, N_BASIS, repeats=1) / MIB
         # the peer keeps n x n_basis features: only where they fit
         other = f"{peak_memory(f'{__name__}:fit_peer', n, N_BASIS, repeats=1) / MIB:.0f}" if n <= SIZES[0] else "-"
         met = used <= MOST
         rows.append((str(n), f"{8.0 * n * 11 / MIB:.0f}", f"{used:.0f}", f"≤ {MOST:g}", yes_no(met), other))
+        summary.append(Headline(f"memory of a reduced fit, l = {n:,}, MiB", "", used, most=MOST))
         if not met:
             shortfalls.append(f"l = {n}: {used:.0f} MiB, {8.0 * n / MIB:.0f} of them for each number kept per row.")
     return Table(
@@ -47,4 +49,5 @@ def run(quick: bool) -> Table:
         ("l", "data, MiB", "fit, MiB", "target", "met", "Nystroem + Ridge, MiB"),
         tuple(rows),
         tuple(shortfalls),
+        tuple(summary),
     )

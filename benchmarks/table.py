@@ -1,12 +1,48 @@
-"""The result of a topic: a table, and a sentence for every target that was missed."""
+"""The result of a topic: a table, a sentence for every target that was missed, and its headline rows."""
 
 from dataclasses import dataclass
 
-__all__ = ["Table", "yes_no"]
+__all__ = ["Headline", "Table", "yes_no"]
 
 
 def yes_no(met: bool) -> str:
     return "yes" if met else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One line of the summary of the record: a piece of work, whom it is compared with, and what is wanted.
+
+    With ``least`` the ratio says how many times faster (or smaller) than the peer ours is, with ``most`` how many times
+    the peer's cost ours takes. ``limit`` is our cost over that of the least work which the answer needs, where that was
+    measured. ``held`` is False where the figure does not count, such as that of a certificate which fails.
+    """
+
+    work: str
+    peer: str
+    ratio: float
+    least: float | None = None
+    most: float | None = None
+    limit: float | None = None
+    held: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.least is None) == (self.most is None):
+            raise ValueError(f"the headline {self.work!r} needs either least or most, got {self.least} and {self.most}")
+
+    @property
+    def target(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+
+    @property
+    def met(self) -> bool:
+        inside = self.ratio >= self.least if self.least is not None else self.ratio <= (self.most or 0.0)
+        return bool(inside and self.held)
+
+    def row(self) -> tuple[str, ...]:
+        """Work, peer, ratio, limit, target, met."""
+        limit = "" if self.limit is None else f"{self.limit:.2f}"
+        return self.work, self.peer, f"{self.ratio:.3g}", limit, self.target, yes_no(self.met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +54,14 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     shortfalls: tuple[str, ...] = ()
+    summary: tuple[Headline, ...] = ()
+
+    @property
+    def verdicts(self) -> tuple[int, int]:
+        """How many targets of all rows were met, and how many there are."""
+        columns = [k for k, heading in enumerate(self.headings) if heading.startswith("met")]
+        judged = [row[k] for row in self.rows for k in columns if row[k] in ("yes", "no")]
+        return judged.count("yes"), len(judged)
 
     def markdown(self) -> str:
         lines = [f"## {self.title}", "", self.note, ""]

@@ -21,8 +21,8 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.pattern_elimination",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
-    "ComponentwiseLSSVMClassifier": "problems.estimators.full.ls_svm",
-    "ComponentwiseLSSVMRegressor": "problems.estimators.full.ls_svm",
+    "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
+    "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
     "FusedLeastSquaresRegressor": "problems.estimators.chosen.fused_least_squares",

@@ -15,18 +15,24 @@ from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import (
+    check_factor,
     cholesky,
     device_blocks,
     diagonal_set,
+    inverse_blocks,
     is_device_array,
+    is_long_and_thin,
     namespace_of,
+    on_device_of,
     room_on_device,
+    solve_by_blocks,
     solve_triangular,
     take_rows,
+    to_numpy,
     where_it_lives,
 )
 
-__all__ = ["DeviceGram", "gram_kind"]
+__all__ = ["DeviceGram", "HostVectors", "gram_kind"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
@@ -46,6 +52,8 @@ class DeviceGram(Gram):
         self.negative = 0.0
         self._store = matrix
         self._factor: Any = None
+        self._inverses: Any = None
+        self._checked = False
         self._coordinates = {}
 
     @classmethod
@@ -72,17 +80,25 @@ class DeviceGram(Gram):
 
     def factorize(self, ridge: Any) -> None:
         """Factor K + diag(ridge); :meth:`solve` then uses it."""
-        self._factor = None  # its memory is reused
+        self._factor = self._inverses = None  # their memory is reused
         diagonal_set(self._store, self.diagonal + ridge)
         try:
-            self._factor = cholesky(self._store)
+            self._factor = cholesky(self._store, checked=False)
         finally:
             diagonal_set(self._store, self.diagonal)
+        self._checked = False
 
     def solve(self, B: Any) -> Any:
         """(K + diag(ridge))^{-1} B with the present factor."""
-        factor = self._checked_factor()
-        return solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+        factor = self._present_factor()
+        if is_long_and_thin(factor, B):
+            if self._inverses is None:
+                self._inverses = inverse_blocks(factor)
+            solved = solve_by_blocks(factor, self._inverses, B)
+        else:
+            solved = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+        self._checked_factor()  # now that the device has work to do
+        return solved
 
     def inverse_factor(self) -> Any:
         """W with (K + diag(ridge))^{-1} = W'W, lower triangular."""
@@ -96,6 +112,7 @@ class DeviceGram(Gram):
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
+            self._checked_factor()
             self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
@@ -110,7 +127,7 @@ class DeviceGram(Gram):
                     stacklevel=5,
                 )
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
-        self._factor = None
+        self.release()
 
     def block(self, rows: Any) -> "DeviceGram":
         """The Gram matrix of some of the points, by row numbers on the host."""
@@ -121,16 +138,57 @@ class DeviceGram(Gram):
 
     def release(self) -> None:
         """Free the factor."""
-        self._factor = None
+        self._factor = self._inverses = None
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Facts for a certificate, with the device of the matrix."""
         return (*super().record(), ("computed by", where_it_lives(self._store)))
 
-    def _checked_factor(self) -> Any:
+    def _present_factor(self) -> Any:
         if self._factor is None:
             raise DeclarationError("factorize(ridge) must come before solve and inverse_diagonal")
         return self._factor
+
+    def _checked_factor(self) -> Any:
+        factor = self._present_factor()
+        if not self._checked:
+            try:
+                check_factor(factor)
+            except SolverError:
+                self.release()
+                raise
+            self._checked = True
+        return factor
+
+
+class HostVectors:
+    """A Gram matrix on a device for vectors on the host: an operation on a short vector takes the device as long as its
+    way there."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        self.n = gram.n
+        self.diagonal = to_numpy(gram.diagonal)
+        self._ridge: Any = None
+
+    def factorize(self, ridge: Any) -> None:
+        """K + diag(ridge) is factored with the next solution: a vector that is sent later would wait for the factor."""
+        self._ridge = ridge
+
+    def solve(self, B: Any) -> Any:
+        """(K + diag(ridge))^{-1} B with the present factor."""
+        right = self._there(B)
+        if self._ridge is not None:
+            self._gram.factorize(self._there(self._ridge))
+            self._ridge = None
+        return to_numpy(self._gram.solve(right))
+
+    def product(self, V: Any) -> Any:
+        """K V."""
+        return to_numpy(self._gram.product(self._there(V)))
+
+    def _there(self, values: Any) -> Any:
+        return on_device_of(self._gram.diagonal, values)
 
 
 def _check_symmetric(K: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels.base import mirror_square, row_blocks
-from substrate.namespaces import namespace_of
+from substrate.namespaces import namespace_of, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = ["ROUNDED", "Alteration", "Coordinates", "mirror_lower", "refuse_negative", "symmetric", "warn_if_degenerate"]
@@ -96,17 +96,15 @@ def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:
 def warn_if_degenerate(matrix: Array, diagonal: Array, X: Any, extremes: Extremes = _extreme_correlations) -> None:
     """Warn where no two points are told apart by degree: the matrix is the identity, or constant."""
     # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-    xp = namespace_of(diagonal)
-    root = xp.sqrt(diagonal)
-    if matrix.shape[0] < 2 or not bool(xp.all(root > 0.0)):
+    root = namespace_of(diagonal).sqrt(diagonal)
+    known = to_numpy(root)
+    if matrix.shape[0] < 2 or not (known > 0.0).all():
         return
-    first = matrix[0, 1:] / (root[0] * root[1:])
-    if float(xp.max(first)) < EPS and extremes(matrix, root)[1] < EPS:
+    first = to_numpy(matrix[0, 1:]) / (known[0] * known[1:])
+    if float(first.max()) < EPS and extremes(matrix, root)[1] < EPS:
         problem = "the identity: sigma is far smaller than every distance"
     elif (
-        float(xp.min(first)) > 1.0 - _CONSTANT
-        and extremes(matrix, root)[0] > 1.0 - _CONSTANT
-        and not _all_rows_equal(X)
+        float(first.min()) > 1.0 - _CONSTANT and extremes(matrix, root)[0] > 1.0 - _CONSTANT and not _all_rows_equal(X)
     ):
         problem = "constant: sigma is far larger than every distance"
     else:

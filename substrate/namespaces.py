@@ -19,18 +19,22 @@ from substrate.errors import DataError, SolverError
 
 __all__ = [
     "HOST",
+    "check_factor",
     "cholesky",
     "device_blocks",
     "device_points",
     "device_vector",
     "diagonal_set",
+    "inverse_blocks",
     "is_device_array",
+    "is_long_and_thin",
     "namespace_of",
     "on_device_of",
     "own_copy",
     "paired_sums",
     "room_on_device",
     "same_home",
+    "solve_by_blocks",
     "solve_triangular",
     "take_rows",
     "to_numpy",
@@ -171,18 +175,29 @@ def diagonal_set(matrix: Any, values: Any) -> None:
     flat[:: matrix.shape[0] + 1] = values
 
 
-def cholesky(matrix: Any) -> Any:
-    """The lower Cholesky factor; a matrix that is not positive definite is refused."""
+def cholesky(matrix: Any, *, checked: bool = True) -> Any:
+    """The lower Cholesky factor; a matrix that is not positive definite is refused.
+
+    With ``checked`` false the caller does so by :func:`check_factor`: waiting for the factor would keep a device idle.
+    """
     xp = namespace_of(matrix)
     try:
-        factor = xp.linalg.cholesky(matrix)
-    except (np.linalg.LinAlgError, RuntimeError) as error:  # torch raises a RuntimeError, also when out of memory
-        if "memory" in str(error):
-            raise
+        if _library(matrix) == "torch":
+            factor, info = sys.modules["torch"].linalg.cholesky_ex(matrix)
+            factor[-1, -1] = xp.where(info == 0, factor[-1, -1], xp.full_like(factor[-1, -1], float("nan")))
+        else:
+            factor = xp.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError as error:
         raise SolverError(_NOT_DEFINITE) from error
-    if not math.isfinite(float(factor[-1, -1])):  # CuPy returns NaN instead of raising
-        raise SolverError(_NOT_DEFINITE)
+    if checked:
+        check_factor(factor)
     return factor
+
+
+def check_factor(factor: Any) -> None:
+    """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
+    if not math.isfinite(float(factor[-1, -1])):
+        raise SolverError(_NOT_DEFINITE)
 
 
 _NOT_DEFINITE = (
@@ -204,14 +219,55 @@ def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> An
     return namespace_of(factor).linalg.solve(factor.mT if transposed else factor, right)
 
 
+#: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
+_BLOCK_ROWS, _LONG, _THIN = 512, 2048, 16
+
+
+def is_long_and_thin(factor: Any, right: Any) -> bool:
+    """Whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve waiting."""
+    if _library(factor) != "torch" or factor.device.type != "cuda":
+        return False
+    return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
+
+
+def inverse_blocks(factor: Any) -> list[Any]:
+    """The inverses of the diagonal blocks of a lower factor, all but the last in one call."""
+    torch, n, size = sys.modules["torch"], factor.shape[0], _BLOCK_ROWS
+    whole, (down, right) = n // size, factor.stride()
+    eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
+    blocks = factor.as_strided((whole, size, size), (size * (down + right), down, right), factor.storage_offset())
+    inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False)) if whole else []
+    rest = n - whole * size
+    if rest:
+        inverses.append(torch.linalg.solve_triangular(factor[-rest:, -rest:], eye[:rest, :rest], upper=False))
+    return inverses
+
+
+def solve_by_blocks(factor: Any, inverses: list[Any], right: Any) -> Any:
+    """L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
+    torch, size = sys.modules["torch"], _BLOCK_ROWS
+    x = right.clone()
+    for k, inverse in enumerate(inverses):
+        own, before = x[k * size : (k + 1) * size], slice(0, k * size)
+        left = torch.addmm(own, factor[k * size : (k + 1) * size, before], x[before], alpha=-1.0) if k else own.clone()
+        torch.mm(inverse, left, out=own)
+    for k, inverse in reversed(list(enumerate(inverses))):
+        own, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
+        last = k + 1 == len(inverses)
+        below = factor[after, k * size : (k + 1) * size].mT
+        left = own.clone() if last else torch.addmm(own, below, x[after], alpha=-1.0)
+        torch.mm(inverse.mT, left, out=own)
+    return x
+
+
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
     """Refuse an allocation that cannot fit beside ``array``, before anything is allocated."""
     device = str(getattr(array, "device", ""))
     if _library(array) == "torch" and device.startswith("cuda"):
         cuda = sys.modules["torch"].cuda
-        free, _ = cuda.mem_get_info(array.device)
-        # what torch holds for later use is free too
-        available = free + cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device)
+        available, _ = cuda.mem_get_info(array.device)
+        if n_bytes > available:  # what torch holds for later use is free too; asking for that takes a millisecond
+            available += cuda.memory_reserved(array.device) - cuda.memory_allocated(array.device)
     elif _library(array) == "cupy":
         cupy = sys.modules["cupy"]
         available = cupy.cuda.Device(array.device).mem_info[0] + cupy.get_default_memory_pool().free_bytes()

@@ -57,6 +57,9 @@ _SOLVERS: dict[str, _Solver] = {
 #: Relative residual at which a point is taken without trying the problem in other units.
 GOAL = 1e-6
 
+#: Largest number of variables for which dense matrices are tried: their factors take its third power.
+_DENSE_VARIABLES = 2000
+
 #: Seconds after its limit in which a solver with a time limit of its own may still return its point.
 _GRACE = 1.0
 
@@ -173,12 +176,12 @@ def solve_problem(
             return SolverRecord(tuple(attempts))
         if distance < float("inf"):
             best = (distance, _values(problem))
-    for name in names:
+    for name, given in _order(names, options, attempts, problem):
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None, rescaled) if rescaled is not None else (None,):
             start = time.perf_counter()
-            status, unit = _run_scaled(problem, twin, name, verbose, options, limit)
+            status, unit = _run_scaled(problem, twin, name, verbose, given, limit)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(name, status, unit, distance, False, seconds)
@@ -209,6 +212,16 @@ def solve_problem(
         stacklevel=3,
     )
     return SolverRecord(tuple(attempts))
+
+
+def _order(
+    names: tuple[str, ...], options: Mapping[str, Any], attempts: list[Attempt], problem: Any
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The solvers with their options; behind a method that failed on dense rows, a solver for such rows."""
+    order: list[tuple[str, Mapping[str, Any]]] = [(name, options) for name in names]
+    if attempts and "PIQP" in names and sum(variable.size for variable in problem.variables()) <= _DENSE_VARIABLES:
+        order.insert(0, ("PIQP", {**_SOLVERS["PIQP"].options, "backend": "dense"}))
+    return order
 
 
 def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:

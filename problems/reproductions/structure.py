@@ -29,7 +29,8 @@ import numpy as np
 
 from problems.displays.canvas import axes_for
 from problems.estimators.chosen.fused_machines import FusedMaximalVariationRegressor
-from problems.estimators.full.ls_svm import ComponentwiseLSSVMRegressor, LSSVMRegressor
+from problems.estimators.full.componentwise import ComponentwiseLSSVMRegressor
+from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationRegressor
 from problems.reproductions.measured import Claim, Measured, Printed, Round, level
 from problems.reproductions.study import (

@@ -197,7 +197,14 @@ def misclassification(residuals: Array, labels: Array) -> Any:
 
 
 def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
-    """Mean weighted square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean."""
+    r"""Mean square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean.
+
+    With ``weights`` v of mean one both means are weighted, and :math:`\sum_i v_i H_{ii}` is given for the trace:
+
+    .. math:: \frac1N \sum_i v_i e_i^2 \Big/ \Big( 1 - \frac1N \sum_i v_i H_{ii} \Big)^2 .
+
+    A row whose weight tends to zero then counts as an absent one.
+    """
     n = errors.shape[0]
     squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
     spare = 1.0 - degrees_of_freedom / n

@@ -102,10 +102,10 @@ def saddle_rows(
     # The border of ones is part of the matrix, so the scale includes its norm times alpha, and the rounding of y.
     scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b) + norm_alpha)
     scale += float(np.linalg.norm(t)) + root * rounded / tolerance
-    norm_squared = float(alpha @ p)
+    norm_squared, total = float(alpha @ p), math.fsum(alpha.tolist())
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
-        dual=(float(t @ alpha) + center * math.fsum(alpha), -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
+        dual=(float(t @ alpha) + center * total, -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
         tolerance=tolerance,
     )
     residual = float(np.linalg.norm(np.append(t - f - implied, alpha.sum())))
@@ -261,7 +261,7 @@ def _imbalance(machine: Expansion) -> float:
     largest = float(np.abs(machine.a).max(initial=0.0))
     if not largest < 1e300:  # the sum might overflow
         return math.inf
-    epsilon = abs(math.fsum(machine.a))
+    epsilon = abs(math.fsum(machine.a.tolist()))
     if epsilon == 0.0:
         return 0.0
     v, s = machine.weights, machine.roots

@@ -32,12 +32,12 @@ machines that differ in their labels only share one matrix.
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.errors import DataError, SolverError
-from substrate.gram import Gram
 from substrate.namespaces import namespace_of
 
 __all__ = [
@@ -53,6 +53,18 @@ __all__ = [
 _EPS = float(np.finfo(np.float64).eps)
 _REFINE_ABOVE = 4.0 * _EPS  # times sqrt(N): rounding errors of a sum of N terms add up like a random walk
 _MOST_REFINEMENTS = 5
+
+
+class SystemMatrix(Protocol):
+    """What the solution needs of a kernel matrix: a Gram matrix, or one on a device for vectors on the host."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def diagonal(self) -> Array: ...
+    def factorize(self, ridge: Array) -> None: ...
+    def solve(self, B: Array) -> Array: ...
+    def product(self, V: Array) -> Array: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ def ridge_of(gamma: float, weights: Array) -> Array:
     return ridge
 
 
-def solve_saddle_system(gram: Gram, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
+def solve_saddle_system(gram: SystemMatrix, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, one column per output).
 
     Matrix, targets, ridge and solution are on one device, or all numpy's. ``balance`` is the
@@ -146,7 +158,7 @@ def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[
 
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
-    gram: Gram, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
+    gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
 ) -> tuple[Array, float]:
     """y - (K + D) alpha - b 1 and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)

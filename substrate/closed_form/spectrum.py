@@ -140,6 +140,16 @@ class Spectrum:
                 diagonal[rows, :] = (block * block) @ g
         return diagonal if self.root is None else self.root[:, None] ** 2 * diagonal
 
+    def masses(self) -> Array | None:
+        """The sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all one."""
+        if self.root is None:
+            return None
+        shares = self.root**2 * (self.n / float(to_numpy(self.root**2).sum()))
+        total: Array = zeros_beside(shares, self.values.shape[0])
+        for rows in blocks_beside(shares, self.n, self.n):
+            total += shares[rows] @ self.basis[rows, :] ** 2
+        return total
+
     def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
         """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
         residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]

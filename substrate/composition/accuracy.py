@@ -144,7 +144,7 @@ _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
 _ENOUGH = 0.1
 #: Number of variables up to which a better point is searched for although one is good enough.
-_SMALL = 1500
+_SMALL = 400
 
 #: Largest number of variables for which ties by squares are computed one by one.
 _LARGEST = 400

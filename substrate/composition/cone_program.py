@@ -75,19 +75,22 @@ class ConeProgram:
         return not self.parts
 
     def take_over(self, other: "ConeProgram") -> None:
-        """Take over what was computed from A where the other program has the same one."""
-        A, known = self.A, vars(other)
-        same = A is other.A or (
-            A.shape == other.A.shape
-            and all(
-                np.array_equal(mine, theirs)
-                for mine, theirs in ((A.indptr, other.A.indptr), (A.indices, other.A.indices), (A.data, other.A.data))
-            )
-        )
-        if same and "_long" in known:
+        """Take over what was computed from A, or from A and P, where the other program has the same ones."""
+        if not _same(self.A, other.A):
+            return
+        known = vars(other)
+        if "_long" in known:
             vars(self)["_long"] = known["_long"]
-        if same and "sizes" in known:
+        if "sizes" in known:
             vars(self)["sizes"] = abs(self.P), known["sizes"][1]
+        if _same(self.P, other.P):
+            kept = ("moves", "alone", "_lengths", "_steep")
+            vars(self).update({name: known[name] for name in kept if name in known})
+
+    @cached_property
+    def moves(self) -> list[Any]:
+        """What bounds the changes of coordinates by those of the rows, where that was computed."""
+        return []
 
     @cached_property
     def sizes(self) -> tuple[Any, Any]:
@@ -146,6 +149,13 @@ class ConeProgram:
             weak = self.alone == 0.0
             slope[weak], error[weak] = self._steep.times(np.concatenate([x, z]), q[weak], size[weak])
         return slope, error
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (
+        one.shape == other.shape
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data"))
+    )
 
 
 class _LongRows:

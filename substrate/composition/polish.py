@@ -25,9 +25,11 @@ and the optimum is in it.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
@@ -38,6 +40,8 @@ __all__ = ["interior_point", "polished", "within_radius"]
 
 
 _ROUNDS = 12
+#: Share of entries from which PIQP's dense backend is the faster one.
+_DENSE = 1.0 / 3.0
 
 
 def polished(program: ConeProgram, x: Array, z: Array) -> tuple[Array, Array]:
@@ -105,13 +109,15 @@ def interior_point(program: ConeProgram, accuracy: float) -> tuple[Array, Array]
     """A point of the quadratic program by PIQP; None where it failed."""
     import piqp
 
-    solver = piqp.SparseSolver()
+    dense = program.A.nnz > _DENSE * program.b.size * program.q.size
+    solver = piqp.DenseSolver() if dense else piqp.SparseSolver()
+    form = sp.csc_matrix.toarray if dense else sp.csc_matrix.copy
     settings = solver.settings
     settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = accuracy, accuracy, 200, False
     equal, linear = program.equal, program.linear
     solver.setup(
-        sp.csc_matrix(program.P), program.q, sp.csc_matrix(program.A[equal]), -program.b[equal],
-        sp.csc_matrix(-program.A[linear]), None, program.b[linear], None, None,
+        form(sp.csc_matrix(program.P)), program.q, form(sp.csc_matrix(program.A[equal])), -program.b[equal],
+        form(sp.csc_matrix(-program.A[linear])), None, program.b[linear], None, None,
     )  # fmt: skip
     status = solver.solve()
     result = solver.result
@@ -153,7 +159,11 @@ def _proved(program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies,
     gap = 1.001 * (float(weights @ slacks) + float(untied @ radius))
     distance = a + math.sqrt(a * a + 2.0 * gap)
     reach = np.maximum(slacks, (gap + 0.5 * a * a) / weights)
-    return bool((_reached(program, distance, reach, radius) <= _MARGIN * radius).all())
+    for moves in _moves(program, distance, reach):
+        if (moves.largest(distance, reach, radius) <= _MARGIN * radius).all():
+            program.moves[:] = [moves]
+            return True
+    return False
 
 
 def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
@@ -166,18 +176,55 @@ def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
     return z + shares * np.linalg.lstsq(rows, left, rcond=1e-14)[0] if weak.any() else z
 
 
-def _reached(program: ConeProgram, distance: float, reach: Array, radius: Array) -> Array:
-    """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
-    m, n = program.b.size, program.q.size
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """|W|, the norms of X in P, and |E| of the module's page, one line for each coordinate; they prove any program with
+    the same A and P."""
+
+    rows: Array
+    norms: Array
+    rest: Array
+
+    @classmethod
+    def of(cls, program: ConeProgram, W: Array, X: Array) -> "_Moves":
+        m, n = program.b.size, program.q.size
+        A, P = program.A.toarray().T, program.P.toarray()
+        sizes = np.abs(X)
+        rest = np.abs(np.eye(n) - A @ W - P @ X) + 1e-15 * (m + n) * (np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
+        squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0)
+        squares += 1e-15 * n * np.sum(sizes * (np.abs(P) @ sizes), axis=0)
+        return cls(np.abs(W[program.linear]).T, np.sqrt(squares), rest.T)
+
+    def largest(self, distance: float, reach: Array, radius: Array) -> Array:
+        """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
+        return np.asarray(self.rows @ reach + distance * self.norms + self.rest @ radius)
+
+
+def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[_Moves]:
+    """Those of an earlier program with the same matrices, and the least for these bounds, the cheaper ones first."""
+    yield from program.moves
+    m = program.b.size
     cost = np.full(m, 1e-6 * float(reach.min(initial=1.0)))  # equalities do not move
     cost[program.linear] = reach
     stiff = np.sqrt(np.maximum(program.P.diagonal(), 0.0)) * distance
     stiff = np.where(stiff > 0.0, stiff, 1.0)
-    A, P = program.A.toarray().T, program.P.toarray()
-    solved = np.linalg.lstsq(np.hstack([A / cost, P / stiff]), np.eye(n), rcond=1e-14)[0]
-    W, X = solved[:m] / cost[:, None], solved[m:] / stiff[:, None]
-    left = np.abs(np.eye(n) - A @ W - P @ X) + 1e-15 * (m + n) * (np.abs(A) @ np.abs(W) + np.abs(P) @ np.abs(X))
-    squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0) + 1e-15 * n * np.sum(
-        np.abs(X) * (np.abs(P) @ np.abs(X)), axis=0
-    )
-    return np.asarray(np.abs(W[program.linear]).T @ reach + distance * np.sqrt(squares) + left.T @ radius)
+    scales = np.concatenate([cost, stiff])
+    scaled = np.hstack([program.A.toarray().T, program.P.toarray()]) / scales
+    for solve in (_by_normal_equations, _by_singular_values):
+        solved = solve(scaled) / scales[:, None]
+        yield _Moves.of(program, solved[:m], solved[m:])
+
+
+def _by_normal_equations(M: Array) -> Array:
+    """The least solution S of M S = I by a Cholesky factor of M M^T, refined once; not a number where there is none."""
+    try:
+        factor = cho_factor(M @ M.T, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return np.full(M.T.shape, np.nan)
+    S = M.T @ cho_solve(factor, np.eye(M.shape[0]), overwrite_b=True, check_finite=False)
+    more = M.T @ cho_solve(factor, np.eye(M.shape[0]) - M @ S, overwrite_b=True, check_finite=False)
+    return np.asarray(S + more)
+
+
+def _by_singular_values(M: Array) -> Array:
+    return np.asarray(np.linalg.lstsq(M, np.eye(M.shape[0]), rcond=1e-14)[0], dtype=np.float64)

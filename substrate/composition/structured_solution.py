@@ -211,7 +211,9 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         # exact steps never enlarge the residual
         exact = exact or residual > max(gap, before, _RESIDUAL)
         before = residual
-        lost = gap < _INSIDE and residual > _LOST * max(least, _RESIDUAL)  # in rounding
+        # in rounding: what was reached is lost, or good enough and no longer improved
+        lost = gap < _INSIDE and residual > _LOST * max(least, _RESIDUAL)
+        lost = lost or (gap <= _GAP and stalled > 0 and least <= 2.0 * _RESIDUAL)
         if (
             lost
             or (gap <= _GAP and residual <= _RESIDUAL)

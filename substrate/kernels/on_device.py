@@ -83,9 +83,10 @@ def _sums(X: Any, Z: Any, unit: float | Array, dtype: Any, *, squared: bool) -> 
 def device_matrix(kernel: Any, X: Any, Z: Any = None) -> Any:
     """All k(x_i, z_j), or with X alone the symmetric matrix of all k(x_i, x_j); the largest temporary is one block."""
     points = device_points(X, "X")
-    others = points if Z is None else Z
-    same_home(X=points, Z=others)
-    others = device_points(others, "Z")
+    others = points
+    if Z is not None:
+        same_home(X=points, Z=Z)
+        others = device_points(Z, "Z")
     if points.shape[1] != others.shape[1] and not kernel.pairwise:
         raise DataError(f"X has {points.shape[1]} columns and Z has {others.shape[1]}; they must agree")
     shape = (points.shape[0], others.shape[0])

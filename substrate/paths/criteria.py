@@ -5,7 +5,11 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
 - leave-one-out, :math:`F = \frac1N \sum_i (\alpha_i / B_{ii})^2`. By Cauchy's inequality
   :math:`\alpha_i^2 \le B_{ii} Q` with :math:`Q = \sum_k z_k^2 g_k`, so :math:`F \le Q \cdot \frac1N \sum_i 1/B_{ii}`: a
   falling times a rising function of t.
-- generalised cross-validation [Golub1979]_, :math:`F = N \sum_k z_k^2 g_k^2 / (\sum_k g_k)^2`, in O(N).
+- generalised cross-validation [Golub1979]_, :math:`F = N \sum_k z_k^2 g_k^2 / (\sum_k m_k g_k)^2`, in O(N), with
+  :math:`m_k = \sum_i v_i u_{ik}^2` for weights v of mean one, and one without weights:
+  :math:`\lambda \sum_k m_k g_k = \sum_i v_i (1 - H_{ii})`. Leverages are averaged by weight, as squared errors are, so
+  a row whose weight tends to zero counts as an absent one. (Counted by number, it would have a whole degree of freedom,
+  and a machine that interpolates the other rows a criterion near zero.)
 - validation, :math:`F = \frac1n \sum_j (y^v_j - \bar y - \sum_k c_{jk} z_k g_k)^2` with
   :math:`c_j = U^T (k(x_j) - \bar k)`; bounded by the mean of :math:`(|y^v_j - \bar y| + \sqrt{\kappa_j Q})^2`,
   :math:`\kappa_j = \sum_k c_{jk}^2 g_k`.
@@ -20,8 +24,9 @@ from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Sa
   :math:`|\alpha^\star_i - \alpha_i| \le \|E\| \|B e_i\| \|\alpha\| / (1-q)`, so
   :math:`\phi = 1 / (1 + \max_i \theta_i)` and
   :math:`w^2 = (\|E\| \|\alpha\| / (1 - 2q))^2 \cdot \frac1N \sum_i \|B e_i\|^2 / B_{ii}^2`;
-- generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and
-  :math:`\operatorname{tr} B^\star \le \operatorname{tr} B / (1 - q)`, so :math:`\phi = (1 - q)/(1 + q)`, :math:`w = 0`;
+- generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and, since
+  :math:`B^\star \preceq B / (1 - q)`, :math:`\sum_i v_i B^\star_{ii} \le \sum_i v_i B_{ii} / (1 - q)`, so
+  :math:`\phi = (1 - q)/(1 + q)`, :math:`w = 0`;
 - validation: :math:`\phi = 1` and, c_j the centred kernel row of a point,
   :math:`w^2 = (\|E\| \|\alpha\| / (1 - q))^2 \cdot \frac1n \sum_j \|B c_j\|^2`, and the rounding of those rows.
 
@@ -42,12 +47,11 @@ from substrate.arrays import EPS, Array
 from substrate.closed_form.spectrum import Spectrum, Targets
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
-from substrate.paths.kernel_slope import Slope, gcv_slope, leave_one_out_slope
+from substrate.paths.kernel_slope import Slope, leave_one_out_slope
 from substrate.threads import blas_threads
 
 __all__ = [
     "Criterion",
-    "GeneralizedCrossValidation",
     "LeaveOneOut",
     "Samples",
     "Spectral",
@@ -277,24 +281,3 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
         steepest = 1.0 / np.exp(t)
         return squares, reciprocal, following(reciprocal, t) * steepest, steepest
     return squares, reciprocal, spread.reshape(t.shape), steepest.reshape(t.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class GeneralizedCrossValidation(LeaveOneOut):
-    """Generalised cross-validation: every leverage replaced by their mean."""
-
-    growth: ClassVar[float] = 2.0
-
-    def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
-        g = self._inverses(t)
-        falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
-        total = to_numpy(namespace_of(g).sum(g, axis=0))
-        rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
-        _, q = unknown_at(self.spectrum, t)
-        nothing = np.zeros((*t.shape, self.targets.outputs))
-        moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
-        return Samples(falling * rising, between(falling, rising), *moved)
-
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return gcv_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)

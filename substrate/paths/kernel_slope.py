@@ -7,8 +7,8 @@ sum of the products of all entries, :math:`dF = W : dK` has
 
 - leave-one-out: :math:`W = \frac2N \big( B \operatorname{diag}(r_i^2 / B_{ii}) B - \operatorname{sym}(B q\, \alpha^T)
   \big)` with :math:`q_i = r_i / B_{ii}`;
-- generalised cross-validation: :math:`W = 2 F \big( B^2 / \operatorname{tr} B - \operatorname{sym}(B \alpha\,
-  \alpha^T) / \|\alpha\|^2 \big)`;
+- generalised cross-validation: :math:`W = 2 F \big( B V B / \operatorname{tr} V B - \operatorname{sym}(B \alpha\,
+  \alpha^T) / \|\alpha\|^2 \big)` with V the weights of the rows, the identity where they have none;
 - the evidence: :math:`W = F \big( B / (N - 1) - \alpha \alpha^T / Q \big)`, [Rasmussen2006]_ eq. (5.9) with the
   variance of the noise eliminated;
 - n validation rows with the errors e and the centred kernel rows C: :math:`W = \frac2n \operatorname{sym} \big( (B C^T
@@ -69,12 +69,17 @@ def leave_one_out_slope(basis: Array, g: Array, z: Array) -> Slope:
     return Slope(2.0 / (basis.shape[0] * z.shape[1]) * within)
 
 
-def gcv_slope(basis: Array, g: Array, z: Array) -> Slope:
-    """Of generalised cross-validation, the mean over the columns of z."""
-    total, columns = float(g.sum()), g[:, None] * z
+def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Slope:
+    """Of generalised cross-validation, the mean over the columns of z; ``root`` are the roots of the weights."""
+    columns = g[:, None] * z
+    if root is None:
+        total, inner = float(g.sum()), _product(basis * g)
+    else:
+        B, v = _product(basis * np.sqrt(g)), np.square(root) * (root.size / float(root @ root))
+        total, inner = float(v @ B.diagonal()), _product(B * np.sqrt(v))
     factor = basis.shape[0] / total**2 / z.shape[1]
     alpha, again = basis @ columns, basis @ (g[:, None] * columns)
-    square = float(np.square(columns).sum()) / total * _product(basis * g)
+    square = float(np.square(columns).sum()) / total * inner
     return Slope(2.0 * factor * (square - _symmetric(again @ alpha.T)))
 
 

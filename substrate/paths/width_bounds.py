@@ -195,6 +195,16 @@ class Zone:
         return np.square(self.whole)
 
     @cached_property
+    def masses(self) -> Array | None:
+        """The weights of the rows, of mean one, in the coordinates of the spectrum; None where there are none."""
+        basis, root = self.spectrum.basis, self.spectrum.root
+        if root is None:
+            return None
+        with blas_threads(basis.shape[0]):
+            half = basis * (root * np.sqrt(root.size / float(root @ root)))[:, None]
+            return np.asarray(half.T @ half)
+
+    @cached_property
     def _norms(self) -> dict[int, tuple[float, float]]:
         return {}
 

@@ -20,7 +20,9 @@ remainder and all rounding, :math:`\|E\| \le \rho`. Let
   :math:`\|E \beta\| \le (\|U' + L'\| \, \beta^T (U' + L') \beta)^{1/2} + \|L' \beta\|`: the remainder as it acts on
   these targets, not on the worst ones.
 - the trace and the diagonal of the inverse: :math:`(I + X)^{-1} = I - X + X (I + X)^{-1} X`, whose last term is at most
-  :math:`X^2 / (1 - \epsilon)`.
+  :math:`X^2 / (1 - \epsilon)`. With weights of the rows the trace is :math:`\operatorname{tr} V A^{-1}`: in the
+  coordinates of the spectrum V is :math:`U^T V U`, first derivatives stay exact, and the last term is at most
+  :math:`\epsilon^2 / (1 - \epsilon) \operatorname{tr} V A_0^{-1}`.
 
 First derivatives in :math:`\tau` and :math:`\eta` are exact, so the bound of a cell of size h is within a multiple of
 :math:`h^2` of the criterion. Outputs that share a gamma are one long vector. The quotient
@@ -186,17 +188,25 @@ def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
 def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
     n, inverse, squares = zone.spectrum.n, cell.inverse, np.square(cell.g)
-    length, trace = cell.length(cell.alpha), g.sum(axis=0)
+    length = cell.length(cell.alpha)
     # relative derivatives of the length of alpha and of the trace, and what either may lose or gain beyond
     down, down_lambda = (
         cell.total(cell.alpha * inverse * other) / length**2 for other in (cell.turned, cell.alpha)
     )  # fmt: skip
     second = sum(cell.length(inverse * term) for term in cell.second)
     loss = (cell.beyond / np.sqrt(cell.least) + second) / length
-    up, up_lambda = zone.slope.diagonal() @ squares / trace, squares.sum(axis=0) / trace
-    turned = h * np.sqrt(_form(g, zone.slope_squares, squares)) + eta * np.sqrt((g**3).sum(axis=0))
-    gain = cell.bend * (zone.low.diagonal() @ squares) + cell.unsure * trace
-    gain = (gain + np.square(turned + cell.rho * np.sqrt(trace)) / cell.rest) / trace
+    if zone.masses is None:
+        trace = g.sum(axis=0)
+        up, up_lambda = zone.slope.diagonal() @ squares / trace, squares.sum(axis=0) / trace
+        turned = h * np.sqrt(_form(g, zone.slope_squares, squares)) + eta * np.sqrt((g**3).sum(axis=0))
+        bent = zone.low.diagonal() @ squares
+        most = np.square(turned + cell.rho * np.sqrt(trace))
+    else:
+        trace, masses = zone.masses.diagonal() @ g, zone.masses
+        up = np.einsum("kj,kj->j", g, (masses * zone.slope) @ g) / trace
+        up_lambda, bent = masses.diagonal() @ squares / trace, _form(g, masses * zone.low, g)
+        most = np.square(cell.eps) * trace
+    gain = (cell.bend * bent + cell.unsure * trace + most / cell.rest) / trace
     rounding = cell.roughness * (1.0 + np.sqrt(cell.quadratic / cell.least) / length) + 2.0 * zone.spectrum.skew
     first = h * np.abs(up - down) + eta * np.abs(up_lambda - down_lambda)
     falls, rises = h * np.abs(down) + eta * down_lambda + loss, h * np.abs(up) + eta * up_lambda + gain

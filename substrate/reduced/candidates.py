@@ -93,7 +93,7 @@ class Candidates:
         def column(place: int) -> Array:
             out = np.empty((1, self.rows.size))
             kernel.fill(points[[place]], points, out)
-            return np.asarray(out[0])
+            return out.reshape(-1)
 
         return column
 

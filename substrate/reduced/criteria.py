@@ -10,6 +10,12 @@ obtained by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
     \lambda Q = \|t\|^2 - \sum_k c_k^2 g_k, \qquad \lambda B_{ii} = 1 - h_{ii}, \qquad
     \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
 
+With weights v of mean one generalised cross-validation averages the leverages by weight, so its divisor is
+
+.. math:: l - \sum_i v_i h_{ii} = l - \frac1l \sum_i v_i^2 - \sum_k s_k g_k, \qquad s_k = \sum_i v_i^2 g_{ik}^2 ,
+
+with the features g of :mod:`~substrate.reduced.left_out`: one pass over the rows for the :math:`s_k`.
+
 Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over the rows for all points of a call; generalised
 cross-validation and folds need none, since the sums of a fold are subtracted; with features d of a fold's row, Cauchy's
 inequality bounds :math:`(\sum_k d_k c_k g_k)^2 \le \sum_k d_k^2 g_k \sum_k c_k^2 g_k`. Rounding of the differences is
@@ -41,7 +47,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
-from substrate.reduced.moments import Moments
+from substrate.reduced.moments import Moments, SquaredWeights, SquaredWeightsOfLeaf
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import Reach, ReducedSpectrum
 from substrate.streaming.source import Block
@@ -65,17 +71,49 @@ class OfSums(Criterion):
 
 @dataclass(frozen=True, slots=True)
 class ReducedGCV(OfSums):
-    """Generalised cross-validation: every leverage replaced by their mean."""
+    """Generalised cross-validation: every leverage replaced by their mean; ``heavy`` where it is one by weight."""
 
     growth: ClassVar[float] = 2.0
+
+    heavy: SquaredWeights | None = None
+
+    @classmethod
+    def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False, rows: KernelRows | None = None) -> Self:
+        """The criterion of a spectrum, and of its rows where they may have weights."""
+        known, heavy = spectrum.on_host(), None
+        if rows is not None and rows.weights is not None:
+            mean = spectrum.mean @ spectrum.rotation
+            leaf = SquaredWeightsOfLeaf(rows.values, spectrum.origin, spectrum.directions, mean)
+            heavy = rows.sums(leaf, "sums by squared weights").on_host()
+        return cls(known, known.targets, 0.0, pooled, heavy)
+
+    def spare(self, g: Array) -> Array:
+        """The number of rows minus the sum of leverages, each by its weight; one number per column of g."""
+        n, mass = float(self.spectrum.n), self.spectrum.mass
+        if self.heavy is None:
+            left = n - 1.0 - self.spectrum.values @ g
+        else:
+            left = n - n / mass * (self.heavy.total / mass + self.heavy.second.diagonal() @ g)
+        return np.asarray(np.maximum(left, np.finfo(np.float64).tiny))
+
+    def rounding(self, lam: float, terms: int) -> float:
+        """A bound on what rounding of the sums by squared weights changes in the mean leverage.
+
+        The sums have no negative term; a coordinate of a row is a product of r terms, wrong by less than r times the
+        rounding of the row's length.
+        """
+        if self.heavy is None:
+            return 0.0
+        r, lengths = self.spectrum.values.size, float(self.heavy.second.trace()) / self.spectrum.mass
+        turned = 0.5 * (r + 2.0) * EPS * math.sqrt(r * lengths / lam)
+        return (terms + r + 8.0) * EPS + 2.0 * turned + turned**2
 
     def sample(self, t: Array) -> Samples:
         """The values from sums over the spectrum only."""
         spectrum, c = self.spectrum, self.targets.coordinates
         g, lambdas, n = self._inverses(t), np.exp(t.ravel()), self.spectrum.n
         errors = np.maximum(spectrum.squares - (g * (1.0 + lambdas * g)).T @ c**2, 0.0)
-        spare = np.maximum(n - 1.0 - spectrum.values @ g, np.finfo(np.float64).tiny)
-        rising = (n * np.square(lambdas / spare)).reshape(*t.shape, 1)
+        rising = (n * np.square(lambdas / self.spare(g))).reshape(*t.shape, 1)
         falling = self._shaped(errors / lambdas[:, None] ** 2, t)
         values = falling * rising
         whole = self._shaped(np.broadcast_to(spectrum.squares, errors.shape) / lambdas[:, None] ** 2, t) * rising

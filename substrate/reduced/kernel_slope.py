@@ -15,6 +15,9 @@ neglected.) With :math:`\tilde z_i` the features about their mean, :math:`H = \s
 - generalised cross-validation, :math:`\delta = l - \operatorname{tr} H_{at}` its divisor and :math:`q = \lambda H^{-1}
   u`: :math:`2 v_i \big( \frac{2 \lambda F}{\delta} H^{-2} \tilde z_i - \frac{l}{\delta^2} ( e_i (u + q) -
   (\tilde z_i^T q)\, u ) \big)`;
+- the same with weights, :math:`\delta = l - \sum_i v_i h_{ii}`, :math:`\Omega = \sum_i v_i^2 \tilde z_i \tilde
+  z_i^T`: :math:`\frac{4 F}{\delta} (v_i^2 H^{-1} \tilde z_i - v_i H^{-1} \Omega H^{-1} \tilde z_i)` for the first term,
+  less what makes their sum zero;
 - leave-one-out, :math:`r_i = e_i / (1 - h_{ii})`, :math:`w_i = v_i r_i / (1 - h_{ii})`, :math:`\omega_i = v_i r_i w_i`,
   :math:`b = H^{-1} \sum_i w_i \tilde z_i` and :math:`\Omega = \sum_i \omega_i \tilde z_i \tilde z_i^T`:
   :math:`\frac2l \big( - w_i u - v_i (e_i b - (\tilde z_i^T b)\, u) + 2 \omega_i H^{-1} \tilde z_i - 2 v_i H^{-1} \Omega
@@ -32,6 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.reduced.criteria import ReducedGCV
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -50,7 +54,8 @@ class RowSlopes:
     r"""The rows of G of one machine: :math:`v_i (M \tilde z_i + A e_i + u\, (\tilde z_i^T B)^T + s)`.
 
     Rows of its fold have :math:`v_i\, C e_i` instead. ``left`` is :math:`H^{-1}` for leave-one-out, which has a term of
-    every row's own leverage. Outputs are the columns of ``weights`` (u), ``errors`` (A), ``along`` (B), ``held`` (C).
+    every row's own leverage; ``squared`` adds :math:`v_i^2 S \tilde z_i`. Outputs are the columns of ``weights`` (u),
+    ``errors`` (A), ``along`` (B), ``held`` (C).
     """
 
     spectrum: ReducedSpectrum
@@ -61,6 +66,7 @@ class RowSlopes:
     shift: Array
     held: Array | None = None
     left: Array | None = None
+    squared: Array | None = None
 
     def parts(self, Z: Array, targets: Array) -> tuple[Array, Array]:
         """Features about the mean, and errors, of rows with features about the origin, and targets in their unit."""
@@ -76,6 +82,8 @@ class RowSlopes:
             w, omega = _left_out(centred, pulled, errors, v, self.spectrum.mass)
             factor = 2.0 / (self.spectrum.n * errors.shape[1])
             return np.asarray(v[:, None] * made + factor * (2.0 * omega[:, None] * pulled - w @ self.weights.T))
+        if self.squared is not None:
+            made += v[:, None] * (centred @ self.squared)
         return np.asarray(v[:, None] * made)
 
     def with_trace(self, rate: float) -> "RowSlopes":
@@ -107,17 +115,23 @@ def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
     return RowSlopes(spectrum, u, 2.0 * value / free * _inverse(spectrum, lam), errors, 0.0 * u, np.zeros(u.shape[0]))
 
 
-def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
+def gcv_rows(criterion: ReducedGCV, lam: float) -> RowSlopes:
     """Of generalised cross-validation, the mean over the outputs."""
+    spectrum, heavy = criterion.spectrum, criterion.heavy
     u, n, g = spectrum.weights(lam), spectrum.n, 1.0 / (spectrum.values + lam)
     squares = np.maximum(spectrum.squares - (g * (1.0 + lam * g)) @ spectrum.cross**2, 0.0)
-    spare = max(n - 1.0 - float(spectrum.values @ g), np.finfo(np.float64).tiny)
+    spare = float(criterion.spare(g[:, None])[0])
     factor = 2.0 * n / spare**2 / u.shape[1]
     q = lam * (spectrum.rotation @ (g[:, None] ** 2 * spectrum.cross))
     steep = 4.0 * lam * n * float(squares.mean()) / spare**3
-    return RowSlopes(
-        spectrum, u, steep * _inverse(spectrum, lam, 2), -factor * (u + q), factor * q, np.zeros(u.shape[0])
-    )
+    shift, squared = np.zeros(u.shape[0]), None
+    if heavy is None:
+        quadratic = steep * _inverse(spectrum, lam, 2)
+    else:
+        steep, Q = steep * n / (lam * spectrum.mass), spectrum.rotation
+        quadratic = -steep * (Q * g) @ heavy.second @ (Q * g).T
+        squared, shift = steep * _inverse(spectrum, lam), -steep / spectrum.mass * (Q @ (g * heavy.first))
+    return RowSlopes(spectrum, u, quadratic, -factor * (u + q), factor * q, shift, squared=squared)
 
 
 def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:

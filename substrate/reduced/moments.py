@@ -18,13 +18,24 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy, zeros_beside
 from substrate.reduced.folds import Folds
 from substrate.reduced.rows import PART, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["FoldSums", "Moments", "MomentsOfLeaf", "Origin", "RowWeights", "Sums", "origin_of", "weights_of_tile"]
+__all__ = [
+    "FoldSums",
+    "Moments",
+    "MomentsOfLeaf",
+    "Origin",
+    "RowWeights",
+    "SquaredWeights",
+    "SquaredWeightsOfLeaf",
+    "Sums",
+    "origin_of",
+    "weights_of_tile",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +250,43 @@ def _with_products(total: Array, features: Array) -> Any:
     from scipy.linalg.blas import dsyrk
 
     return dsyrk(1.0, features.T, beta=1.0, c=total.T, overwrite_c=1).T
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredWeights:
+    """Sums by the squares of the weights: their own, of features about a mean, and of the products of these."""
+
+    total: float
+    first: Array
+    second: Array
+
+    def __add__(self, other: "SquaredWeights") -> "SquaredWeights":
+        return SquaredWeights(self.total + other.total, self.first + other.first, self.second + other.second)
+
+    def on_host(self) -> "SquaredWeights":
+        """The same in numpy."""
+        return SquaredWeights(self.total, to_numpy(self.first), to_numpy(self.second))
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredWeightsOfLeaf:
+    """The sums of a leaf; features are kernel values about the origin times ``directions``, less ``mean``."""
+
+    values: RowValues
+    origin: Origin
+    directions: Array
+    mean: Array
+
+    def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
+        """Over its micro-blocks."""
+        sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
+        buffer = self.values.buffer()
+        for block in blocks:
+            if block.weights is None:
+                raise TypeError("squares of weights come with weights")
+            for rows, tile in self.values.tiles(block, buffer):
+                tile -= self.origin.kernel_values
+                v = block.weights[rows]
+                heavy = v[:, None] * (tile @ self.directions - self.mean)
+                sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
+        return sums

@@ -1,9 +1,9 @@
 """Which cases of a check that all models share belong to the ordinary run.
 
 A check such as the refusal of a bad X is one piece of code that every model goes through. Every case of it is run on
-one model for each way into that code, and a few on every other model, which shows that it goes that way. What is left
-out is marked slow, so that ``pytest -m slow`` runs the whole product. The choice depends on nothing but the name of the
-check and the order of its cases: it is the same in every process, for one file and for all of them.
+one model for each way into that code, and one case on every other model, which shows that it goes that way. What is
+left out is marked slow, so that ``pytest -m slow`` runs the whole product. The choice depends on nothing but the name
+of the check and the order of its cases: it is the same in every process, for one file and for all of them.
 """
 
 import inspect
@@ -37,7 +37,7 @@ EVERY_CASE = {
     *(f"{page}{part}" for page in PAGES for part in ("", ".declare", ".closed_form")),
 }
 #: Cases of a shared check for every other model.
-SOME_CASES = 2
+SOME_CASES = 1
 #: The checks that this run has sampled, by name: the kind of each of their cases, and the places of the chosen ones.
 SAMPLED: dict[str, tuple[list[str], set[int]]] = {}
 #: The parameters by which a check walks the models: estimators, the functions of the pages, and the pages.

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import (
+    LSSVMClassifier,
     LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
@@ -18,7 +19,8 @@ from problems import (
 from problems.estimators.chosen.candidates import judge
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import _squared_errors, halves
+from problems.estimators.chosen.width_rule import _errors, halves
+from problems.estimators.chosen.width_verdict import Verdict, wrong_rows
 from substrate.errors import DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
@@ -143,6 +145,48 @@ def test_the_rule_goes_with_classes(coding):
     assert "halves of the rows" in dict(model.certificate_.record)["widths"]
 
 
+def test_of_classes_the_wrong_rows_have_to_become_fewer_too():
+    """Squared errors fall for every row; rows 0 to 9 are those that one of the two machines alone gets wrong."""
+    losses = np.column_stack([np.full(50, 1.0) + 1e-3 * np.arange(50), np.full(50, 0.5)])
+
+    def verdict(shared, each, weights=None):
+        wrong = np.zeros((50, 2), dtype=bool)
+        wrong[:shared, 0] = wrong[shared : shared + each, 1] = wrong[40:43] = True
+        return Verdict.of(losses, wrong, weights, 1.0)
+
+    assert Verdict.of(losses, None, None, 1.0).takes_each
+    assert [verdict(b, 0).takes_each for b in range(4)] == [False, False, True, True]  # one row less is chance
+    assert not verdict(3, 1).takes_each  # two more of four that differ are one standard error
+    assert verdict(4, 1).takes_each
+    assert not verdict(1, 4).takes_each
+    assert not Verdict.of(losses[:, ::-1], np.eye(50, 2, dtype=bool), None, 1.0).takes_each
+    for unit in (1e-300, 0.1, 1e150):  # equal weights change nothing, and a row of hardly any weight does not count
+        for b, c in ((1, 0), (2, 0), (3, 1), (4, 1)):
+            assert verdict(b, c, np.full(50, unit)).takes_each == verdict(b, c).takes_each
+        assert not verdict(2, 0, unit * np.where(np.arange(50) == 1, 1e-12, 1.0)).takes_each
+    assert str(verdict(4, 1)).endswith("; wrong rows 4 against 7, 5 of them wrong by one of the two only")
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "minimum_output", "ecoc"])
+def test_rows_of_the_rule_are_decoded_as_the_classifier_does(coding):
+    model = LSSVMClassifier(RBF(1.0), 1.0, coding=coding).fit(X, LABELS)
+    wrong = wrong_rows(model._expansion(X), model.support_codes_)
+    assert_array_equal(wrong, model.predict(X) != LABELS)
+    assert wrong.any()
+    two = LSSVMClassifier(RBF(1.0), 1.0).fit(X, LABELS == "a")
+    codes = np.where(LABELS == "a", 1.0, -1.0)[:, None]
+    assert_array_equal(wrong_rows(two.decision_function(X)[:, None], codes), two.predict(X) != (LABELS == "a"))
+
+
+def test_classes_take_one_width_per_input_where_fewer_rows_become_wrong():
+    points = np.random.default_rng(1).normal(size=(80, 8))
+    labels = points[:, 0] * points[:, 1] > 0.0  # the signs of two inputs of eight
+    model = LSSVMClassifierCV(Laplacian(), widths="auto", search="gradient", max_evaluations=16).fit(points, labels)
+    said = dict(model.certificate_.record)["widths"]
+    assert said.startswith("one per input; halves of the rows")
+    assert "; wrong rows " in said
+
+
 def test_weights_and_several_outputs_go_with_the_rule():
     targets, weights = np.column_stack([Y, 1e6 * X[:, 1]]), np.linspace(0.5, 2.0, 36)
     model = LSSVMRegressorCV(widths="auto", search="gradient", max_evaluations=5).fit(X, targets, sample_weight=weights)
@@ -158,7 +202,7 @@ def test_a_row_that_is_not_in_a_machine_of_two_classes_does_not_count():
     codes = np.repeat([[1.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [0.0, -1.0, -1.0]], 4, axis=0)
     part = Task(X[:12], codes, "loo", (), None, 1e-4, True)
     best = judge(RBF(1.0), part)
-    errors = _squared_errors(best, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
+    errors, _ = _errors(best, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
     alone = LSSVMRegressor(RBF(1.0), float(best.search.gamma[0])).fit(X[:8], codes[:8, 0])
     assert_allclose(errors, (alone.predict(X[12:13]) - 1.0) ** 2, rtol=1e-9)
 

@@ -198,7 +198,7 @@ def test_leave_one_out_of_files_has_the_sums_of_that_of_arrays(tmp_path):
     for name in ("press", "mean_square", "mean_absolute", "gcv", "degrees_of_freedom"):
         assert_allclose(getattr(sums, name), getattr(left, name), rtol=1e-12)
     v, errors = weights[KEPT], Y[KEPT] - model.predict(X[KEPT])
-    spare = 1.0 - left.degrees_of_freedom / KEPT.size
+    spare = np.average(errors / left.residuals, weights=v)  # 1 - h_ii
     assert_allclose(left.gcv, (v * errors**2).sum() / v.sum() / spare**2, rtol=1e-12)
 
 

@@ -24,7 +24,11 @@ def refitted(gamma, cv, points):
     model = SparseLSSVMRegressor(RBF(1.0), gamma, basis=points)
     if cv == "gcv":
         model.fit(rows, targets, v)
-        spare = 1.0 - model.degrees_of_freedom_ / KEPT.size
+        # leverages are averaged by weight: those of a row are what it predicts of its own unit
+        unit = np.eye(KEPT.size)
+        own = [model.fit(rows, one, v).predict(rows)[i] for i, one in enumerate(unit)]
+        model.fit(rows, targets, v)
+        spare = 1.0 - np.average(own, weights=v)
         return np.average((targets - model.predict(rows)) ** 2, weights=v) / spare**2
     splits = list(KFold(KEPT.size if cv == "loo" else cv).split(rows))
     errors = np.empty(KEPT.size)
@@ -69,3 +73,23 @@ def test_a_factor_of_all_weights_is_one_of_gamma_and_the_default_range_follows(c
     assert_allclose(left.residuals, again.residuals, rtol=1e-8)
     if cv == "loo":
         assert_allclose(model.criterion_, np.average(left.residuals**2, weights=V[KEPT]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("cv", "points"),
+    [("loo", FEW), ("gcv", FEW), ("gcv", MANY[:12])],
+    ids=["loo", "gcv", "more vectors than heavy rows"],
+)
+def test_rows_of_vanishing_weight_count_as_absent_ones(cv, points):
+    heavy = np.arange(0, N, 3)
+    weights = np.where(np.isin(np.arange(N), heavy), 2.0, 2e-30)
+    kernels = [RBF(0.03), RBF(1.0)]
+    model = SparseLSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X, Y, weights)
+    absent = SparseLSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X[heavy], Y[heavy])
+    assert model.certificate_.holds
+    assert model.kernel_ == absent.kernel_
+    assert_allclose(model.criterion_, absent.criterion_, rtol=1e-8)
+    assert_allclose(2.0 * model.gamma_, absent.gamma_, rtol=1e-5)
+    assert_allclose(model.cv_results_["mean_test_score"], absent.cv_results_["mean_test_score"], rtol=1e-8)
+    left = model.leave_one_out(X, Y, weights)
+    assert_allclose(left.gcv, absent.leave_one_out(X[heavy], Y[heavy]).gcv, rtol=1e-7)

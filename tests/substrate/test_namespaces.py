@@ -3,25 +3,30 @@
 import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
+from substrate import namespaces
 from substrate.arrays import memory_limit
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
     HOST,
+    check_factor,
     cholesky,
     device_blocks,
     device_points,
     device_vector,
     diagonal_set,
+    inverse_blocks,
     is_device_array,
+    is_long_and_thin,
     namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
     room_on_device,
     same_home,
+    solve_by_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
@@ -81,10 +86,29 @@ def test_triangular_systems_and_factors(home):
     assert_close(solve_triangular(L, send(B), transposed=True), np.linalg.solve(np.linalg.cholesky(A).T, B))
     with pytest.raises(SolverError, match="not positive definite"):
         cholesky(send(-A))
+    if home != "array_api_strict":  # which raises at once
+        later = cholesky(send(-A), checked=False)
+        with pytest.raises(SolverError, match="not positive definite"):
+            check_factor(later)
     matrix = send(A.copy())
     diagonal_set(matrix, send(np.arange(6.0)))
     np.fill_diagonal(A, np.arange(6.0))
     assert_close(matrix, A)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 29])
+def test_blocks_solve_as_one_triangle_does(n, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(namespaces, "_BLOCK_ROWS", 8)
+    rng = np.random.default_rng(n)
+    root = rng.normal(size=(n, n + 3))
+    A, B = root @ root.T + np.eye(n), rng.normal(size=(n, 2))
+    for factor in (cholesky(torch.as_tensor(A)), torch.as_tensor(np.linalg.cholesky(A))):  # by columns, by rows
+        right = torch.as_tensor(B)
+        solved = solve_by_blocks(factor, inverse_blocks(factor), right)
+        assert_allclose(A @ solved.numpy(), B, rtol=1e-10, atol=1e-12)
+        assert_array_equal(right.numpy(), B)
+    assert not is_long_and_thin(factor, right)  # not on a GPU
 
 
 @everywhere

@@ -19,8 +19,8 @@ import numpy as np
 from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import EPS, Array
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.evidence import Evidence
+from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.validation import Sum
@@ -64,6 +64,8 @@ class _Known:
         if isinstance(criterion, (ReducedEvidence, Evidence)):
             known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, lifted, errors)
             return np.asarray(np.where(known < 1.0, value * (1.0 - np.sqrt(1.0 - np.minimum(known, 1.0))), math.inf))
+        if isinstance(criterion, ReducedGCV):
+            lifted += criterion.rounding(lam, self.doubts[0].terms)
         root, spare = self._pooled(errors / math.sqrt(n)), float(self.spare[number]) - lifted
         if spare <= 0.0:
             return np.full(criterion.outputs, math.inf)
@@ -128,8 +130,12 @@ def _end(known: _Known, gap: float) -> int:
     """The lowest of the lambdas from which on the criterion is accurate to a part of the gap, by its smallest value."""
     t = np.log(known.lambdas)[:, None]
     with np.errstate(over="ignore", invalid="ignore"):  # with as many vectors as rows the divisor vanishes
-        values = ReducedGCV.of(known.spectrum, pooled=known.pooled).sample(t).values
+        own = isinstance(known.criterion, ReducedGCV) and known.criterion.heavy is not None
+        scale = known.criterion if own else ReducedGCV.of(known.spectrum, pooled=known.pooled)
+        values = scale.sample(t).values
     free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
+    if own:  # rows of hardly any weight are no freedom
+        free &= known.spare >= 0.1
     usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no scale
     root = np.sqrt(np.where(usable, values, np.inf).min(axis=(0, 1)))
     if not np.isfinite(root).all():
@@ -167,4 +173,8 @@ def _spare(criterion: Criterion, spectrum: ReducedSpectrum, lambdas: Array) -> A
     if isinstance(criterion, LeaveOneOut) and not isinstance(criterion, GeneralizedCrossValidation):
         basis, g = to_numpy(criterion.spectrum.basis), to_numpy(criterion._inverses(t))
         return np.asarray(lambdas * (np.square(basis) @ g).min(axis=0))
+    if isinstance(criterion, ReducedGCV) and criterion.heavy is not None:
+        return criterion.spare(criterion._inverses(t)) / spectrum.n
+    if isinstance(criterion, GeneralizedCrossValidation) and criterion.masses is not None:
+        return np.asarray(lambdas * criterion.spare(criterion._inverses(t)) / criterion.spectrum.n)
     return np.array([1.0 - spectrum.degrees_of_freedom(float(lam)) / spectrum.n for lam in lambdas])

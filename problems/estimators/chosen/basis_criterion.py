@@ -52,7 +52,7 @@ def criterion_on(
     if which == "loo":
         return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
     if which == "gcv":
-        return ReducedGCV.of(spectrum, pooled=pooled)
+        return ReducedGCV.of(spectrum, pooled=pooled, rows=prepared.rows)
     if which == "evidence":
         return ReducedEvidence.of(spectrum, pooled=pooled)
     parts = []
@@ -108,7 +108,7 @@ def _machine(criterion: Criterion, prepared: Prepared, lam: float) -> RowSlopes:
     if isinstance(criterion, ReducedEvidence):
         return evidence_rows(criterion.spectrum, lam)
     if isinstance(criterion, ReducedGCV):
-        return gcv_rows(criterion.spectrum, lam)
+        return gcv_rows(criterion, lam)
     raise TypeError(f"{type(criterion).__name__} has no slopes")
 
 

@@ -116,8 +116,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
-        half by more than a standard error (the guide on choosing kernels has the rule). None: ``"auto"`` with
-        ``kernels="families"``, and otherwise the search keeps to the parameters that a kernel has.
+        half by more than a standard error, for classes in the number of wrong rows too (the guide on choosing kernels
+        has the rule). None: ``"auto"`` with ``kernels="families"``, and otherwise the search keeps to the parameters
+        that a kernel has.
     n_jobs : int, default=None
         Number of candidates of ``kernels``, or of starts of a search by derivatives, judged at a time; the result does
         not depend on it.
@@ -158,8 +159,9 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     Notes
     -----
     A row of weight v is left out whole, and its squared error counts v times in the criterion. That is not the
-    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` counts rows whatever their
-    weights: where these differ by orders of magnitude, ``"loo"`` is the criterion to use.
+    criterion of v equal rows, of which one is left out and the others stay. ``"gcv"`` averages leverages by weight too,
+    so that for both a row whose weight tends to zero counts as an absent one; a factor of all weights changes gamma by
+    its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
     _title = "LS-SVM regression, gamma selected"

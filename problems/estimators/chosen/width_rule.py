@@ -2,16 +2,11 @@ r"""One width for all inputs, or one for each: the rule that decides, and the se
 
 Widths of d inputs that are chosen by leave-one-out, or by the evidence, make that criterion smaller whether or not they
 predict better: it is a minimum over d numbers, on the rows that chose them. So the choice itself is validated. The rows
-are cut into two halves A and B. On A both searches are done, that of the shared width s and that of one width per input
-w, with their gammas; the machines that they lead to predict B, and those of B predict A. With the squared errors
-:math:`e_i^2(s), e_i^2(w)` of all N rows,
-
-.. math:: d_i = e_i^2(s) - e_i^2(w), \qquad \bar d = \tfrac1N \textstyle\sum_i d_i, \qquad
-          \mathrm{se}^2 = \tfrac{1}{N (N - 1)} \sum_i (d_i - \bar d)^2,
-
-one width per input is searched on all rows where :math:`\bar d > \mathrm{se}`, and the machine keeps its shared width
-otherwise: the one standard error rule ([Breiman1984]_ section 3.4.3), on errors that no search has seen. A search on a
-half costs an eighth of one on all rows.
+are cut into two halves A and B. On A both searches are done, that of the shared width and that of one width per input,
+with their gammas; the machines that they lead to predict B, and those of B predict A. One width per input is searched
+on all rows where its errors on these halves, which no search has seen, are smaller by more than a standard error, for
+classes also in the number of wrong rows (:mod:`~problems.estimators.chosen.width_verdict`), and the machine keeps its
+shared width otherwise. A search on a half costs an eighth of one on all rows.
 
 The search of w is regularised [Cawley2007]_: it minimises
 
@@ -33,6 +28,7 @@ from problems.estimators.chosen.families import family_name
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
+from problems.estimators.chosen.width_verdict import Verdict, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
@@ -59,24 +55,6 @@ _PRIOR = 0.25
 _DECIDING = 1000
 #: Rows that a half must have at least.
 _FEWEST = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """Mean square errors on the halves: shared width, one width per input; and the standard error of the difference."""
-
-    shared: float
-    each: float
-    error: float
-
-    @property
-    def takes_each(self) -> bool:
-        return self.shared - self.each > self.error
-
-    def __str__(self) -> str:
-        way = "one per input" if self.takes_each else "shared"
-        numbers = f"{self.each:.4g} against {self.shared:.4g}, standard error of the difference {self.error:.2g}"
-        return f"{way}; halves of the rows predicted from the other half: one per input {numbers}"
 
 
 def check_widths(widths: Any, search: Any) -> None:
@@ -182,12 +160,13 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 
 def compared(
     simple: tuple[Kernel, int], rich: tuple[Kernel, int], task: Task, n_jobs: Any, progress: Progress
-) -> _Verdict | None:
+) -> Verdict | None:
     """Both searches on either half, judged on the other one; None where a half is too small."""
     parts = halves(task)
     if parts is None:
         return None
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
+    wrong = np.zeros(losses.shape, dtype=bool)
     for train, test in (parts, parts[::-1]):
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
@@ -197,13 +176,9 @@ def compared(
                 *(descend(start, part, budget, n_jobs, progress, _pull(train.size)) if kernel.scales() else ()),
             ]
             best = min(found, key=_score)
-            losses[test, column] = _squared_errors(best, part, task.X[test], task.Y[test], units)
-    v = np.ones(losses.shape[0]) if task.weights is None else np.asarray(task.weights)
-    v = v / v.sum()
-    gains = losses[:, 0] - losses[:, 1]
-    error = float(np.sqrt(np.sum(np.square(v * (gains - v @ gains))) * v.size / max(v.size - 1, 1)))
+            losses[test, column], wrong[test, column] = _errors(best, part, task.X[test], task.Y[test], units)
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
-    return _Verdict(*(square * float(value) for value in (v @ losses[:, 0], v @ losses[:, 1], error)))
+    return Verdict.of(losses, wrong if task.pooled else None, task.weights, square)
 
 
 def halves(task: Task) -> tuple[Rows, Rows] | None:
@@ -256,8 +231,10 @@ def _units(task: Task) -> Array:
     return np.where(spread > 0.0, spread, 1.0)
 
 
-def _squared_errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) -> Array:
-    """The mean over outputs of the squared errors of a machine at new rows, in the units of the outputs squared."""
+def _errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
+    """Of a machine at new rows: the mean over outputs of squared errors, in the units of the outputs squared, and
+    whether a row is decoded to a wrong class.
+    """
     points, X = centred_points(best.kernel, part.X, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
@@ -272,7 +249,8 @@ def _squared_errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) 
         outputs = best.kernel(X, points[one.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
         counted[:, k] = (Y[:, k] != 0.0) | (not part.pooled)  # a row that is not in a machine of two classes
-    return np.asarray(np.square(errors).mean(axis=1, where=counted))
+    wrong = wrong_rows(errors + Y / units, Y) if part.pooled else np.zeros(Y.shape[0], dtype=bool)
+    return np.asarray(np.square(errors).mean(axis=1, where=counted)), wrong
 
 
 def _saying(judged: list[Judged], said: str) -> list[Judged]:

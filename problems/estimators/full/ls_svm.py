@@ -3,8 +3,7 @@ r"""The LS-SVM family: regression and classification through one saddle system.
 .. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
 
 subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
-:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path. The kernel of
-componentwise machines is a sum over the inputs (:mod:`problems.componentwise_ls_svm`).
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -19,7 +18,6 @@ from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
-from problems.estimators.shared.additive import AdditiveEstimator, component_weights
 from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -29,7 +27,7 @@ from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 
-__all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor", "LSSVMClassifier", "LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
 
 @dataclass(eq=False, repr=False)
@@ -45,16 +43,17 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     gamma : float or sequence of float, default=1.0
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds, and at which
+        ``"stored_cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
     solver : str, default="auto"
-        ``"auto"`` is the closed form. ``"cg"`` computes the kernel in blocks and never stores it, for matrices that
-        do not fit memory. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a
-        solver's name (``"CLARABEL"``, ``"OSQP"``, ...) by that one.
+        ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
+        kernel matrix; ``"cg"`` computes the kernel in blocks and never stores it. ``"auto"`` takes the one of these
+        that costs least, see :mod:`substrate.closed_form.solver_choice`: below 2000 rows the closed form. ``"cvxpy"``
+        solves the declared problem by the first solver whose residuals are accepted; a solver's name by that one.
     cg_tol : float, default=1e-8
-        Relative residual at which ``"cg"`` stops.
+        Relative residual at which ``"cg"`` stops, where it is required.
     max_iter : int, default=1000
-        Maximum number of iterations of ``"cg"``.
+        Maximum number of iterations of ``"stored_cg"`` and ``"cg"``, where they are required.
 
     Attributes
     ----------
@@ -75,7 +74,9 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
         1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     n_iter_ : int
-        Iterations of ``"cg"``; for a direct method, one and its refinements.
+        Iterations of conjugate gradients; for a direct method, one and its refinements.
+    solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
+        The solver of the fit.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class LSSVMClassifier(LeftOutClasses):
         The bias b.
     calibration_scores_ : CalibrationScores
         Left-out decision values by which the model is calibrated, found when they are first needed.
-    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_
+    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_, solver_
         As for :class:`LSSVMRegressor`.
 
     Notes
@@ -207,7 +208,7 @@ class LSSVMClassifier(LeftOutClasses):
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         if (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True)
-        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
             part = None if gram is None else gram.block(one.rows)
@@ -218,74 +219,5 @@ class LSSVMClassifier(LeftOutClasses):
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         warned = any(fit.warned for fit in fits)
-        return SaddleFit(on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most, warned=warned)
-
-
-class _Componentwise(AdditiveEstimator):
-    """The components of a fitted LS-SVM."""
-
-    _page = "componentwise_ls_svm"
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        super().fit(X, y, sample_weight)
-        values, alpha, kernel = self._component_values(self.support_vectors_), self._coefficients(), self.kernel_
-        self.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
-        if (primal := self._primal()) is not None:
-            parts = component_weights(primal, kernel.components(self.n_features_in_))
-            norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
-            self.component_norms_ = norms if alpha.ndim == 2 else norms[0]
-            return self
-        # w_l'w_l = alpha' f^l at the training points
-        squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
-        self.component_norms_ = np.sqrt(np.maximum(squares, 0.0))
-        return self
-
-
-@dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMRegressor(_Componentwise, LSSVMRegressor):
-    """The componentwise LS-SVM for regression ([Pelckmans2005]_ eq. (6)-(8)).
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
-        group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`.
-    relevance : float, default=0.05
-        Share of the largest maximal variation up to which an input counts as irrelevant.
-
-    Attributes
-    ----------
-    maximal_variation_ : array of shape (n_components,) or (n_outputs, n_components)
-        max_i abs(f^l(x_i)) over the training points.
-    component_norms_ : array of the same shape
-        The norms of w_l.
-    support_values_, bias_, support_, support_vectors_, kernel_, certificate_, n_iter_
-        As for :class:`~problems.LSSVMRegressor`.
-    """
-
-    _title = "Componentwise LS-SVM regression"
-
-
-@dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
-    """The componentwise LS-SVM for classification ([Pelckmans2005]_ eq. (6)-(8) with (4)-(5)).
-
-    Parameters
-    ----------
-    kernel, relevance
-        As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
-        As for :class:`~problems.LSSVMClassifier`.
-
-    Attributes
-    ----------
-    maximal_variation_, component_norms_ : arrays of shape (n_components,) or (n_machines, n_components)
-        As for :class:`ComponentwiseLSSVMRegressor`.
-    classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
-        As for :class:`~problems.LSSVMClassifier`.
-    """
-
-    _title = "Componentwise LS-SVM classification (as regression on the labels)"
+        made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
+        return SaddleFit(*made, warned=warned, way=fits[0].way)

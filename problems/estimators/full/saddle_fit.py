@@ -1,42 +1,47 @@
-"""Three solutions of the LS-SVM saddle system in one record: closed form, declared problem, conjugate gradients."""
+"""The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.base import page_named
+from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, spread_of, unpolished
+from substrate.certificates.rows import unpolished
 from substrate.closed_form.answer import Answer, Question, answered
 from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
+from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
-from substrate.device_gram import gram_kind
+from substrate.device_gram import HostVectors, gram_kind
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
-from substrate.solvers import canonical_name
+from substrate.namespaces import is_device_array, on_device_of, to_numpy
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
+Way = Literal["cholesky", "stored_cg", "cg", "cvxpy"]
+_NO_FACTS: Facts = ()
 
 #: Number of rows on which the definiteness of a user's kernel is tested when the whole matrix is never formed.
 _CHECKED_ROWS = 500
 
 
+#: The solvers of this package: the closed form and conjugate gradients.
+_OWN = ("auto", "cholesky", "stored_cg", "cg")
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
-    """The method: ``auto`` (closed form), ``cg``, ``cvxpy`` (the stated order of solvers), or a solver's name.
+    """The method: ``auto`` (by cost), ``cholesky``, ``stored_cg``, ``cg``, ``cvxpy``, or a conic solver's name.
 
     ``cg_tol`` and ``max_iter`` are those of conjugate gradients; ``tol`` is the accuracy required, as a share of the
     spread of y. ``page`` names the page that is solved, on one matrix for each component of the kernel if
@@ -51,25 +56,27 @@ class Method:
     componentwise: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.solver, str) or self.solver not in ("auto", "cg", "cvxpy"):
+        if not isinstance(self.solver, str) or self.solver not in (*_OWN, "cvxpy"):
+            from substrate.solvers import canonical_name  # the closed form has no use for solvers
+
             object.__setattr__(self, "solver", canonical_name(self.solver))
 
     @classmethod
     def closed_form(cls, tol: float) -> "Method":
         """The closed form, which has no iterations."""
-        return cls("auto", 1e-8, 1, tol)
+        return cls("cholesky", 1e-8, 1, tol)
 
     @property
     def tolerance(self) -> float:
         """The tolerance of the accuracy: its root for a conic solver's point."""
-        return self.tol if self.solver in ("auto", "cg") else unpolished(self.tol)
+        return self.tol if self.solver in _OWN else unpolished(self.tol)
 
 
 @dataclass(frozen=True, slots=True)
 class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
-    ``warned`` states that the solver did not converge and a warning was issued.
+    ``warned`` states that the solver did not converge and a warning was issued; ``way`` names the solver.
     """
 
     support_values: Array
@@ -79,6 +86,7 @@ class SaddleFit:
     iterations: int
     primal: PrimalWeights | None = None
     warned: bool = False
+    way: Way = "cholesky"
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -109,11 +117,18 @@ def fit_saddle(
     ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
     would predict by support values that cannot represent the answer.
     """
-    if is_device_array(X) and method.solver != "auto":
+    if is_device_array(X) and method.solver not in ("auto", "cholesky"):
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
+    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
+    direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
+    if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and not is_device_array(X)):
+        iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
+        if isinstance(iterated, IteratedFit):
+            return _kept(iterated, question)
+        gram, chosen = iterated.gram, iterated.facts
     negative = 0.0
     if method.solver == "cg":
         alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
@@ -122,34 +137,60 @@ def fit_saddle(
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
     else:
         gram = gram_kind(X).of(kernel, X) if gram is None else gram
-        if method.solver == "auto":
+        if direct:
             if not kernel.trusted:
                 gram.check_definite()
+            Y, weights = to_numpy(Y), to_numpy(weights)
             alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
+                from problems.estimators.shared.additive import kernel_matrices  # brings feature selection, for few
+
                 K = kernel_matrices(kernel, X)
-            alpha, bias, rows, facts, warned = _declared(kernel, X, K, Y, gammas, weights, method)
+            name = None if method.solver == "cvxpy" else method.solver
+            known = (kernel, X, K, Y, gammas, weights)
+            alpha, bias, rows, facts, warned = declared_fit(*known, method.page, name)
             products, steps = gram.product(alpha), 1
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
-    facts = (("gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))), *facts)
-    if any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1])):
-        facts += (("units", "residuals in units of max|y|"),)
-    question = Question(kernel, X, Y, gammas, weights, negative, method.tolerance)
-    answer = answered(
-        question, alpha, bias, products, diagonal, gram if method.solver == "auto" else None, primal=primal
-    )
+    facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
+    question = replace(question, Y=Y, weights=weights, negative=negative)
+    answer = answered(question, alpha, bias, products, diagonal, gram if direct else None, primal=primal)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
-    elif gram is not None and method.solver == "auto" and _refined(answer, alpha, bias):
+    elif gram is not None and direct and _refined(answer, alpha, bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
     else:
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
-    return SaddleFit(answer.support_values, answer.bias, rows, facts, steps, answer.primal, warned)
+    way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
+    support_values, bias = (on_device_of(X, part) for part in (answer.support_values, answer.bias))
+    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned, way)
+
+
+def _kept(iterated: IteratedFit, question: Question) -> SaddleFit:
+    """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
+    if iterated.reason:
+        warnings.warn(
+            f"conjugate gradients stopped after {iterated.iterations} iterations above the tolerance: "
+            f"{iterated.reason}; the certificate does not hold; raise max_iter, lower gamma, or use solver='cholesky'",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
+    known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
+    return SaddleFit(*known, warned=bool(iterated.reason), way=iterated.way)
+
+
+def _gamma_fact(gammas: tuple[float, ...]) -> tuple[str, str]:
+    return "gamma", ", ".join(f"{gamma:g}" for gamma in dict.fromkeys(gammas))
+
+
+def _unit_facts(Y: Array) -> Facts:
+    far = any(target_unit(Y[:, k]) != 1.0 for k in range(Y.shape[1]))
+    return (("units", "residuals in units of max|y|"),) if far else ()
 
 
 def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
@@ -178,27 +219,19 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 
 def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
-    xp = namespace_of(Y)
-    alpha, bias, stored = xp.empty_like(Y), xp.empty_like(Y[0, :]), xp.empty_like(Y)
+    alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
+    held = HostVectors(gram) if is_device_array(gram.diagonal) else gram
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, _taken(Y, columns), ridge)
+        solved = solve_saddle_system(held, Y[:, columns], ridge)
         refinements = max(refinements, solved.refinements)
-        # operations on all pairs of rows are done; a few vectors of the length of y are checked on the host
-        known = [to_numpy(part) for part in (solved.products, gram.diagonal, Y, ridge, solved.support_values)]
-        products, diagonal, targets, d, support_values = known
         for k, column in enumerate(columns):
-            alpha[:, column], bias[column] = solved.support_values[:, k], solved.bias[k]
-            stored[:, column] = solved.products[:, k]
-            a, p = support_values[:, k], products[:, k]
-            rows.append(saddle_rows(p, diagonal, targets[:, column], d, a, float(solved.bias[k])))
+            a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
+            alpha[:, column], bias[column], stored[:, column] = a, b, p
+            rows.append(saddle_rows(p, held.diagonal, Y[:, column], ridge, a, float(b)))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
-
-
-def _taken(Y: Any, columns: list[int]) -> Any:
-    return namespace_of(Y).take(Y, on_device_of(Y, columns), axis=1) if is_device_array(Y) else Y[:, columns]
 
 
 def _conjugate_gradients(
@@ -246,42 +279,3 @@ def _negative_of_some(kernel: Kernel, X: Any) -> float:
     some = Gram.of(kernel, X[rows])
     some.check_definite()
     return some.negative if rows.size == X.shape[0] else math.inf
-
-
-def _declared(
-    kernel: Kernel, X: Any, K: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
-) -> tuple[Array, Array, tuple[Row, ...], Facts, bool]:
-    """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
-    page = page_named(method.page)
-    build = page.DEMONSTRATION.own_build
-    given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
-    labels = method.page == "ls_svm_classification"  # its support values have the sign of the label
-    name = None if method.solver == "cvxpy" else method.solver
-    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
-    rows: list[tuple[Row, ...]] = []
-    facts: list[tuple[str, str]] = []
-    for column, gamma in enumerate(gammas):
-        y = np.ascontiguousarray(Y[:, column])
-        center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights).solve(name)
-        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
-        bias[column] = unit * declared.bias + center
-        if not labels:
-            facts.append(("targets", "given to the solver without their mean and in units of their spread"))
-        # the bound is computed from the numbers that predict uses
-        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
-        if (record := declared.solver_record) is not None:
-            facts += record.facts()
-            warned = warned or not any(attempt.accepted for attempt in record.attempts)
-    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), warned
-
-
-def _location_and_scale(y: Array) -> tuple[float, float]:
-    """Mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the spread.
-
-    A solver stops at a share of the given numbers, which an offset must not dominate.
-    """
-    largest = target_unit(y)
-    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
-    spread, rounding = spread_of(y - center, np.ones(y.size))
-    return center, spread if spread > rounding else max(largest, 1.0)

@@ -1,8 +1,8 @@
 """The common part of LS-SVMs on one saddle system: the method, the expansion, the certificate, leaving rows out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +22,7 @@ from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_r
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import unpolished
+from substrate.certificates.rows import roundoff, unpolished
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
@@ -248,11 +248,16 @@ class SaddleMachine(LeavesOut, CheckedAgain):
 class SolvedMachine(SaddleMachine):
     """A machine whose system is solved in closed form, by conjugate gradients, or as the declared problem."""
 
-    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cg", "cvxpy")
+    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
     _on_devices = True
     solver: str = "auto"
     cg_tol: float = 1e-8
     max_iter: int = 1000
+    solver_: Literal["cholesky", "stored_cg", "cg", "cvxpy"] = field(init=False)
+
+    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
+        self.solver_ = fit.way
+        super()._keep(X, rows, kernel, fit, ridge, one_output)
 
     def _method(self) -> Method:
         most = whole_number(self.max_iter, "max_iter", 1)
@@ -262,6 +267,8 @@ class SolvedMachine(SaddleMachine):
     def _tolerances(self) -> tuple[float, float | None]:
         """Tolerances of the accuracy and of the equations: those of iterative methods and conic solvers are larger."""
         tol = self._tolerance()
-        if self.solver == "auto":
-            return tol, None
+        if self.solver in ("auto", "cholesky", "stored_cg"):
+            # models of version 0.1 have no solver_: theirs was the closed form
+            direct = getattr(self, "solver_", "cholesky") == "cholesky"
+            return tol, None if direct else max(tol, roundoff(self.support_.size))
         return (tol, 10.0 * self.cg_tol) if self.solver == "cg" else (unpolished(tol), _ACCEPTED)

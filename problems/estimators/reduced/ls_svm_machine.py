@@ -37,8 +37,8 @@ class LeftOutSums:
     """Criteria of the machines fitted without each row, one number or one per output.
 
     ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
-    share of rows decoded to a wrong class, None in regression; ``gcv`` is that of the weighted errors (weights of mean
-    one) where rows have weights.
+    share of rows decoded to a wrong class, None in regression; for ``gcv`` squared errors and leverages are
+    averaged by weight where rows have weights.
     """
 
     n_rows: int
@@ -60,12 +60,12 @@ def sum_left_out(
 ) -> LeftOutSums:
     """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
 
-    Generalised cross-validation is that of the weighted errors, with weights of mean one; ``mass`` is their sum.
+    Generalised cross-validation averages squared errors and leverages by weight; ``mass`` is the sum of the weights.
     """
     squares: Any = 0.0
     sizes: Any = 0.0
     errors: Any = 0.0
-    freedom, strange = 0.0, 0
+    freedom, by_weight, strange = 0.0, 0.0, 0
     classified = False
     for part in parts:
         part.refuse_undetermined()
@@ -75,10 +75,11 @@ def sum_left_out(
         own = np.square(part.Y - part.fitted)
         errors = errors + (own if part.weights is None else part.weights[:, None] * own).sum(axis=0)
         freedom += float(part.leverages.sum())
+        by_weight += float(part.leverages.sum() if part.weights is None else part.weights @ part.leverages)
         outputs = part.Y - residuals
         count = wrong(outputs[:, 0] if one else outputs, part.Y)
         classified, strange = count is not None, strange + (count or 0)
-    gcv = n_rows * (n_rows / mass * errors) / (n_rows - freedom) ** 2
+    gcv = errors / mass / (1.0 - by_weight / mass) ** 2
     press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
@@ -226,7 +227,8 @@ class SparseMachine(ReducedImportance):
         freedom = float(xp.sum(leverages))
         unit = target_unit(Y)
         v = None if rows.weights is None else to_numpy(rows.weights) * (rows.n_rows / rows.mass)
-        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), freedom, v))
+        trace = freedom if v is None else float(v @ to_numpy(leverages))
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), trace, v))
         checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
             known = to_numpy(Y), to_numpy(residuals)

@@ -29,7 +29,6 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.namespaces import own_copy, take_rows, to_numpy
 from substrate.proof import Proof, worst_proof
-from substrate.proof.least_squares import prove_expansion, prove_primal
 
 __all__ = [
     "Asked",
@@ -156,6 +155,8 @@ def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row,
 
 def prove_machines(model: Any, asked: Asked) -> Proof:
     """The proof of the worst output."""
+    from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
+
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
     targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model.bias_))
     fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()

@@ -82,7 +82,10 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
     """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
     # others, a single outlier a large range but an ordinary deviation.
-    low, high, deviations = (_spreads_on_device if is_device_array(X) else _spreads)(X, columns)
+    if is_device_array(X) and X.shape[0] * X.shape[1] > _SPREAD_CELLS:
+        low, high, deviations = _spreads_on_device(X, columns)
+    else:
+        low, high, deviations = _spreads(to_numpy(X), columns)
     with np.errstate(over="ignore"):
         ranges = high - low
     warn_of_scales(model, columns, ranges, deviations, kernel)

@@ -23,7 +23,6 @@ from substrate.arrays import Array, is_sparse, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.closed_form.saddle_system import target_unit
-from substrate.datasets.bunch import random_source
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, on_device_of, own_copy, take_rows, to_numpy
@@ -129,6 +128,8 @@ def importance_of(
 
     ``rests_on`` are rows of the certificate about the machines.
     """
+    from substrate.datasets.bunch import random_source  # with all data sets, which a fit does not need
+
     n, d = (int(size) for size in X.shape)
     repeats = whole_number(n_repeats, "n_repeats", 1)
     source = random_source(random_state)

@@ -55,7 +55,7 @@ class LeftOut:
     degrees_of_freedom
         trace H, one number or one per machine.
     gcv
-        Generalised cross-validation, of the weighted errors (weights of mean one) where rows have weights.
+        Generalised cross-validation; where rows have weights, squared errors and leverages are averaged by weight.
     misclassification
         The share of rows decoded to a wrong class; None in regression.
     certificate
@@ -135,7 +135,8 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = fitted[here] + errors - r
         freedom[columns] = rows.size - d @ diagonal
-        gcv[columns] = gcv_of(errors, float(freedom[columns[0]]), d.size / (d * (1.0 / d).sum()))
+        v = d.size / (d * (1.0 / d).sum())
+        gcv[columns] = gcv_of(errors, rows.size - v @ (d * diagonal), v)
         checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
@@ -183,8 +184,8 @@ def leave_rows_out_primal(primal: PrimalWeights, X: Any, alpha: Array, ridge: Ar
         d = np.ascontiguousarray(ridge[:, column])
         h = leverages(features, 1.0 / d)
         residuals[:, column] = r = errors[:, column] / np.maximum(1.0 - h, np.finfo(np.float64).tiny)
-        freedom[column] = float(h.sum())
-        gcv[column] = float(gcv_of(errors[:, [column]], freedom[column], d.size / (d * (1.0 / d).sum()))[0])
+        freedom[column], v = float(h.sum()), d.size / (d * (1.0 / d).sum())
+        gcv[column] = float(gcv_of(errors[:, [column]], float(v @ h), v)[0])
         checks.append(_primal_refit(primal, points, fitted[:, column] + errors[:, column], d, r, int(h.argmax())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(fitted + errors - residuals, residuals, freedom, gcv, worst)

@@ -193,7 +193,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
     "CodedClassifier": {"coding": word(*CODINGS)},
     "SaddleMachine": {"gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu"))},
-    "SolvedMachine": _SOLVER,
+    "SolvedMachine": {
+        "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
+    },
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "ModelSearch": {

@@ -11,7 +11,8 @@ from substrate.device_gram import DeviceGram, gram_kind
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import LeaveOneOut
+from substrate.paths.evidence import GeneralizedCrossValidation
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.reduced.features import eigen_features
 from substrate.reduced.folds import GivenFolds
@@ -150,9 +151,16 @@ def test_what_a_device_cannot_factor_is_refused(home):
     gram = gram_kind(send(X)).of(Linear(), send(X))
     with pytest.raises(DeclarationError, match="factorize"):
         gram.solve(send(np.ones((60, 1))))
-    with pytest.raises(SolverError, match="not positive definite"):
+
+    def solved():
         gram.factorize(send(np.full(60, -1.0)))
+        return gram.solve(send(np.ones((60, 1))))  # where a factor is checked at the latest
+
+    with pytest.raises(SolverError, match="not positive definite"):
+        solved()
     assert_close(gram.matrix, X @ X.T)  # as it was
+    with pytest.raises((DeclarationError, SolverError), match=r"factorize|not positive definite"):
+        gram.inverse_factor()
 
 
 @everywhere

@@ -1,5 +1,6 @@
 """The parts of the check: points made feasible, values tied by squares, and a distance that is never too small."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import cvxpy as cp
@@ -73,6 +74,31 @@ def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
             one[away.argmax()] = 0.9 * away.max()
             assert not within_radius(program, x, one, ties)
             assert not within_radius(program, x, 0.9 * away, ties)
+
+
+def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
+    rng = np.random.default_rng(3)
+    first = program_of(small_machine(rng, KINDS[0], wild=False).problem)
+    best, _ = polished(first, *interior_point(first, 1e-12))
+    ties, wide = CoordinateTies.of(first, 1000), np.full(best.size, 1e4)
+    x = Feasibility(first).near(best).x
+    assert within_radius(first, x, wide, ties)
+    assert len(first.moves) == 1
+
+    other = replace(first, q=2.0 * first.q, P=first.P.copy(), A=first.A.copy())
+    other.take_over(first)
+    assert other.moves == first.moves
+    # the proof that is kept is as strict: a box that leaves the optimum of the other program out
+    moved, _ = polished(other, *interior_point(other, 1e-12))
+    start = Feasibility(other).near(x).x
+    away = np.abs(start - moved)
+    assert away.max() > 1e-3
+    assert not within_radius(other, start, 0.9 * away, CoordinateTies.of(other, 1000))
+
+    stretched = [replace(first, P=2.0 * first.P), replace(first, A=2.0 * first.A)]
+    for changed in stretched:
+        changed.take_over(first)
+        assert changed.moves == []
 
 
 def test_a_level_set_without_end_has_no_radius():

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from substrate import Machine, Substrate
+from substrate import Machine, Substrate, solvers
 from substrate.composition import cone_program, determined, structure_search, structured_method
 from substrate.composition import structured_solution as structured_solution_module
 from substrate.composition.cone_program import ConeProgram
@@ -269,7 +269,10 @@ def test_machines_with_cones_do_not_mention_it():
     assert all(attempt.solver != "STRUCTURED" for attempt in result.solver_record.attempts)
 
 
-def test_a_wrong_point_is_rejected_and_a_solver_takes_over(monkeypatch):
+@pytest.mark.parametrize(("most", "behind"), [(2000, "PIQP"), (0, "CLARABEL")])
+def test_a_wrong_point_is_rejected_and_a_solver_takes_over(most, behind, monkeypatch):
+    """PIQP with dense matrices where these are not too large, the order of all problems otherwise."""
+    objective = insensitive().solve().objective
     right = structured_method.structured_solution
 
     def wrong(structure, deadline=None, verbose=False, warm=None):
@@ -277,11 +280,13 @@ def test_a_wrong_point_is_rejected_and_a_solver_takes_over(monkeypatch):
         return dataclasses.replace(point, x=point.x + 1e-2)
 
     monkeypatch.setattr(structured_method, "structured_solution", wrong)
+    monkeypatch.setattr(solvers, "_DENSE_VARIABLES", most)
     result = insensitive().solve()
     first, second = result.solver_record.attempts
     assert (first.solver, first.accepted) == ("STRUCTURED", False)
-    assert (second.solver, second.accepted) == ("CLARABEL", True)
+    assert (second.solver, second.accepted) == (behind, True)
     assert result.certificate.holds
+    assert_allclose(result.objective, objective, rtol=1e-7)
 
 
 def test_contradictions_are_refused_in_words():

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, unknown_at
+from substrate.paths.criteria import LeaveOneOut, unknown_at
+from substrate.paths.evidence import GeneralizedCrossValidation
 from substrate.paths.polynomial_minimum import (
     DEGREE,
     coefficients,

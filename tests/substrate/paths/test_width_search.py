@@ -33,7 +33,8 @@ def criterion_of(kernel, X, Y, lam, which, weights=None):
     if which == "evidence":
         return np.square(z).sum(axis=1) @ g / (n - 1) / Y.shape[1] * np.exp(-np.log(g).mean())
     if which == "gcv":
-        return n * np.square(g[:, None] * z).sum() / g.sum() ** 2 / Y.shape[1]
+        spare = (v / v.mean()) @ np.square(U) @ g  # leverages by weight
+        return n * np.square(g[:, None] * z).sum() / spare**2 / Y.shape[1]
     return np.square((U @ (g[:, None] * z)) / (np.square(U) @ g)[:, None]).sum() / n / Y.shape[1]
 
 

@@ -1,0 +1,60 @@
+"""A page of the LS-SVM family solved as the declared problem, one output at a time."""
+
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.base import page_named
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy, spread_of
+from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.closed_form.saddle_system import target_unit
+from substrate.kernels import Kernel
+
+__all__ = ["declared_fit"]
+
+
+def declared_fit(
+    kernel: Kernel,
+    X: Any,
+    K: Any,
+    Y: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    page_name: str,
+    solver: str | None,
+) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...], bool]:
+    """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
+    page = page_named(page_name)
+    build = page.DEMONSTRATION.own_build
+    given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
+    labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
+    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for column, gamma in enumerate(gammas):
+        y = np.ascontiguousarray(Y[:, column])
+        center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
+        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights).solve(solver)
+        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
+        bias[column] = unit * declared.bias + center
+        if not labels:
+            facts.append(("targets", "given to the solver without their mean and in units of their spread"))
+        # the bound is computed from the numbers that predict uses
+        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
+        if (record := declared.solver_record) is not None:
+            facts += record.facts()
+            warned = warned or not any(attempt.accepted for attempt in record.attempts)
+    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), warned
+
+
+def _location_and_scale(y: Array) -> tuple[float, float]:
+    """Mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the spread.
+
+    A solver stops at a share of the given numbers, which an offset must not dominate.
+    """
+    largest = target_unit(y)
+    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(largest, 1.0)

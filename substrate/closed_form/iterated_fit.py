@@ -1,0 +1,132 @@
+"""A dense least-squares fit by conjugate gradients, judged by its certificate rows, or the reason to factor instead.
+
+The plan is that of :mod:`~substrate.closed_form.solver_choice`. Rows are computed from a product with K in double
+precision; where one of them fails, no part of the iteration is used, and the stored triangle becomes the matrix that is
+factored.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import roundoff
+from substrate.closed_form.answer import Question, worst_accuracy
+from substrate.closed_form.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
+from substrate.closed_form.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
+from substrate.closed_form.saddle_system import ridge_of
+from substrate.closed_form.solver_choice import Plan, Way, planned, sample_size
+from substrate.closed_form.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse, SymmetricMap
+from substrate.errors import DeclarationError, SolverError
+from substrate.gram import Gram
+
+__all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IteratedFit:
+    """Support values, biases, certificate rows and facts of a fit.
+
+    ``reason`` states why an iteration that was required did not converge.
+    """
+
+    way: Way
+    facts: Facts
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    iterations: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfitted:
+    """A fit that is left to a factorisation: the reason as a fact, and the matrix if it is in memory."""
+
+    facts: Facts
+    gram: Gram | None = None
+
+
+def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
+    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
+    plan = _plan(question, max_iter)
+    if plan.sample is None or plan.patience is None:
+        return Unfitted((("choice", plan.fact),) if plan.fact else ())
+    stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
+    matrix = KernelBlocks(question.kernel, question.X) if stored is None else stored
+    try:
+        solved = _solved(question, matrix, plan.sample, plan.patience)
+    except SolverError as error:
+        if max_iter is not None:
+            raise
+        return _factored(stored, 0, str(error))
+    iterations, rows = max(done.iterations for _, done in solved), _rows(question, solved, matrix.diagonal)
+    failed = next((done.reason for _, done in solved if not done.converged), "")
+    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
+    if failed and max_iter is None:
+        return _factored(stored, iterations, failed)
+    alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    for columns, done in solved:
+        alpha[:, columns], bias[columns] = done.support_values, done.bias
+    n, m = question.X.shape[0], plan.sample.rows.size
+    facts = [
+        ("kernel", repr(question.kernel)),
+        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
+        ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
+    ]
+    facts += [("choice", plan.fact)] if plan.fact else []
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed)
+
+
+def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
+    """Leave the fit to a factorisation, of the matrix that is in memory already."""
+    fact = f"a factorisation, after {iterations} iterations of conjugate gradients: {why}"
+    return Unfitted((("choice", fact),), None if stored is None else stored.gram())
+
+
+def _plan(question: Question, max_iter: int | None) -> Plan:
+    """By cost for the largest gamma, or the one that is required."""
+    kernel, X = question.kernel, question.X
+    ridge = ridge_of(max(question.gammas), question.weights)
+    if max_iter is None:
+        return planned(kernel, X, question.Y.shape[1], ridge, question.tolerance)
+    if not kernel.trusted:
+        raise DeclarationError(
+            f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
+            "use solver='cholesky', which finds out whether it is"
+        )
+    sample = KernelSample.of(kernel, X, sample_size(X.shape[0], ridge, kernel.diag(X)))
+    return Plan("stored_cg", sample, Patience(max_iter, max_iter))
+
+
+#: Columns that share a gamma, and their solution.
+_Solved = list[tuple[list[int], ProjectedSolution]]
+
+
+def _solved(question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience) -> _Solved:
+    """Every group of outputs that share a gamma, up to the first that does not converge."""
+    found: _Solved = []
+    for gamma in dict.fromkeys(question.gammas):
+        columns = [k for k, other in enumerate(question.gammas) if other == gamma]
+        ridge = ridge_of(gamma, question.weights)
+        Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
+        found.append((columns, solve_by_projected_gradients(matrix, inverse, Y, ridge, question.tolerance, patience)))
+    return found
+
+
+def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
+    """The accuracy and the equations of the worst output, both to the tolerance of the accuracy."""
+    answers, equations = [], []
+    envelope, tolerance = question.kernel.envelope, question.tolerance
+    rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
+    for columns, done in solved:
+        for k, column in enumerate(columns):
+            a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
+            machine = question.expansion(column, a, b, diagonal)
+            answers.append(expansion_accuracy(machine, p, rounding, tolerance=tolerance))
+            allowed = max(tolerance, roundoff(a.size))
+            equations.append(saddle_rows(p, diagonal, machine.y, machine.ridge, a, b, tolerance=allowed))
+    return (worst_accuracy(answers), *worst_rows(equations))

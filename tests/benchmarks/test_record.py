@@ -1,0 +1,169 @@
+"""The record of benchmarks: what a run writes, keeps and resumes. No figure is measured here."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    """The command with three topics and a folder of its own; the benchmarks are no part of the installed package."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # importing them sets these; this gives back what was there
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import __main__ as command
+    from benchmarks import record
+    from benchmarks.table import Headline, Table
+
+    calls: list[str] = []
+
+    def topic(name: str) -> Callable[[bool], Any]:
+        def run(quick: bool) -> Any:
+            calls.append(name)
+            line = Headline(f"{name} work", "peer", 3.0, least=2.0, limit=1.1)
+            return Table(name.title(), "Note.", ("what", "met"), (("one", "yes"), ("two", "no")), summary=(line,))
+
+        return run
+
+    known = {name: topic(name) for name in ("first", "second", "third")}
+    monkeypatch.setattr(command, "topics", lambda: known)
+    monkeypatch.setattr(command, "Record", SimpleNamespace(read=lambda name: record.Record.read("here", tmp_path)))
+    monkeypatch.setattr(command, "Progress", lambda machine, **k: record.Progress(machine, folder=tmp_path, **k))
+    return SimpleNamespace(
+        main=command.main, known=known, calls=calls, folder=tmp_path, record=record, Headline=Headline, Table=Table
+    )
+
+
+def stored(bench: SimpleNamespace) -> Any:
+    return bench.record.Record.read("here", bench.folder)
+
+
+def test_a_full_run_writes_every_section_and_the_summary_first(bench: SimpleNamespace) -> None:
+    assert bench.main([]) == 0
+    page = (bench.folder / "RESULTS-here.md").read_text(encoding="utf-8")
+    assert page.index("| first work | peer | 3 | 1.10 | ≥ 2 | yes |") < page.index("## First")
+    assert page.index("## First") < page.index("## Second") < page.index("## Third")
+    assert "3 of 3 targets of the summary met, 3 of 6 of all tables." in page
+    assert page.count("of CPU time") == 3
+    index = (bench.folder / "RESULTS.md").read_text(encoding="utf-8")
+    assert "[RESULTS-here.md](RESULTS-here.md)" in index
+    assert "| third work |" in index
+
+
+def test_an_interrupted_run_goes_on_where_it_ended(bench: SimpleNamespace) -> None:
+    whole = bench.known["second"]
+
+    def interrupted(quick: bool) -> None:
+        raise KeyboardInterrupt
+
+    bench.known["second"] = interrupted
+    assert bench.main([]) == 130
+    bench.known["second"] = whole
+    assert bench.main([]) == 0
+    assert bench.calls == ["first", "second", "third"]
+    assert list(stored(bench).entries) == ["first", "second", "third"]
+    # a complete run leaves nothing to resume
+    assert bench.main([]) == 0
+    assert bench.calls[3:] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("again", ["restart", "other code"])
+def test_nothing_is_kept_of_other_code_or_after_restart(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    bench.record.Progress("here", folder=bench.folder).add("first")
+    if again == "other code":
+        monkeypatch.setattr(bench.record, "state_of_the_code", lambda: "another commit")
+    assert bench.main(["--restart"] if again == "restart" else []) == 0
+    assert bench.calls == ["first", "second", "third"]
+
+
+def test_a_topic_that_fails_does_not_lose_the_others(
+    bench: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = bench.known["first"]
+
+    def failing(quick: bool) -> None:
+        raise ArithmeticError("no convergence")
+
+    bench.known["first"] = failing
+    assert bench.main([]) == 1
+    assert "not measured, see above: first; the same command tries again" in capsys.readouterr().err
+    assert list(stored(bench).entries) == ["second", "third"]
+    bench.known["first"] = whole
+    assert bench.main([]) == 0
+    assert bench.calls == ["second", "third", "first"]
+    assert list(stored(bench).entries) == ["first", "second", "third"]
+
+
+def test_a_section_that_cannot_be_measured_here_stays_as_it_is(bench: SimpleNamespace) -> None:
+    bench.main([])
+    before = stored(bench).entries["second"]
+    bench.known["second"] = lambda quick: None
+    assert bench.main([]) == 0
+    assert stored(bench).entries["second"] == before
+
+
+def test_a_quick_run_is_printed_and_never_written(bench: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--quick"]) == 0
+    assert "Rough: small sizes and few rounds." in capsys.readouterr().out
+    assert not list(bench.folder.glob("RESULTS*"))
+    with pytest.raises(SystemExit):
+        bench.main(["first", "--quick", "--write"])
+    assert "never written to the record" in capsys.readouterr().err
+    table = bench.Table("First", "Note.", ("what",), ())
+    with pytest.raises(ValueError, match="first was measured quickly"):
+        stored(bench).put(bench.record.entry_of("first", table, "command", 1.0, 1.0, True), ["first"])
+
+
+def test_a_section_that_is_still_quick_says_so_in_the_summary(bench: SimpleNamespace) -> None:
+    bench.main([])
+    path = bench.folder / "RESULTS-here.json"
+    text = json.loads(path.read_text(encoding="utf-8"))
+    text["entries"][1]["quick"] = True
+    path.write_text(json.dumps(text), encoding="utf-8")
+    page = stored(bench).page()
+    assert "| second work (quick) |" in page
+    assert "Still from a quick run: Second." in page
+
+
+def test_some_topics_are_written_only_on_request(bench: SimpleNamespace) -> None:
+    assert bench.main(["second"]) == 0
+    assert not list(bench.folder.glob("RESULTS*"))
+    assert bench.main(["second", "--write"]) == 0
+    assert list(stored(bench).entries) == ["second"]
+
+
+def test_a_record_is_read_as_it_was_written(bench: SimpleNamespace) -> None:
+    bench.main([])
+    record = stored(bench)
+    record.write()
+    assert stored(bench) == record
+
+
+def test_a_headline_is_judged_by_one_bound(bench: SimpleNamespace) -> None:
+    assert bench.Headline("work", "peer", 2.0, least=2.0).met
+    assert not bench.Headline("work", "peer", 1.9, least=2.0).met
+    assert bench.Headline("work", "peer", 1.25, most=1.25).met
+    assert not bench.Headline("work", "peer", 1.3, most=1.25).met
+    assert not bench.Headline("work", "peer", 3.0, least=2.0, held=False).met
+    assert not bench.Headline("work", "peer", float("nan"), most=2.0).met
+    for bounds in ({}, {"least": 1.0, "most": 2.0}):
+        with pytest.raises(ValueError, match="needs either least or most"):
+            bench.Headline("work", "peer", 1.0, **bounds)
+
+
+def test_the_written_record_is_its_page(bench: SimpleNamespace) -> None:
+    """The pages in the repository are those of the JSON files: nobody edits them."""
+    folder, read = bench.record.FOLDER, bench.record.Record.read
+    records = sorted(folder.glob("RESULTS-*.json"))
+    assert records
+    for path in records:
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == read(path.stem[len("RESULTS-") :]).page()
+    assert (folder / "RESULTS.md").read_text(encoding="utf-8") == bench.record.index(folder)
