@@ -179,11 +179,12 @@ class Spectrum:
         return self.error + self.skew * (lam - self.lift)
 
 
-def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = None) -> Spectrum:
+def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = None, coarse: bool = False) -> Spectrum:
     """Decompose; the Gram matrix is left unchanged.
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
-    are those of the rows, all positive.
+    are those of the rows, all positive. ``coarse`` is that of
+    :func:`~substrate.closed_form.spectrum_error.measured_error`.
     """
     n = gram.n
     if n < 2:
@@ -216,7 +217,7 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
     values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
-        known = measured_error(K, basis, values, lift, norm, own, direction)
+        known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
     return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root)
 
 

@@ -16,7 +16,7 @@ With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod
 - folds: a weighted sum of validation criteria, each with a spectrum of its own.
 
 The relative error q of the decomposition (:mod:`~substrate.closed_form.spectrum_error`) moves the root of a criterion
-from r to at least :math:`\phi\, r - w` (``shrink`` and ``shift`` of :class:`Samples`). With B the computed inverse and
+from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Samples`). With B the computed inverse and
 :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and :math:`\|B^\star x\| \le
 \|B x\| / (1 - q)`:
 
@@ -43,28 +43,37 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.closed_form.spectrum import Spectrum, Targets
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
-from substrate.paths.kernel_slope import Slope, gcv_slope, leave_one_out_slope
+from substrate.paths.kernel_slope import Slope, leave_one_out_slope
 from substrate.threads import blas_threads
 
-__all__ = ["Criterion", "GeneralizedCrossValidation", "LeaveOneOut", "Samples", "Spectral", "between", "unknown_at"]
+__all__ = [
+    "Criterion",
+    "LeaveOneOut",
+    "Samples",
+    "Spectral",
+    "between",
+    "following",
+    "unknown_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Values of shape (intervals, points, outputs), and a ceiling of shape (intervals, outputs).
 
-    On an interval the exact criterion's root is at least ``shrink`` times that of the values, less ``shift``; both
-    have the shape of the ceiling. None where nothing is subtracted.
+    On an interval the exact criterion's root is at least ``shrink``, of the shape of the ceiling, times that of the
+    values, less ``shifts``, of the shape of the values, each of which holds from its point to the next. None where
+    nothing is subtracted.
     """
 
     values: Array
     ceiling: Array
     shrink: Array | None = None
-    shift: Array | None = None
+    shifts: Array | None = None
 
 
 class Spectral(Protocol):
@@ -157,17 +166,16 @@ class Criterion(ABC):
         raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
 
     def _moved(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
-        """Shrink and shift per interval, from the shift's two factors at the points; no bound is left from q = 1/2 on.
+        """Shrink per interval and shifts from each point on, from their two factors; no bound is left from q = 1/2 on.
 
         ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
         """
         lost = q[:, 0] >= 0.5
-        shifts = (1.01 * share[:, :, None] * sizes).max(axis=1)
-        outputs = (len(q), self.outputs)
+        shifts = 1.01 * share[:, :, None] * sizes
         if self.pooled:
-            shifts = np.sqrt(np.mean(shifts**2, axis=1, keepdims=True))
-        shift = np.where(lost[:, None], 0.0, shifts) * np.ones(outputs)
-        return np.where(lost, 0.0, shrink)[:, None] * np.ones(outputs), shift
+            shifts = np.sqrt(np.mean(shifts**2, axis=2, keepdims=True))
+        shifts = np.where(lost[:, None, None], 0.0, shifts) * np.ones((*q.shape, self.outputs))
+        return np.where(lost, 0.0, shrink)[:, None] * np.ones((len(q), self.outputs)), shifts
 
     def _inverses(self, t: Array) -> Array:
         values = self.spectrum.values + (self.lift - self.spectrum.lift)
@@ -183,8 +191,8 @@ class Criterion(ABC):
 def unknown_at(spectrum: Spectrum, t: Array) -> tuple[Array, Array]:
     """The norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
     lambdas = np.exp(t).ravel() + spectrum.lift
-    q = np.array([spectrum.decomposition_error(value) for value in lambdas])
-    norms = np.array([spectrum.perturbation(value) for value in lambdas])
+    q = spectrum.error / (float(spectrum.values[0]) + lambdas - spectrum.lift) + spectrum.skew
+    norms = spectrum.error + spectrum.skew * (lambdas - spectrum.lift)
     return norms.reshape(t.shape), q.reshape(t.shape)
 
 
@@ -215,7 +223,7 @@ class LeaveOneOut(Criterion):
         rising = reciprocal.reshape(*t.shape, 1) / n
         unknown, q = unknown_at(self.spectrum, t)
         alpha = np.sqrt(to_numpy((g**2).T @ z**2)).reshape(*t.shape, -1)
-        share = unknown * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
+        share = following(unknown, t) * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
         shrink = 1.0 / (1.0 + 1.01 * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
         moved = self._moved(q, share, alpha, shrink)
         return Samples(self._shaped(squares / n, t), between(falling, rising), *moved)
@@ -224,30 +232,43 @@ class LeaveOneOut(Criterion):
         return leave_one_out_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
 
 
-def _following(sums: Array, t: Array) -> Array:
+def following(sums: Array, t: Array) -> Array:
     """Sums at the next point of the interval; the last one has none."""
     sums = sums.reshape(t.shape)
     return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
 
 
 def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Array, ...]:
-    """Sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next
-    point; at the end the largest ||B e_i||^2/B_ii. On a device these two are bounded: a third product would cost more.
+    r"""Sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next
+    point; at the end the largest ||B e_i||^2/B_ii.
+
+    :math:`\|B e_i\|^2 = -dB_{ii}/d\lambda`, and :math:`B_{ii}` is convex: at a point that is not the first of its
+    interval the slope of the chord from the one before it is a bound, and takes no product. On a device these two are
+    bounded without.
     """
     n, there, xp = int(basis.shape[0]), is_device_array(basis), namespace_of(basis)
     weighted = [g * z[:, k][:, None] for k in range(z.shape[1])]
     squares, reciprocal = zeros_beside(g, (g.shape[1], z.shape[1])), zeros_beside(g, g.shape[1])
     spread, steepest, after = np.zeros(g.shape[1]), np.zeros(g.shape[1]), np.arange(g.shape[1]) + 1
     after[t.shape[1] - 1 :: t.shape[1]] -= 1
-    with blas_threads(n):
-        g_squared = g * g
+    firsts = slice(None, None, t.shape[1])
+    steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
+    (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
+    rounded = (n + 16.0) * EPS  # of B_ii, relative, as a sum of positive terms
+    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore"):  # without a chord
+        first_squared = g[:, firsts] ** 2
         for rows in blocks_beside(g, n, n):
             block = basis[rows, :]
             squared = block * block
-            inverse = 1.0 / (squared @ g)
+            diagonal = squared @ g
+            inverse = 1.0 / diagonal
             reciprocal += xp.sum(inverse, axis=0)
             if not there:
-                lengths = squared @ g_squared
+                lengths = np.empty_like(diagonal)
+                lengths[:, 1:] = ((1.0 + rounded) * diagonal[:, :-1] - (1.0 - rounded) * diagonal[:, 1:]) / steps[1:]
+                lengths[:, firsts] = squared @ first_squared
+                if stuck.size:
+                    lengths[:, stuck] = lengths[:, stuck - stuck % t.shape[1]]
                 lengths *= inverse
                 np.maximum(steepest, lengths.max(axis=0), out=steepest)
                 spread += np.einsum("ij,ij->j", lengths, inverse[:, after])
@@ -258,40 +279,5 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
     squares, reciprocal = to_numpy(squares), to_numpy(reciprocal)
     if there:  # ||B e_i||^2 <= B_ii / lambda
         steepest = 1.0 / np.exp(t)
-        return squares, reciprocal, _following(reciprocal, t) * steepest, steepest
+        return squares, reciprocal, following(reciprocal, t) * steepest, steepest
     return squares, reciprocal, spread.reshape(t.shape), steepest.reshape(t.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class GeneralizedCrossValidation(LeaveOneOut):
-    """Generalised cross-validation: every leverage replaced by their mean, by weight.
-
-    ``masses`` are the :math:`m_k`; None where rows have no weights, and all are one.
-    """
-
-    growth: ClassVar[float] = 2.0
-
-    masses: Array | None = None
-
-    @classmethod
-    def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
-        """On the targets Y, one column per output."""
-        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled, spectrum.masses())
-
-    def spare(self, g: Array) -> Array:
-        """The sum of 1 - H_ii, each by its weight, over lambda; one number per column of g."""
-        return np.asarray(to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g))
-
-    def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
-        g = self._inverses(t)
-        falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
-        total = self.spare(g)
-        rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
-        _, q = unknown_at(self.spectrum, t)
-        nothing = np.zeros((*t.shape, self.targets.outputs))
-        moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
-        return Samples(falling * rising, between(falling, rising), *moved)
-
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return gcv_slope(self.spectrum.basis, g, z, self.spectrum.root).weighted(self.spectrum.root)

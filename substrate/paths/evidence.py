@@ -1,4 +1,7 @@
-r"""The evidence of y as a criterion of gamma: an analytic function of :math:`t = \log\lambda` with bounds.
+r"""Criteria of gamma that are sums over the spectrum alone: generalised cross-validation, and the evidence of y.
+
+Both are analytic functions of :math:`t = \log\lambda` with bounds; those of the former are in
+:mod:`~substrate.paths.criteria`.
 
 A least-squares machine is the mean of a Gaussian process of covariance :math:`\gamma s^2 k` with noise :math:`s^2` and
 a flat prior on the bias. With the notation of :mod:`~substrate.paths.criteria` and :math:`Q = \sum_k z_k^2 g_k` the
@@ -20,16 +23,17 @@ eigenvectors that are orthonormal to :math:`\delta` change the product by at mos
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.closed_form.spectrum import Spectrum
 from substrate.namespaces import namespace_of, to_numpy
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut, Samples, between, unknown_at
-from substrate.paths.kernel_slope import Slope, evidence_slope
+from substrate.paths.criteria import LeaveOneOut, Samples, between, unknown_at
+from substrate.paths.kernel_slope import Slope, evidence_slope, gcv_slope
 
-__all__ = ["OF_SPECTRUM", "Evidence", "log_evidence", "log_rounding"]
+__all__ = ["OF_SPECTRUM", "Evidence", "GeneralizedCrossValidation", "log_evidence", "log_rounding"]
 
 
 def log_evidence(criterion: Array, n: int) -> Array:
@@ -41,6 +45,41 @@ def log_evidence(criterion: Array, n: int) -> Array:
 def log_rounding(size: int, mean_size: Array) -> Array:
     """A bound on the relative error of exp(mean of logarithms), from the mean of their sizes."""
     return np.asarray(2.0 * (size + 16.0) * EPS * (1.0 + mean_size))
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralizedCrossValidation(LeaveOneOut):
+    """Generalised cross-validation: every leverage replaced by their mean, by weight.
+
+    ``masses`` are the :math:`m_k`; None where rows have no weights, and all are one.
+    """
+
+    growth: ClassVar[float] = 2.0
+
+    masses: Array | None = None
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
+        """On the targets Y, one column per output."""
+        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled, spectrum.masses())
+
+    def spare(self, g: Array) -> Array:
+        """The sum of 1 - H_ii, each by its weight, over lambda; one number per column of g."""
+        return np.asarray(to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g))
+
+    def sample(self, t: Array) -> Samples:
+        """Sums over the spectrum only."""
+        g = self._inverses(t)
+        falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
+        total = self.spare(g)
+        rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
+        _, q = unknown_at(self.spectrum, t)
+        nothing = np.zeros((*t.shape, self.targets.outputs))
+        moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
+        return Samples(falling * rising, between(falling, rising), *moved)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        return gcv_slope(self.spectrum.basis, g, z, self.spectrum.root).weighted(self.spectrum.root)
 
 
 @dataclass(frozen=True, slots=True)

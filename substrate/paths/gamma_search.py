@@ -9,8 +9,8 @@ two matrix products for all points at once, and about five intervals of 33 point
 eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
 
 The effect of rounding, in the sums, in the decomposition and in the kernel values (:mod:`~substrate.paths.criteria`),
-is subtracted from the bound over the whole interval; ``slack`` is its size. It grows like 1/lambda, so a default range
-ends where it reaches the gap, and the record states that.
+is subtracted from the bound on every stretch of an interval, at its size there; ``slack`` is the size where it counts.
+It grows like 1/lambda, so a default range ends where it reaches the gap, and the record states that.
 
 Medians, trimmed means, absolute values and misclassification of leave-one-out residuals have kinks or steps in lambda,
 so the best gamma of a grid is taken: nothing is bounded between two points, and no certificate states a lower bound.
@@ -33,6 +33,7 @@ from substrate.paths.polynomial_minimum import (
     LEBESGUE,
     coefficients,
     interpolation_error,
+    largest_on_cells,
     minimum_of_polynomial,
     points,
 )
@@ -123,12 +124,11 @@ def search_gamma(
         pieces = best.explore(todo)
         again: list[tuple[float, float]] = []
         for piece in pieces:
-            above = piece.lower - piece.error
-            below = np.square(np.maximum(piece.shrink * np.sqrt(np.maximum(above, 0.0)) - piece.shift, 0.0))
+            above, below = piece.lower - piece.error, piece.below
             # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
             # decomposition's error at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
-            moved = (above - below > 0.25 * gap * best.values) & (piece.stop - piece.start > _SHORT)
+            moved = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
             halve = open_still & ((piece.error > 2.0 * piece.rounding) | moved)
             if halve.any() and intervals + len(again) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
@@ -158,7 +158,10 @@ def search_gamma(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error."""
+    """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
+
+    ``below`` is the bound that all of these leave.
+    """
 
     start: float
     stop: float
@@ -166,7 +169,7 @@ class _Piece:
     error: Array
     rounding: Array
     shrink: Array
-    shift: Array
+    below: Array
 
 
 class _Best:
@@ -198,20 +201,23 @@ class _Best:
     def _bounded(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
-        shift = np.zeros(criterion.outputs) if samples.shift is None else samples.shift[number]
         eta = (criterion.size + 16) * EPS
         largest = values.max(axis=0)
         rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 64.0 * DEGREE * EPS * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
-        lower, best_points = np.empty(criterion.outputs), []
+        lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
         for k in range(criterion.outputs):
             known = float(self.values[k])
             found = minimum_of_polynomial(series[:, k], known, 0.1 * self.gap * known + float(rounding[k]))
             lower[k] = found.lower_bound
+            # the decomposition's error falls along the interval: each cell of the interpolant has its own
+            shift = 0.0 if samples.shifts is None else largest_on_cells(samples.shifts[number, :, k])
+            roots = shrink[k] * np.sqrt(np.maximum(found.cells - error[k], 0.0)) - shift
+            below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if found.value < known * (1.0 + _TIE):
                 best_points.append(found.point)
-        return _Piece(start, stop, lower, error, rounding, shrink, shift), best_points
+        return _Piece(start, stop, lower, error, rounding, shrink, below), best_points
 
     def path(self) -> tuple[Array, Array]:
         """Every point at which the criterion was evaluated, gamma ascending, and its values there."""

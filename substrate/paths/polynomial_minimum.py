@@ -29,10 +29,19 @@ from functools import cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
 
-__all__ = ["DEGREE", "LEBESGUE", "coefficients", "interpolation_error", "minimum_of_polynomial", "points"]
+__all__ = [
+    "DEGREE",
+    "LEBESGUE",
+    "coefficients",
+    "interpolation_error",
+    "largest_on_cells",
+    "minimum_of_polynomial",
+    "points",
+]
 
 _FIRST_CELLS = 64
 _MOST_HALVINGS = 40
@@ -42,11 +51,12 @@ _TIED = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """A bound from below, the best point found and its value."""
+    """A bound from below, the best point found and its value; and a bound for every one of the first cells."""
 
     lower_bound: float
     point: float
     value: float
+    cells: Array
 
 
 @cache
@@ -82,8 +92,9 @@ def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Mi
     at = basis @ series
     start = int(at[:, 0].argmin())
     point, value = float(x[start]), float(at[start, 0])
-    bound = float(at[-2:, 0].min())
+    ends = float(at[-2:, 0].min())
     centres, width, at = x[:-2], 1.0 / _FIRST_CELLS, at[:-2]
+    cells, owners = np.full(_FIRST_CELLS, np.inf), np.arange(_FIRST_CELLS)
     for _ in range(_MOST_HALVINGS):
         p, slope, curvature = at.T
         lowest = _parabola(p, slope, curvature - m3 * width, width)
@@ -91,16 +102,17 @@ def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Mi
         if p[best] < value:
             point, value = float(centres[best]), float(p[best])
         open_cells = lowest < min(value, known) - slack
-        bound = min(bound, float(lowest[~open_cells].min(initial=np.inf)))
+        np.minimum.at(cells, owners[~open_cells], lowest[~open_cells])
         if not open_cells.any():
             break
-        left = centres[open_cells]
+        left, parents = centres[open_cells], owners
+        owners = np.tile(owners[open_cells], 2)
         width /= 2.0
         centres = np.concatenate([left - width, left + width])
         at = _polynomials(centres, degree) @ series
     else:  # rounding of p itself exceeds the slack: the remaining cells give the bound
-        bound = min(bound, float(lowest.min()))
-    return Minimum(bound, *_polished(series, point, value))
+        np.minimum.at(cells, parents, lowest)
+    return Minimum(min(ends, float(cells.min())), *_polished(series, point, value), cells)
 
 
 def _polished(series: Array, point: float, value: float) -> tuple[float, float]:
@@ -144,6 +156,19 @@ def _transform() -> Array:
     half = np.where((k == 0) | (k == DEGREE), 0.5, 1.0)
     cosines = np.cos(np.pi * np.outer(k, DEGREE - k) / DEGREE)
     return np.asarray(2.0 / DEGREE * half[:, None] * cosines * half)
+
+
+@cache
+def _points_of_cells() -> NDArray[np.bool_]:
+    """Which stretches, from a point to the next, meet each of the first cells; the last point has none."""
+    edges, x = -1.0 + 2.0 * np.arange(_FIRST_CELLS + 1) / _FIRST_CELLS, points()
+    meet = (x[None, :-1] <= edges[1:, None] + 1e-12) & (x[None, 1:] >= edges[:-1, None] - 1e-12)
+    return np.column_stack([meet, np.zeros(_FIRST_CELLS, dtype=bool)])
+
+
+def largest_on_cells(stretches: Array) -> Array:
+    """The largest of numbers that hold from each point to the next, on every one of the first cells."""
+    return np.asarray(np.where(_points_of_cells(), stretches, 0.0).max(axis=1))
 
 
 def coefficients(values: Array) -> Array:

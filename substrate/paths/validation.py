@@ -12,7 +12,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum
 from substrate.errors import DataError
-from substrate.paths.criteria import Criterion, Samples, unknown_at
+from substrate.paths.criteria import Criterion, Samples, following, unknown_at
 from substrate.paths.kernel_slope import Slope, validation_slope
 from substrate.threads import blas_threads
 
@@ -77,7 +77,7 @@ class Validation(Criterion):
                 values[:, k] = np.mean(errors**2, axis=0)
                 sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
                 ceiling[:, k] = np.mean(sizes**2, axis=0)
-        share = (unknown * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
+        share = (following(unknown, t) * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
         alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
         moved = self._moved(q, share, alpha, np.ones(len(t)))
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
@@ -140,14 +140,15 @@ class Sum:
     def sample(self, t: Array) -> Samples:
         """The sums of values and of ceilings."""
         values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
-        shrink, squares = np.ones_like(ceiling), np.zeros_like(ceiling)
+        shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
         for part, weight in zip(self.parts, self.weights, strict=True):
             scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
             values += scale * samples.values
             ceiling += scale * samples.ceiling
-            if samples.shrink is not None and samples.shift is not None:
+            if samples.shrink is not None:
                 shrink = np.minimum(shrink, samples.shrink)
-                squares += scale * samples.shift**2  # the triangle inequality for all errors in one vector
+            if samples.shifts is not None:
+                squares += scale * samples.shifts**2  # the triangle inequality for all errors in one vector
         return Samples(values, ceiling, shrink, np.sqrt(squares))
 
     def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:

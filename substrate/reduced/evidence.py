@@ -44,7 +44,7 @@ class ReducedEvidence(OfSums):
         rounded = log_rounding(self.size, logs.reshape(t.shape)).max(axis=1)
         shrink = np.sqrt(np.maximum(1.0 - rounded, 0.0))[:, None] * np.ones((t.shape[0], self.outputs))
         ceiling = np.maximum(between(falling, rising), cancelled(values, whole, self.size))
-        return Samples(values, ceiling, shrink, np.zeros_like(shrink))
+        return Samples(values, ceiling, shrink)
 
     def relative_error(self, lam: float, lifted: float, errors: Array) -> Array:
         """A bound on the relative error of F, one number per output, for errors of e and of the leverages."""

@@ -19,8 +19,8 @@ import numpy as np
 from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import EPS, Array
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion, GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.evidence import Evidence
+from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
 from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.validation import Sum

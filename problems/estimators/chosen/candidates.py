@@ -39,6 +39,7 @@ from substrate.paths.gamma_result import GammaSearch
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.paths.validation import Sum
 from substrate.paths.width_search import WidthSearch
+from substrate.threads import blas_threads
 
 __all__ = [
     "SMOOTH",
@@ -165,13 +166,14 @@ def _judge(kernel: Kernel, task: Task, slope: bool) -> Judged:
         gram = gram_kind(task.X).of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
-    criterion, pieces = criterion_of(gram, task)
-    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
-    if task.criterion in SMOOTH:
-        search = search_spectra(criterion, spectra, task.gammas, task.gap)
-    else:
-        search = grid_gamma(spectra[0], task.Y, lambda_range(spectra, task.gammas), _loss(task))
+    with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
+        criterion, pieces = criterion_of(gram, task)
+        parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+        spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
+        if task.criterion in SMOOTH:
+            search = search_spectra(criterion, spectra, task.gammas, task.gap)
+        else:
+            search = grid_gamma(spectra[0], task.Y, lambda_range(spectra, task.gammas), _loss(task))
     low = 1.0 / float(search.gamma.max())
     error = max(part.spectrum.decomposition_error(low) for part in parts)
     scales = _scales(task, search.unit)

@@ -119,8 +119,9 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
                 parts.append(replace(part, share=part.share / len(task.splits), **numbers))
         return _summed(parts)
     kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
+    coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
-        whole = kind.of(centred_spectrum(gram, p, task.weights), Y, pooled=pooled)
+        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse), Y, pooled=pooled)
         return whole, (Part(whole, 1.0, np.arange(gram.n)),)
     criteria, counts, mass = [], [], 0.0
     machines = list(each_machine(Y, True))

@@ -11,7 +11,8 @@ from substrate.device_gram import DeviceGram, gram_kind
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import LeaveOneOut
+from substrate.paths.evidence import GeneralizedCrossValidation
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.reduced.features import eigen_features
 from substrate.reduced.folds import GivenFolds

@@ -102,6 +102,22 @@ def test_the_decomposition_error_covers_what_is_seen():
         assert seen <= 3.0 * spectrum.decomposition_error(lam) + 1e-13
 
 
+@pytest.mark.parametrize("rounding", [0.0, 1e-13])
+@pytest.mark.parametrize("width", [0.3, 2.0, 20.0])
+def test_a_coarse_bound_on_the_error_is_a_bound_and_little_larger(width, rounding):
+    K = RBF(width)(np.random.default_rng(5).normal(size=(60, 3)))
+    fine, coarse = (centred_spectrum(Gram(K.copy()), rounding, coarse=which) for which in (False, True))
+    centring = np.eye(60) - 1.0 / 60.0
+    U = fine.basis
+    V = U @ np.linalg.inv(U.T @ U)
+    exact = np.linalg.norm(centring @ K @ centring - (V * fine.values) @ V.T, 2) + 60.0 * rounding
+    for one in (fine, coarse):
+        assert one.error >= exact
+        assert one.skew >= 2.0 * np.linalg.norm(U.T @ U - np.eye(59), 2)
+    assert coarse.error <= 1.5 * fine.error
+    assert coarse.skew == fine.skew
+
+
 @cases
 def test_weighted_rows_have_the_diagonal_of_the_weighted_system(kernel):
     K, weights = kernel(X), np.exp(np.linspace(-3.0, 3.0, 24))

@@ -1,5 +1,7 @@
 """The two bounds under the search: of an interpolant's error, and of a polynomial's minimum."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
@@ -8,13 +10,15 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import LeaveOneOut, unknown_at
+from substrate.paths.evidence import GeneralizedCrossValidation
 from substrate.paths.polynomial_minimum import (
     DEGREE,
     coefficients,
     ellipse,
     growth_on_ellipse,
     interpolation_error,
+    largest_on_cells,
     minimum_of_polynomial,
     points,
 )
@@ -124,3 +128,57 @@ def test_ends_and_constants():
     assert_allclose(found.lower_bound, -1.0, atol=1e-12)
     flat = np.zeros(DEGREE + 1)
     assert minimum_of_polynomial(flat, np.inf, 0.0).lower_bound == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_cell_has_its_own_bound(seed):
+    c = np.random.default_rng(seed).normal(size=DEGREE + 1) / (1.0 + np.arange(DEGREE + 1)) ** 2
+    found = minimum_of_polynomial(c, 1e9, 1e-6)
+    edges = np.linspace(-1.0, 1.0, found.cells.size + 1)
+    seen = np.array([chebyshev.chebval(np.linspace(*ends, 41), c).min() for ends in pairwise(edges)])
+    assert (found.cells <= seen + 1e-13).all()
+    assert found.cells.min() >= found.lower_bound
+    assert found.cells.min() >= found.value - 2e-6
+
+
+def test_a_number_per_stretch_covers_the_cells_that_meet_it():
+    stretches = np.random.default_rng(0).random(DEGREE + 1)
+    cells, x = largest_on_cells(stretches), points()
+    edges = np.linspace(-1.0, 1.0, cells.size + 1)
+    for place in np.random.default_rng(1).uniform(-1.0, 1.0, 500):
+        stretch = min(int(np.searchsorted(x, place, side="right")) - 1, DEGREE - 1)
+        cell = min(int(np.searchsorted(edges, place, side="right")) - 1, cells.size - 1)
+        assert cells[cell] >= stretches[stretch]
+    assert cells[0] >= stretches[0]
+    assert cells[-1] >= stretches[DEGREE - 1]
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
+@pytest.mark.parametrize("centre", [-20.0, -8.0, 2.0])
+def test_shifts_cover_the_exact_ones_between_the_points(kernel, centre):
+    """Those of leave-one-out by their formula, with every column of B, at places between the points."""
+    spectrum = centred_spectrum(Gram.of(kernel, X))
+    criterion = LeaveOneOut.of(spectrum, Y)
+    t = centre + 3.0 * points()
+    samples = criterion.sample(t[None, :])
+    between = np.sort(np.concatenate([t, 0.5 * (t[1:] + t[:-1]), t[:-1] + 0.9 * np.diff(t)]))
+    unknown, q = (values[0] for values in unknown_at(spectrum, between[None, :]))
+    g = 1.0 / (spectrum.values[:, None] + np.exp(between))
+    diagonal, lengths = spectrum.basis**2 @ g, spectrum.basis**2 @ g**2
+    alpha = np.sqrt((g**2).T @ criterion.targets.coordinates[:, 0] ** 2)
+    exact = unknown * alpha / (1.0 - 2.0 * q) * np.sqrt(np.mean(lengths / diagonal**2, axis=0))
+    shrink = 1.0 / (1.0 + unknown / (1.0 - q) * (lengths / diagonal).max(axis=0))
+    stretch = np.minimum(np.searchsorted(t, between, side="right") - 1, DEGREE - 1)
+    kept = q < 0.4
+    assert (exact[kept] <= samples.shifts[0, stretch[kept], 0] * (1.0 + 1e-9)).all()
+    if kept.all():
+        assert (shrink >= samples.shrink[0, 0] - 1e-12).all()
+        # bounds, and no more than that: chords between neighbouring points are nearly tangents
+        assert (samples.shifts[0, :-1, 0] <= 3.0 * exact[np.isin(between, t)][:-1]).all()
+
+
+def test_an_interval_that_is_a_point_has_the_shift_of_that_point():
+    criterion = LeaveOneOut.of(centred_spectrum(Gram.of(RBF(3.0), X)), Y)
+    alone = criterion.sample(np.array([[-8.0]])).shifts[0]
+    assert_allclose(criterion.sample(np.full((1, DEGREE + 1), -8.0)).shifts[0], np.tile(alone, (DEGREE + 1, 1)))
+    assert (alone > 0.0).all()

@@ -10,8 +10,8 @@ from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
-from substrate.paths.evidence import Evidence
+from substrate.paths.criteria import LeaveOneOut
+from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
 from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_gamma
 from substrate.paths.validation import Sum, Validation
 

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import GeneralizedCrossValidation, LeaveOneOut
+from substrate.paths.criteria import LeaveOneOut
+from substrate.paths.evidence import GeneralizedCrossValidation
 from substrate.paths.gamma_search import lambda_range, search_gamma
 from substrate.paths.polynomial_minimum import coefficients, interpolation_error, points
 from substrate.paths.validation import Sum
