@@ -93,9 +93,10 @@ def follow(
     holes: list[tuple[float, float]] = []
     taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
-        event, why = walk.advance(), "no exchange of active rows leads on"
-        suspect = walk.age % 8 == 0 and walk.gap() > most
-        if event or suspect or walk.age == 1:  # the levels of all rows are recomputed only occasionally
+        before = walk.age
+        event, why = walk.advance(max_steps - walk.steps), "no exchange of active rows leads on"
+        renewed = walk.age <= before
+        if event or renewed or walk.gap() > most:  # the levels of all rows are recomputed only occasionally
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
                 while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1

@@ -262,8 +262,11 @@ def _finish(trace: Trace, problem: SignedRows) -> None:
     eta = np.zeros(2 * p)
     eta[knots.rows[-1]] = knots.eta[-1]
     xi = eta[:p] - eta[p:]
-    for _ in range(3):
-        xi = xi + np.linalg.lstsq(problem.B.T, problem.target - problem.B.T @ xi)[0]
+    Q, R = np.linalg.qr(problem.B)
+    small = min(R.shape)  # the rows span all of the space: none of the singular values is zero
+    U, s, Vt = np.linalg.svd(R[:small], full_matrices=False)
+    for _ in range(3):  # least squares, refined
+        xi = xi + Q[:, :small] @ (U @ ((Vt @ (problem.target - problem.B.T @ xi)) / s))
     needed = float(np.bincount(problem.block[:p], np.abs(xi)).max())
     if needed <= knots.rho[-1]:
         needed = knots.rho[-1]
