@@ -39,7 +39,7 @@ _AGAIN = 0.5
 #: A direction that has become this much shorter is made orthogonal again.
 _SHORTER = 0.1
 #: A row that is longer than its distance from the others by more than this is removed with a refined coefficient.
-_NEAR = 100.0
+_NEAR = 10.0
 #: Entries of a part of a matrix that stays in the cache between two uses.
 _PART = 32768
 

@@ -57,9 +57,7 @@ class BlockPath:
         self.home[:d] = np.arange(d)
         self.eta = np.zeros(d + r)
         self.numbers, self.counts = np.zeros(3), np.zeros(5, dtype=np.int64)  # see walk
-        self.knots = Knots()
-        self.kept = np.zeros(_LOOK), np.zeros((_LOOK, d + r))
-        self.places = np.zeros(_LOOK, dtype=np.int64), np.zeros((_LOOK, d + r), dtype=np.int64)
+        self.knots = Knots(r, d)
         values, level = problem.values(problem.target), problem.levels(problem.target)
         first = np.flatnonzero(values >= level[problem.block])[::-1]
         self.active[problem.block[first]] = first  # of equal rows the first, the others enter without a step
@@ -136,22 +134,16 @@ class BlockPath:
         basis = (self.Q, self.S, self.C, self.x, self.y, self.references, self.q)
         point = (self.u, self.du, self.t, self.eta, self.slack, self.least, self.active, self.home)
         self.counts[4] = 0
-        (rho, eta), (lengths, places) = self.kept, self.places
-        u, t = np.empty((draws.size, self.u.size)), np.empty((draws.size, self.blocks))
-        state = (self.limits, self.numbers, self.counts)
-        code = chosen(walk)(*rows, *basis, *point, *state, draws, (rho, u, t, eta), (lengths, places))
+        kept = self.knots.room(draws.size, self.active.size)
+        code = chosen(walk)(*rows, *basis, *point, self.limits, self.numbers, self.counts, draws, *kept)
         self.age += self.steps - before
-        for k in range(self.counts[4]):
-            n = lengths[k]
-            self.knots.append(float(rho[k]), u[k], t[k], places[k, :n].copy(), eta[k, :n].copy())
+        self.knots.size += int(self.counts[4])
         return "" if code == 0 else "end" if code == END else "stall"
 
     def record(self) -> None:
         """Keep this point as a knot."""
         n = self.n_active
-        self.knots.append(
-            self.rho, self.u.copy(), self.t.copy(), self.active[:n].copy(), np.maximum(self.eta[:n], 0.0)
-        )
+        self.knots.append(self.rho, self.u, self.t, self.active[:n], np.maximum(self.eta[:n], 0.0))
 
     def _refer(self) -> None:
         self.references = self.problem.rows(self.active[: self.blocks])

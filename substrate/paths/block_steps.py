@@ -35,7 +35,7 @@ _LEVEL = 1e-12
 STALL, END = 1, 2
 #: An exchange magnifies the rounding of the slopes by the length of its row over its distance from the others; they
 #: are refined when these factors add up to this.
-_MAGNIFIED = 100.0
+_MAGNIFIED = 50.0
 
 
 def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, known: Array) -> Array:
@@ -297,21 +297,21 @@ def walk(
     numbers: Array,
     counts: Index,
     draws: Array,
-    knots: tuple[Array, Array, Array, Array],
-    sizes: tuple[Index, Index],
+    kept: tuple[Array, Array, Array, Array],
+    rows: tuple[Index, Index],
 ) -> int:
     """Go to the end of one segment for each draw; 0, or why the path cannot continue.
 
     ``limits`` are the floor of the levels, the squared length of u and the height of the levels at which it ends;
     ``numbers`` are rho, the longest length of du since it was made orthogonal, and how much exchanges have magnified
     rounding since the slopes were refined; ``counts`` are the active rows, the
-    exchanges, those without a step, the row that has just left, and the knots kept. Of these the arrays ``knots`` have
-    rho, u, t and the multipliers, and ``sizes`` the number and the places of the rows.
+    exchanges, those without a step, the row that has just left, and the knots kept. Of these the arrays ``kept`` have
+    rho, u, t and the multipliers, and ``rows`` where these begin and their rows (:class:`Knots`).
     """
     d, r = references.shape
     floor, finish, height = limits
-    kept_rho, kept_u, kept_t, kept_eta = knots
-    lengths, places = sizes
+    kept_rho, kept_u, kept_t, kept_eta = kept
+    starts, places = rows
     for draw in draws:
         n = counts[0]
         m = n - d
@@ -336,11 +336,12 @@ def walk(
         ends = kind == 3 or np.dot(u, u) <= finish or t.sum() - floor <= height
         if ends or step > _STILL * numbers[0]:
             k = counts[4]
-            kept_rho[k], lengths[k] = numbers[0], n
+            begin = starts[k]
+            kept_rho[k], starts[k + 1] = numbers[0], begin + n
             np.add(u, 0.0, kept_u[k])
             np.add(t, 0.0, kept_t[k])
-            np.add(active[:n], 0, places[k, :n])
-            np.add(np.maximum(now, 0.0), 0.0, kept_eta[k, :n])
+            np.add(active[:n], 0, places[begin : begin + n])
+            np.add(np.maximum(now, 0.0), 0.0, kept_eta[begin : begin + n])
             counts[4] += 1
             counts[2] = 0
             if counts[3] >= 0:  # a row that has just left may enter again once a step is made

@@ -98,41 +98,35 @@ def follow(
         renewed = walk.age <= before
         if event or renewed or walk.gap() > most:  # the levels of all rows are recomputed only occasionally
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
-                while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
+                while sound < walk.knots.size and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
                 walk.knots.keep(sound)
                 event, why = "stall", f"rounding makes the duality gap exceed {most:g} of that of the trivial point"
-            sound = len(walk.knots.rho)
+            sound = walk.knots.size
         if event == "end":
             stop, finished = "the end of the path was reached", True
             break
         if event == "stall":
-            here = walk.knots.rho[-1]
+            here = float(walk.knots.rho[-1])
             if taken_up >= restarts or not any(_resumed(walk, here * (1.0 + more), again, most) for more in _FURTHER):
                 stop = f"stopped where {why}" + (f", after {taken_up} restarts" if restarts else "")
                 break
             taken_up += 1
             if chord_gap(scaled, walk.knots) > most:
                 holes.append((here * unit, walk.rho * unit))
-    knots = Knots(
-        [rho * unit for rho in walk.knots.rho],
-        [u * length for u in walk.knots.u],
-        [t * (size * length) for t in walk.knots.t],
-        walk.knots.rows,
-        [eta * unit for eta in walk.knots.eta],
-    )
-    return Trace(knots, tuple(holes), stop, finished, walk.steps, taken_up)
+    walk.knots.multiply(unit, length, size * length)
+    return Trace(walk.knots, tuple(holes), stop, finished, walk.steps, taken_up)
 
 
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:
     """The duality gap at a knot, as a share of that of u = 0."""
     u, target = knots.u[k], problem.target
-    return (knots.rho[k] * float(problem.levels(u).sum()) + float(u @ (u - target))) / (0.5 * float(target @ target))
+    return (float(knots.rho[k]) * float(problem.levels(u).sum()) + float(u @ (u - target))) / (0.5 * float(target @ target))
 
 
 def chord_gap(problem: SignedRows, knots: Knots) -> float:
     """The largest duality gap between the last two knots, as a share of that of u = 0."""
-    u1, u2, r1, r2 = knots.u[-2], knots.u[-1], knots.rho[-2], knots.rho[-1]
+    (u1, u2), (r1, r2) = knots.u[-2:], knots.rho[-2:].tolist()
     t1, t2 = (float(problem.levels(u).sum()) for u in (u1, u2))
     target = problem.target
     g1, g2 = (rho * t + float(u @ u - u @ target) for rho, t, u in ((r1, t1, u1), (r2, t2, u2)))

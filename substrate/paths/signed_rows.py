@@ -85,28 +85,76 @@ class SignedRows:
         return np.asarray(np.bincount(chosen % p, signed, p) @ self.B)
 
 
-@dataclass(slots=True)
 class Knots:
-    """The record of the knots: rho, u, t, and the multipliers by signed row."""
+    """The record of the knots: rho, u, t, and the multipliers by signed row, of all knots one after the other."""
 
-    rho: list[float] = field(default_factory=list)
-    u: list[Array] = field(default_factory=list)
-    t: list[Array] = field(default_factory=list)
-    rows: list[Index] = field(default_factory=list)
-    eta: list[Array] = field(default_factory=list)
+    def __init__(self, columns: int, blocks: int) -> None:
+        self.size = 0
+        self._rho, self._u, self._t = np.empty(0), np.empty((0, columns)), np.empty((0, blocks))
+        self._starts, self._rows, self._eta = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+
+    @property
+    def rho(self) -> Array:
+        """The parameter at the knots."""
+        return self._rho[: self.size]
+
+    @property
+    def u(self) -> Array:
+        """The points, one row per knot."""
+        return self._u[: self.size]
+
+    @property
+    def t(self) -> Array:
+        """The levels, one row per knot."""
+        return self._t[: self.size]
+
+    @property
+    def starts(self) -> Index:
+        """Where the multipliers of each knot begin, and where the last ones end."""
+        return self._starts[: self.size + 1]
+
+    @property
+    def rows(self) -> Index:
+        """The signed rows that have multipliers, knot by knot."""
+        return self._rows[: self._starts[self.size]]
+
+    @property
+    def eta(self) -> Array:
+        """Their multipliers."""
+        return self._eta[: self._starts[self.size]]
+
+    def room(self, knots: int, each: int) -> tuple[tuple[Array, Array, Array, Array], tuple[Index, Index]]:
+        """Where to write further knots with at most so many multipliers ``each``: rho, u, t, eta; starts, rows."""
+        if self.size + knots > self._rho.size:
+            more = knots + self.size
+            self._rho, self._u, self._t, self._starts = (
+                np.concatenate([kept, np.zeros((more, *kept.shape[1:]), kept.dtype)])
+                for kept in (self._rho, self._u, self._t, self._starts)
+            )
+        used = int(self._starts[self.size])
+        if used + knots * each > self._rows.size:
+            more = knots * each + used
+            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
+            self._eta = np.concatenate([self._eta, np.zeros(more)])
+        here = slice(self.size, None)
+        return (self._rho[here], self._u[here], self._t[here], self._eta), (self._starts[here], self._rows)
 
     def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
         """One more."""
-        self.rho.append(rho)
-        self.u.append(u)
-        self.t.append(t)
-        self.rows.append(rows)
-        self.eta.append(eta)
+        (at, points, levels, multipliers), (starts, places) = self.room(1, rows.size)
+        part = slice(starts[0], starts[0] + rows.size)
+        at[0], points[0], levels[0], starts[1] = rho, u, t, part.stop
+        multipliers[part], places[part] = eta, rows
+        self.size += 1
 
     def keep(self, first: int) -> None:
-        """Drop all knots but the first ``count``."""
-        for kept in (self.rho, self.u, self.t, self.rows, self.eta):
-            del kept[first:]
+        """Drop all knots but the ``first`` ones; the last ones if negative."""
+        self.size = range(self.size)[:first].stop
+
+    def multiply(self, rho: float, u: float, t: float) -> None:
+        """Change the units; those of rho are also those of the multipliers."""
+        for kept, unit in ((self.rho, rho), (self.u, u), (self.t, t), (self.eta, rho)):
+            kept *= unit
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -86,7 +86,7 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
     flat = B.reshape(d * n, r)
     u = target - xi @ flat
     t = np.empty((rho.size, d))
-    step = max(1, 4_000_000 // max(d * n, 1))
+    step = max(1, 600_000 // max(d * n, 1))
     for start in range(0, rho.size, step):
         part = slice(start, start + step)
         t[part] = np.abs(u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
