@@ -26,7 +26,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.paths import block_basis
-from substrate.paths.block_steps import END, FLAT, opened, walk
+from substrate.paths.block_steps import END, opened, walk
+from substrate.paths.ratio_test import FLAT
 from substrate.paths.signed_rows import Knots, Product, SignedRows, chosen
 
 __all__ = ["BlockPath"]

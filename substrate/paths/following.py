@@ -121,7 +121,8 @@ def follow(
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:
     """The duality gap at a knot, as a share of that of u = 0."""
     u, target = knots.u[k], problem.target
-    return (float(knots.rho[k]) * float(problem.levels(u).sum()) + float(u @ (u - target))) / (0.5 * float(target @ target))
+    gap = float(knots.rho[k]) * float(problem.levels(u).sum()) + float(u @ (u - target))
+    return gap / (0.5 * float(target @ target))
 
 
 def chord_gap(problem: SignedRows, knots: Knots) -> float:

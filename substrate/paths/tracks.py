@@ -81,8 +81,8 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
     sizes = (abs(xi) @ block).toarray()
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
-    entries = xi.tocoo()
-    xi = csr_array((entries.data * shares[entries.row, entries.col // n], (entries.row, entries.col)), shape=xi.shape)
+    knot = np.repeat(np.arange(rho.size), np.diff(xi.indptr))
+    xi = csr_array((xi.data * shares[knot, xi.indices // n], xi.indices, xi.indptr), shape=xi.shape)
     flat = B.reshape(d * n, r)
     u = target - xi @ flat
     t = np.empty((rho.size, d))

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from substrate.paths import block_basis, block_steps, ratio_test
 from substrate.paths.block_basis import append, drift, exchange, rebuild, refined, remove, straightened
-from substrate.paths.block_steps import first_event, rows_times, travel
+from substrate.paths.block_steps import rows_times
+from substrate.paths.ratio_test import first_event, travel
 from substrate.paths.signed_rows import Product, SignedRows, chosen, has_compiler, interpreted
 
 R = 12
@@ -190,3 +192,61 @@ def test_plain_functions_inside_the_block():
     with interpreted():
         assert chosen(travel) is travel
     assert (chosen(travel) is travel) != has_compiler()
+
+
+@pytest.mark.parametrize("rows", [0, 3, 9])
+def test_loops_are_the_products_that_they_stand_for(rows):
+    rng = np.random.default_rng(rows)
+    A, v, w = rng.standard_normal((10, 10)), rng.standard_normal(10), rng.standard_normal(10)
+    for plain, loops in (
+        (block_basis.times, block_basis._times),
+        (block_basis.transposed_times, block_basis._transposed_times),
+    ):
+        np.testing.assert_allclose(loops(A, rows, 7, v), plain(A, rows, 7, v), atol=1e-14)
+    Q = np.linalg.qr(A)[0]
+    for plain, loops, given in (
+        (block_basis.outer_taken, block_basis._outer_taken, (A, rows, 7, v, w)),
+        (block_basis.sweep, block_basis._sweep, (Q, rows, v, w)),
+    ):
+        one, other = ([np.array(part) for part in given] for _ in range(2))
+        plain(*(int(part) if part.ndim == 0 else part for part in one))
+        loops(*(int(part) if part.ndim == 0 else part for part in other))
+        for ours, expected in zip(other, one, strict=True):
+            np.testing.assert_allclose(ours, expected, atol=1e-13)
+    home = np.concatenate([np.arange(3), rng.integers(3, size=rows)])
+    slopes = [make(v, home, 3, 3 + rows) for make in (block_steps.slopes_of, block_steps._slopes_of)]
+    np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-14)
+    active = rng.permutation(10)[:rows] + 10 * rng.integers(2, size=rows)
+    known = np.where(active < 10, 1.0, -1.0) * (A @ v)[active % 10]
+    found = block_steps._others_times(A, v, active, known)
+    np.testing.assert_allclose(found, A @ v, atol=1e-13)
+    least = [np.full(20, 7.0), np.full(20, 7.0)]
+    for opened, one in zip((block_steps.opened, block_steps._opened), least, strict=True):
+        opened(one, np.arange(20.0), active, rows)
+    np.testing.assert_array_equal(*least)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_ratio_test_in_loops_is_the_same(seed):
+    """Ties, slacks below zero, rows that may not enter and multipliers that cannot fall included."""
+    rng = np.random.default_rng(seed)
+    p, d = 15, 3
+    dv, dt, t = rng.integers(-2, 3, size=p) * 1.0, -rng.random(d), 1.0 + rng.random(d)
+    block, slack = rng.integers(d, size=2 * p), rng.integers(0, 4, size=2 * p) - 1e-13
+    least = np.where(rng.random(2 * p) < 0.3, np.inf, 1e-10)
+    eta, slope = rng.integers(0, 3, size=6) * 1.0, rng.integers(-1, 2, size=6) * 1.0
+    for draw in (-1.0, 0.0, 0.6):
+        for floor in (0.0, t.sum() - 1e-9):
+            ends = []
+            for go in (travel, ratio_test._travel):
+                moved = [array.copy() for array in (slack, eta, t)]
+                ends.append(
+                    (go(dv, block, moved[0], least, moved[1], slope, moved[2], dt, 1.0, 1.0, floor, draw), moved)
+                )
+            rate = np.concatenate([dv, -dv]) - dt[block]
+            given = (slack, rate, least, eta, slope, 1.0, 2.0, 1.0, draw)
+            assert first_event(*given) == ratio_test._first_event(*given)
+            (one, moved), (other, also) = ends
+            assert one == pytest.approx(other, rel=1e-14)
+            for ours, expected in zip(moved, also, strict=True):
+                np.testing.assert_allclose(ours, expected, atol=1e-14)
