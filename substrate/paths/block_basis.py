@@ -185,7 +185,7 @@ def append(
     inside -= (along / last) * v
     x[m], y[m] = along / last, along
     du += along * p
-    return size / last
+    return float(size / last)
 
 
 @compiled

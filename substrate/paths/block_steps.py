@@ -92,7 +92,8 @@ def _slopes_of(x, home, blocks, n):  # type: ignore[no-untyped-def]
 def signed_row(B: Array, i: int) -> Array:
     """Row i of [B; -B]."""
     p = B.shape[0]
-    return B[i] * 1.0 if i < p else -B[i - p]
+    row: Array = B[i] * 1.0 if i < p else -B[i - p]
+    return row
 
 
 def opened(least: Array, flat: Array, active: Index, n: int) -> None:
