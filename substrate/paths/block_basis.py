@@ -33,13 +33,11 @@ __all__ = [
 ]  # fmt: skip
 
 #: A projection that leaves at least this share of a vector need not be repeated.
-_PLAIN = 0.01
+_PLAIN = 0.5
 #: A repeated projection that leaves less than this share is repeated once more.
 _AGAIN = 0.5
 #: A direction that has become this much shorter is made orthogonal again.
 _SHORTER = 0.1
-#: A row that is longer than its distance from the others by more than this is removed with a refined coefficient.
-_NEAR = 10.0
 #: Entries of a part of a matrix that stays in the cache between two uses.
 _PART = 32768
 
@@ -198,11 +196,10 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     g, size = S[k, :m].copy(), math.sqrt(np.dot(C[k, :m], C[k, :m]))
     size *= math.sqrt(np.dot(g, g))
     g /= math.sqrt(np.dot(g, g))
-    if size > _NEAR:
-        rest = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
-        rest[k] = 0.0
-        g -= transposed_times(S, m, m, rest)
-        g /= math.sqrt(np.dot(g, g))
+    rest = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
+    rest[k] = 0.0
+    g -= transposed_times(S, m, m, rest)
+    g /= math.sqrt(np.dot(g, g))
     gone, dual, own = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
     own[k] = np.dot(C[k, :m], g)
     # the reflection that takes g to the last axis, with the sign that does not cancel

@@ -57,7 +57,7 @@ class BlockPath:
         self.active, self.home = np.zeros(d + r, dtype=np.int64), np.zeros(d + r, dtype=np.int64)
         self.home[:d] = np.arange(d)
         self.eta = np.zeros(d + r)
-        self.numbers, self.counts = np.zeros(3), np.zeros(5, dtype=np.int64)  # see walk
+        self.numbers, self.counts = np.zeros(2), np.zeros(5, dtype=np.int64)  # see walk
         self.knots = Knots(r, d)
         values, level = problem.values(problem.target), problem.levels(problem.target)
         first = np.flatnonzero(values >= level[problem.block])[::-1]
@@ -186,7 +186,7 @@ class BlockPath:
         for _ in range(2):
             block_basis.sweep(self.Q, m, self.du, self.y)
         self.y *= -1.0
-        self.numbers[1], self.numbers[2] = float(np.linalg.norm(self.du)), 0.0
+        self.numbers[1] = float(np.linalg.norm(self.du))
         for _ in range(2):
             block_basis.refined(self.S, self.C, self.x, self.y, m)
 

@@ -20,9 +20,6 @@ _STILL = 1e-14
 _STEEPEST, _PATIENCE = 4, 200
 #: Why a walk ends: the path cannot be continued, or it is at its end.
 STALL, END = 1, 2
-#: An exchange magnifies the rounding of the slopes by the length of its row over its distance from the others; they
-#: are refined when these factors add up to this.
-_MAGNIFIED = 50.0
 
 
 def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, known: Array) -> Array:
@@ -149,8 +146,7 @@ def walk(
     """Go to the end of one segment for each draw; 0, or why the path cannot continue.
 
     ``limits`` are the floor of the levels, the squared length of u and the height of the levels at which it ends;
-    ``numbers`` are rho, the longest length of du since it was made orthogonal, and how much exchanges have magnified
-    rounding since the slopes were refined; ``counts`` are the active rows, the
+    ``numbers`` are rho and the longest length of du since it was made orthogonal; ``counts`` are the active rows, the
     exchanges, those without a step, the row that has just left, and the knots kept. Of these the arrays ``kept`` have
     rho, u, t and the multipliers, and ``rows`` where these begin and their rows (:class:`Knots`).
     """
@@ -161,9 +157,7 @@ def walk(
     for draw in draws:
         n = counts[0]
         m = n - d
-        if numbers[2] > _MAGNIFIED:
-            refined(S, C, x, y, m)
-            numbers[2] = 0.0
+        refined(S, C, x, y, m)
         dt = times(references, d, r, du)
         dv = rows_times(B, F, G, du, active[:n], np.take(dt, home[:n]))
         slope, speed, now = slopes_of(x, home, d, n), math.sqrt(np.dot(du, du)), eta[:n]
@@ -210,16 +204,15 @@ def walk(
                 referred(B, references, q, active, which)
                 which = k
             counts[3] = active[which]
-            numbers[2] += remove(Q, S, C, x, y, du, m, which - d)
+            remove(Q, S, C, x, y, du, m, which - d)
             active[which], home[which], eta[which] = active[n - 1], home[n - 1], eta[n - 1]
             counts[0] = n - 1
             opened(least, flat, active, n - 1)  # rows that depended on the row that left may be independent now
             least[counts[3]] = np.inf
         else:
             least[which] = np.inf  # active from now on, or dependent on the active ones
-            magnified = append(Q, S, C, x, y, du, m, signed_row(B, which) - references[block[which]], 0.1 * FLAT)
-            numbers[2] += magnified
-            if magnified > 0.0:
+            w = signed_row(B, which) - references[block[which]]
+            if append(Q, S, C, x, y, du, m, w, 0.1 * FLAT) > 0.0:
                 active[n], home[n], eta[n] = which, block[which], 0.0
                 counts[0] = n + 1
         numbers[1] = straightened(Q, counts[0] - d, du, numbers[1])
