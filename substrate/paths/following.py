@@ -135,7 +135,7 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
     bend = g1 + g2 - cross
     top = float(np.clip((2.0 * g1 - cross) / (2.0 * bend), 0.0, 1.0)) if bend < 0.0 else 0.0
     highest = max(g1, g2, (1.0 - top) ** 2 * g1 + top**2 * g2 + top * (1.0 - top) * cross)
-    return highest / (0.5 * float(target @ target))
+    return float(highest) / (0.5 * float(target @ target))
 
 
 def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:

@@ -167,7 +167,7 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
     a = SparseRows(starts, rows % p, np.where(rows < p, eta, -eta), p).reversed()
     nu = (t[kept, 0] - t[kept, -1])[::-1, None] / 2.0
     owner = np.repeat(np.arange(len(a)), np.diff(a.starts))
-    bias = mean - np.bincount(owner, column_means[a.index] * a.value, len(a))
+    bias: Array = mean - np.asarray(np.bincount(owner, column_means[a.index] * a.value, len(a)), dtype=np.float64)
     at = dict(zip(knots.rho.tolist(), zeta.tolist(), strict=True))
     holes = tuple((at[high], at[low]) for low, high in trace.holes)
     stop = f"zeta = {lowest:g} was reached" if trace.finished else trace.stop
