@@ -26,7 +26,9 @@ __all__ = ["run"]
 
 N, D, RHO, WIDTH = 100, 25, 10.0, 0.5
 REPEATS, QUICK = 3, 1
-MOST_OF_ONE_SOLVE, MOST_OF_LARS = 1.0, 5.0
+#: The share of one solve with numba and without, and of lars_path for each N.
+MOST_OF_ONE_SOLVE, MOST_WITHOUT_NUMBA = 0.25, 1.0
+MOST_OF_LARS = {100: 2.0, 1000: 2.0}
 
 
 def components() -> tuple[tuple[Array, ...], Array]:
@@ -85,16 +87,16 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headl
         path = ours()
         first = time.process_time() - begin
         seconds = interleaved({"ours": ours, "raw": raw(matrices, y)}, repeats)
-        share = seconds["ours"] / seconds["raw"]
-        met = share <= MOST_OF_ONE_SOLVE and path.complete
+        share, most = seconds["ours"] / seconds["raw"], MOST_OF_ONE_SOLVE if fast else MOST_WITHOUT_NUMBA
+        met = share <= most and path.complete
         name = "rho path, numba" if fast else "rho path, numpy"
         work = f"{name}, N = {N}, d = {D}"
-        summary.append(Headline(work, "one raw solve, cvxpy", share, most=MOST_OF_ONE_SOLVE, held=path.complete))
+        summary.append(Headline(work, "one raw solve, cvxpy", share, most=most, held=path.complete))
         rows.append(
             (
                 name, f"{N}, d = {D}", str(len(path)), f"{largest_gap(coordinates(matrices, y), path):.0e}",
                 f"{seconds['ours']:.2f}", "Clarabel, one rho", f"{seconds['raw']:.2f}", f"{share:.2f}",
-                f"≤ {MOST_OF_ONE_SOLVE:g}", yes_no(met), f"{first:.1f}",
+                f"≤ {most:g}", yes_no(met), f"{first:.1f}",
             )
         )  # fmt: skip
         if not met:
@@ -108,7 +110,7 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Head
     from sklearn.linear_model import lars_path
 
     rows, shortfalls, summary = [], [], []
-    for n, rounds, target in ((100, 3 * repeats, MOST_OF_LARS), (1000, repeats, np.inf)):
+    for n, rounds in ((100, 3 * repeats), (1000, repeats)):
         X, y = regression_data(n)
         K = KERNEL(X)
         centred, errors = K - K.mean(axis=0), y - y.mean()
@@ -116,23 +118,29 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Head
         path = l1_path(K, y)
         first = time.process_time() - begin
         lowest = float(path.values[0])
-        lars = lambda: lars_path(centred, errors, method="lasso", alpha_min=lowest / n)  # noqa: B023, E731
+        # its own limit, 500 steps, would end it long before this zeta
+        asked = {"method": "lasso", "alpha_min": lowest / n, "max_iter": 10 * n + 1000}
+        lars = lambda: lars_path(centred, errors, **asked)  # noqa: B023, E731
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it drops columns that nearly depend on each other, with a warning
+            reached = lars()[0]
             seconds = interleaved({"ours": lambda: l1_path(K, y), "lars": lars}, rounds)  # noqa: B023
         gap = max(l1_point_rows(K, y, float(z), *path.at(float(z))[1::2])[-1].relative for z in path.values[::5])
-        share = seconds["ours"] / seconds["lars"]
-        met = yes_no(share <= target) if np.isfinite(target) else ""
+        share, target = seconds["ours"] / seconds["lars"], MOST_OF_LARS[n]
+        met = share <= target
         rows.append(
             (
-                "zeta path", str(n), str(len(path)), f"{gap:.0e}", f"{seconds['ours']:.3f}", "lars_path",
-                f"{seconds['lars']:.3f}", f"{share:.2f}", f"≤ {target:g}" if met else "", met, f"{first:.1f}",
+                "zeta path", str(n), str(len(path)), f"{gap:.0e}", f"{seconds['ours']:.3f}",
+                f"lars_path, {reached.size} knots", f"{seconds['lars']:.3f}", f"{share:.2f}", f"≤ {target:g}",
+                yes_no(met), f"{first:.1f}",
             )
         )  # fmt: skip
-        if met:
-            summary.append(Headline(f"L1 path, N = {n}", "lars_path", share, most=target))
-        if met == "no":
-            shortfalls.append(f"zeta path, N = {n}: {1e6 * seconds['ours'] / path.steps:.0f} µs per knot.")
+        summary.append(Headline(f"L1 path, N = {n}", "lars_path", share, most=target))
+        if not met:
+            shortfalls.append(
+                f"zeta path, N = {n}: {1e6 * seconds['ours'] / path.steps:.0f} µs per knot; lars_path ended at zeta = "
+                f"{n * reached[-1]:.2g}, ours at {lowest:.2g}."
+            )
     return rows, shortfalls, summary
 
 
@@ -144,7 +152,8 @@ def run(quick: bool) -> Table:
         "Solution paths",
         f"The whole path of maximal variation on data set (31), RBF({WIDTH:g}) per column, stacked components cut at "
         f"1e-6, coordinates included, against one cvxpy/Clarabel solve at rho = {RHO:g} on the raw matrices; the L1 "
-        "path down to 1e-4 zeta_max against scikit-learn's lars_path, which has no equality, on the same columns. "
+        "path down to 1e-4 zeta_max against scikit-learn's lars_path, which has no equality, on the same columns and "
+        "down to the same zeta (by default it stops after 500 steps). "
         "Median CPU seconds; the gap is the largest at the knots, relative; the last column is the first call, with "
         "compilation where the store of compiled code was empty.",
         ("path", "N", "knots", "gap", "path, s", "peer", "peer, s", "path / peer", "target", "met", "first call, s"),

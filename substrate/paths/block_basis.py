@@ -1,20 +1,22 @@
-r"""The active rows of a block path as an updated factorisation, and the ratio test that ends a segment.
+r"""The active rows of a block path as an updated factorisation.
 
-Rows :math:`D_i` that span a subspace are kept with an orthonormal basis Q of it and with the dual basis Z:
+Rows :math:`D_i` that span a subspace are kept by their coefficients C in an orthonormal basis Q of it, with those of
+the dual basis, S:
 
-.. math:: Z D^T = I, \qquad \operatorname{span} Z = \operatorname{span} Q = \operatorname{span} D ,
+.. math:: D = C Q, \qquad S C^T = I ,
 
-so that the projection off the subspace is :math:`p - Q^T Q p` and the coefficients of a vector in it are :math:`Z p`. A
-new row w adds :math:`p = w - Q^T Q w` (made orthogonal twice) to Q and :math:`z = p / \|p\|^2` to Z, and takes
-:math:`(Z w) z^T` from the others. To remove row k, a reflection turns Q until its last vector is :math:`Z_k / \|Z_k\|`,
-which is orthogonal to all rows but the k-th; that vector leaves Q and is taken out of Z. Both cost :math:`O(mr)`, in
-products of a matrix and a vector; the order of the rows is immaterial, so the last fills the gap.
+so that the projection of a vector p off the subspace is :math:`p - Q^T Q p` and the coefficients of the rest in the
+rows of D are :math:`S Q p`. A new row w adds :math:`p = w - Q^T c`, :math:`c = Q w`, to Q (made orthogonal again where
+little of w is left), the row :math:`(c, \|p\|)` to C, and to S a column :math:`-S c / \|p\|`. To remove row k, a
+reflection turns Q until its last vector has the coefficients :math:`S_k / \|S_k\|`: it is orthogonal to all rows but
+the k-th, and leaves. Both need a few products of the m x r matrix Q and a vector, and otherwise m x m matrices; the
+order of the rows is immaterial, so the last fills the gap.
 
-The event that ends a segment is found by the ratio test of [Harris1973]_. Along a segment slacks :math:`s_i \ge 0`
-shrink at rates :math:`r_i`; the exact step is :math:`\min s_i / r_i`. Near ties are the rule on these paths, and the
-exact minimum may be decided by rounding and belong to a tiny rate. So the bounds are first relaxed by a margin,
-:math:`\theta = \min (s_i + \delta) / r_i`, and of all with :math:`s_i / r_i \le \theta` the one with the largest rate
-is taken: no bound is passed by more than the margin, and the exchange is well conditioned.
+The direction of a path is the projection of one vector q, and its slopes are the coefficients x of the rest. Both are
+updated with the factors: a vector p that joins Q takes :math:`p\,(p^T q)` from the projection and
+:math:`S c\,(p^T q)/\|p\|` from the coefficients, one that leaves returns it. The projection is made orthogonal again
+after it has become much shorter, and the coefficients are refined: :math:`x \leftarrow x + S (y - C^T x)`,
+:math:`y = Q q`.
 """
 
 import math
@@ -23,197 +25,262 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.paths.signed_rows import Index, compiled
+from substrate.paths.signed_rows import compiled, loops_of
 
-__all__ = ["FLAT", "append", "exchange", "first_event", "rebuild", "remove", "slopes", "travel"]
+__all__ = [
+    "append", "drift", "exchange", "outer_taken", "rebuild", "refined", "remove", "straightened", "sweep", "times",
+    "transposed_times",
+]  # fmt: skip
 
 #: A projection that leaves at least this share of a vector need not be repeated.
-_PLAIN = 0.1
+_PLAIN = 0.5
+#: A repeated projection that leaves less than this share is repeated once more.
+_AGAIN = 0.5
+#: A direction that has become this much shorter is made orthogonal again.
+_SHORTER = 0.1
+#: Entries of a part of a matrix that stays in the cache between two uses.
+_PART = 32768
 
 # Rows are written through the output argument of a ufunc, and not by assignment to a slice: for the latter the compiler
 # would also compile its machinery for error messages, which takes longer than all the rest.
 
 
+def times(A: Array, rows: int, columns: int, v: Array) -> Array:
+    """The first rows and columns of A times v."""
+    return np.asarray(A[:rows, :columns] @ v[:columns])
+
+
+@loops_of(times)
+def _times(A, rows, columns, v):  # type: ignore[no-untyped-def]
+    out = np.empty(rows)
+    i = 0
+    while i + 4 <= rows:  # four rows for each entry of v that is read
+        a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(columns):
+            s0 += a[j] * v[j]
+            s1 += b[j] * v[j]
+            s2 += c[j] * v[j]
+            s3 += d[j] * v[j]
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+        i += 4
+    while i < rows:
+        s0 = 0.0
+        for j in range(columns):
+            s0 += A[i, j] * v[j]
+        out[i] = s0
+        i += 1
+    return out
+
+
+def transposed_times(A: Array, rows: int, columns: int, v: Array) -> Array:
+    """v times the first rows and columns of A."""
+    return np.asarray(v[:rows] @ A[:rows, :columns])
+
+
+@loops_of(transposed_times)
+def _transposed_times(A, rows, columns, v):  # type: ignore[no-untyped-def]
+    out = np.zeros(columns)
+    i = 0
+    while i + 4 <= rows:
+        a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
+        v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
+        for j in range(columns):
+            out[j] += v0 * a[j] + v1 * b[j] + v2 * c[j] + v3 * d[j]
+        i += 4
+    while i < rows:
+        for j in range(columns):
+            out[j] += v[i] * A[i, j]
+        i += 1
+    return out
+
+
+def outer_taken(A: Array, rows: int, columns: int, a: Array, b: Array) -> None:
+    """Take a b' from the first rows and columns of A."""
+    size = max(16, _PART // max(columns, 1))
+    for start in range(0, rows, size):
+        part = A[start : min(start + size, rows), :columns]
+        part -= a[start : start + part.shape[0], None] * b[:columns]
+
+
+@loops_of(outer_taken)
+def _outer_taken(A, rows, columns, a, b):  # type: ignore[no-untyped-def]
+    for i in range(rows):
+        row, size = A[i], a[i]
+        for j in range(columns):
+            row[j] -= size * b[j]
+
+
+def sweep(Q: Array, m: int, w: Array, c: Array) -> None:
+    """Take the projection of w on the first m rows of Q from it, part by part, and add its coefficients to c."""
+    size = max(16, _PART // Q.shape[1])
+    for start in range(0, m, size):
+        part = Q[start : min(start + size, m)]
+        s = part @ w
+        w -= s @ part
+        c[start : start + s.size] += s
+
+
+@loops_of(sweep)
+def _sweep(Q, m, w, c):  # type: ignore[no-untyped-def]
+    r = w.size
+    i = 0
+    while i + 4 <= m:  # four rows at a time, which are in the cache when they are subtracted
+        a, b, e, f = Q[i], Q[i + 1], Q[i + 2], Q[i + 3]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(r):
+            s0 += a[j] * w[j]
+            s1 += b[j] * w[j]
+            s2 += e[j] * w[j]
+            s3 += f[j] * w[j]
+        for j in range(r):
+            w[j] -= s0 * a[j] + s1 * b[j] + s2 * e[j] + s3 * f[j]
+        c[i] += s0
+        c[i + 1] += s1
+        c[i + 2] += s2
+        c[i + 3] += s3
+        i += 4
+    while i < m:
+        s0 = 0.0
+        for j in range(r):
+            s0 += Q[i, j] * w[j]
+        for j in range(r):
+            w[j] -= s0 * Q[i, j]
+        c[i] += s0
+        i += 1
+
+
 @compiled
-def append(Q: Array, Z: Array, D: Array, m: int, w: Array, smallest: float) -> bool:
-    """Add row w as the m-th; return False without a change where it depends on the others."""
+def append(
+    Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, w: Array, smallest: float
+) -> float:  # fmt: skip
+    """Add row w as the m-th; its length over its distance from the others, or zero without a change if it depends."""
     if m >= Q.shape[0]:
-        return False
-    basis, dual = Q[:m], Z[:m]
-    size = math.sqrt(np.dot(w, w))
-    p = w - np.dot(np.dot(basis, w), basis)
+        return 0.0
+    size, p, c = math.sqrt(np.dot(w, w)), w.copy(), np.zeros(m)
+    sweep(Q, m, p, c)
     length = math.sqrt(np.dot(p, p))
     if length < _PLAIN * size:
-        p -= np.dot(np.dot(basis, p), basis)
+        before = length
+        sweep(Q, m, p, c)
         length = math.sqrt(np.dot(p, p))
+        if length < _AGAIN * before:
+            sweep(Q, m, p, c)
+            length = math.sqrt(np.dot(p, p))
     if length <= smallest * size:
-        return False
+        return 0.0
     p /= length
-    if length < _PLAIN**2 * size:  # after division by a small length, orthogonalise once more
-        p -= np.dot(np.dot(basis, p), basis)
-        p /= math.sqrt(np.dot(p, p))
-    z = p / np.dot(p, w)
-    dual -= np.dot(dual, w).reshape(-1, 1) * z
+    last = np.dot(p, w)
+    v = times(S, m, m, c)
+    np.add(c, 0.0, C[m, :m])
+    np.multiply(v, 0.0, C[:m, m])
+    np.multiply(v, 0.0, S[m, :m])
+    np.multiply(v, -1.0 / last, S[:m, m])
+    C[m, m], S[m, m] = last, 1.0 / last
     np.add(p, 0.0, Q[m])
-    np.add(z, 0.0, Z[m])
-    np.add(w, 0.0, D[m])
-    return True
+    along = -np.dot(p, du)  # p'q, of which du has all that is left
+    inside = x[:m]
+    inside -= (along / last) * v
+    x[m], y[m] = along / last, along
+    du += along * p
+    return float(size / last)
 
 
 @compiled
-def remove(Q: Array, Z: Array, D: Array, m: int, k: int) -> None:
-    """Take out row k of m; the last row of Z and D moves into its place."""
-    last = m - 1
-    basis, dual = Q[:m], Z[:last]
-    g = Z[k] / math.sqrt(np.dot(Z[k], Z[k]))
-    x = np.dot(basis, g)
-    x /= math.sqrt(np.dot(x, x))
-    # the reflection that takes x to the last axis, with the sign that does not cancel
-    x[last] += 1.0 if x[last] >= 0.0 else -1.0
-    x *= math.sqrt(2.0 / np.dot(x, x))
-    basis -= x.reshape(-1, 1) * np.dot(x, basis)
+def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, k: int) -> float:
+    """Take out row k of m, and return its length over its distance from the others.
+
+    The last row of S and C moves into its place.
+    """
+    last, r = m - 1, Q.shape[1]
+    g, size = S[k, :m].copy(), math.sqrt(np.dot(C[k, :m], C[k, :m]))
+    size *= math.sqrt(np.dot(g, g))
+    g /= math.sqrt(np.dot(g, g))
+    rest = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
+    rest[k] = 0.0
+    g -= transposed_times(S, m, m, rest)
+    g /= math.sqrt(np.dot(g, g))
+    gone, dual, own = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
+    own[k] = np.dot(C[k, :m], g)
+    # the reflection that takes g to the last axis, with the sign that does not cancel
+    sign = 1.0 if g[last] >= 0.0 else -1.0
+    h = g.copy()
+    h[last] += sign
+    share = 2.0 / np.dot(h, h)
+    outer_taken(Q, last, r, share * h, gone + sign * Q[last])
+    outer_taken(S, m, last, share * (dual + sign * S[:m, last]), h)
+    outer_taken(C, m, last, share * (own + sign * C[:m, last]), h)
+    inner, inside = y[:m], x[:m]
+    along = np.dot(g, inner)
+    inside -= along * dual
+    inner -= share * np.dot(h, inner) * h
+    du -= along * gone
     if k < last:
-        np.add(Z[last], 0.0, Z[k])
-        np.add(D[last], 0.0, D[k])
-    dual -= np.dot(dual, g).reshape(-1, 1) * g
+        np.add(S[last, :last], 0.0, S[k, :last])
+        np.add(C[last, :last], 0.0, C[k, :last])
+        x[k] = x[last]
+    return size
 
 
 @compiled
-def slopes(Q: Array, Z: Array, D: Array, m: int, q: Array) -> tuple[Array, Array]:
-    """The part of q off the subspace, and the coefficients of the rest in the rows of D; both with the sign turned."""
-    basis, dual = Q[:m], Z[:m]
-    p = q - np.dot(np.dot(basis, q), basis)
-    if np.dot(p, p) < _PLAIN**2 * np.dot(q, q):
-        p -= np.dot(np.dot(basis, p), basis)
-    inside = q - p
-    x = np.dot(dual, inside)
-    x += np.dot(dual, inside - np.dot(x, D[:m]))  # Z alone loses accuracy where rows are nearly dependent
-    return -p, -x
+def exchange(S: Array, C: Array, x: Array, y: Array, m: int, members: NDArray[np.int64], k: int) -> None:
+    r"""The members are differences from one reference; make row k of them the reference, and the old one row k.
+
+    The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in S only row k changes, to
+    minus the sum over the members. q, the sum of all references, grows by the old :math:`D_k`.
+    """
+    dual, total, own = np.zeros(m), 1.0, C[k, :m].copy()
+    for i in members:
+        dual += S[i, :m]
+        total += x[i]
+        row = C[i, :m]
+        row -= own
+    np.multiply(dual, -1.0, S[k, :m])
+    np.multiply(own, -1.0, C[k, :m])
+    x[k] = -total
+    inner = y[:m]
+    inner += own
 
 
-def rebuild(Q: Array, Z: Array, D: Array, m: int) -> bool:
-    """Recompute Q and Z from the first m rows of D; False where they have become dependent."""
+@compiled
+def refined(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
+    """One step of refinement of the coefficients."""
+    inside = x[:m]
+    inside += times(S, m, m, y[:m] - transposed_times(C, m, m, inside))
+
+
+@compiled
+def straightened(Q: Array, m: int, du: Array, length: float) -> float:
+    """Make a direction that was of this length orthogonal again, if it is much shorter now; the length to compare."""
+    now = math.sqrt(np.dot(du, du))
+    if now < _SHORTER * length:
+        sweep(Q, m, du, np.zeros(m))
+        return math.sqrt(np.dot(du, du))
+    return max(now, length)
+
+
+def rebuild(Q: Array, S: Array, C: Array, D: Array) -> bool:
+    """Compute all factors from the rows D; False where they are dependent."""
     from scipy.linalg import solve_triangular
 
-    basis, R = np.linalg.qr(D[:m].T)
+    m = D.shape[0]
+    basis, R = np.linalg.qr(D.T)
     pivots = np.abs(np.diagonal(R))
     if m > D.shape[1] or (m and pivots.min() <= 1e-15 * pivots.max()):
         return False
-    Q[:m] = basis.T
-    Z[:m] = solve_triangular(R, basis.T, check_finite=False)
+    Q[:m], C[:m, :m] = basis.T, R.T
+    S[:m, :m] = solve_triangular(R, np.eye(m), check_finite=False)
     return True
 
 
-def exchange(Z: Array, D: Array, members: NDArray[np.int64], k: int) -> None:
-    r"""The members are differences from one reference; make row k of them the reference, and the old one row k.
-
-    The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in Z only row k changes, to
-    minus the sum over the members.
-    """
-    Z[k] = -Z[members].sum(axis=0)
-    D[members[members != k]] -= D[k]
-    D[k] = -D[k]
-
-
-#: A rate below this share of its row's norm is rounding: the row depends on those in use.
-FLAT = 1e-10
-#: By how much the test lets levels and multipliers be exceeded, relative to their sizes.
-_MARGIN = 1e-12
-
-#: A step that is longer than any other.
-_ENDLESS = 1e100
-
-
-@compiled
-def _shortest(slack: Array, rate: Array, margin: float) -> float:
-    """The relaxed step over positive rates."""
-    return float(((np.maximum(slack, 0.0) + margin) / rate).min())
-
-
-@compiled
-def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
-    """The steepest of those that end within the step; with a draw in [0, 1), any of them."""
-    first = np.flatnonzero(np.maximum(slack, 0.0) <= step * rate)
-    if first.size == 0:
-        return -1
-    return int(first[int(draw * first.size)] if draw >= 0.0 else first[np.argmax(rate[first])])
-
-
-@compiled
-def first_event(
-    slack: Array,
-    rate: Array,
-    least: Array,
-    eta: Array,
-    slope: Array,
-    speed: float,
-    level: float,
-    rho: float,
-    draw: float,
-) -> tuple[bool, int, float]:
-    """Whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
-
-    Parameters
-    ----------
-    slack, rate
-        Of all signed rows: the distance to their level, and how fast it shrinks.
-    least
-        The smallest rates that count, per unit of speed; infinite for rows that may not enter.
-    eta, slope
-        Multipliers of the active rows and how they change.
-    speed, level, rho
-        Sizes of the direction, of the levels and of the multipliers.
-    draw
-        Negative for the steepest, else a random number that decides.
-    """
-    longest = _ENDLESS
-    fall = np.flatnonzero(slope < -FLAT)
-    if fall.size:
-        longest = _shortest(eta[fall], -slope[fall], _MARGIN * rho)
-    near = np.flatnonzero(slack <= longest * rate)  # few: rows that reach their level before a multiplier vanishes
-    near = near[rate[near] > speed * least[near]]
-    step = longest
-    if near.size:
-        step = min(longest, _shortest(slack[near], rate[near], _MARGIN * level))
-    if step >= _ENDLESS:
-        return False, -1, np.inf
-    if fall.size:  # a row that can leave does so first: fewer rows are better conditioned
-        found = _steepest(eta[fall], -slope[fall], step, draw)
-        if found >= 0:
-            return True, int(fall[found]), max(eta[fall[found]], 0.0) / -slope[fall[found]]
-    found = near[_steepest(slack[near], rate[near], step, draw)]
-    return False, int(found), max(slack[found], 0.0) / rate[found]
-
-
-@compiled
-def travel(
-    dv: Array,
-    block: Index,
-    slack: Array,
-    least: Array,
-    eta: Array,
-    slope: Array,
-    t: Array,
-    dt: Array,
-    speed: float,
-    rho: float,
-    floor: float,
-    draw: float,
-) -> tuple[int, int, float]:
-    """Go to the end of the segment: ``slack``, ``eta`` and ``t`` are moved there.
-
-    Returns what ends it (0 nothing: then nothing was moved; 1 a row enters, 2 one leaves, 3 the levels are at the
-    floor), which row, and the step in rho. ``dv`` are the slopes of the rows without signs, ``dt`` of the levels.
-    """
-    rate = np.concatenate((dv, -dv)) - np.take(dt, block)
-    leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
-    fall, height = -dt.sum(), t.sum() - floor
-    kind = 2 if leaves else 1
-    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
-        kind, step = 3, height / fall
-    elif which < 0:
-        return 0, which, step
-    eta += step * slope
-    slack -= step * rate
-    t += step * dt
-    return kind, which, step
+def drift(Q: Array, S: Array, C: Array, D: Array, chance: np.random.Generator) -> tuple[float, float, float]:
+    """How far rounding has come, seen by random vectors: of D - CQ and of QQ' - I, relative, and of SC' - I."""
+    m, r = D.shape
+    if not m:
+        return 0.0, 0.0, 0.0
+    v, a = chance.standard_normal(r), chance.standard_normal(m)
+    own = C[:m, :m]
+    sizes = np.sqrt(np.einsum("ij,ij->i", D, D))
+    apart = float(np.max(np.abs(D @ v - own @ (Q[:m] @ v)) / sizes))
+    turned = float(np.abs(Q[:m] @ (a @ Q[:m]) - a).max())
+    return apart, turned, float(np.abs(S[:m, :m] @ (a @ own) - a).max())

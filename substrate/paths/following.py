@@ -93,45 +93,41 @@ def follow(
     holes: list[tuple[float, float]] = []
     taken_up, sound, stop, finished = 0, 1, f"stopped after {max_steps} exchanges of active rows", False
     while walk.steps < max_steps:
-        event, why = walk.advance(), "no exchange of active rows leads on"
-        suspect = walk.age % 8 == 0 and walk.gap() > most
-        if event or suspect or walk.age == 1:  # the levels of all rows are recomputed only occasionally
+        before = walk.age
+        event, why = walk.advance(max_steps - walk.steps), "no exchange of active rows leads on"
+        renewed = walk.age <= before
+        if event or renewed or walk.gap() > most:  # the levels of all rows are recomputed only occasionally
             if walk.gap(exact=True) > most and not (walk.settle() and walk.gap(exact=True) <= most):
-                while sound < len(walk.knots.rho) and knot_gap(scaled, walk.knots, sound) <= most:
+                while sound < walk.knots.size and knot_gap(scaled, walk.knots, sound) <= most:
                     sound += 1
                 walk.knots.keep(sound)
                 event, why = "stall", f"rounding makes the duality gap exceed {most:g} of that of the trivial point"
-            sound = len(walk.knots.rho)
+            sound = walk.knots.size
         if event == "end":
             stop, finished = "the end of the path was reached", True
             break
         if event == "stall":
-            here = walk.knots.rho[-1]
+            here = float(walk.knots.rho[-1])
             if taken_up >= restarts or not any(_resumed(walk, here * (1.0 + more), again, most) for more in _FURTHER):
                 stop = f"stopped where {why}" + (f", after {taken_up} restarts" if restarts else "")
                 break
             taken_up += 1
             if chord_gap(scaled, walk.knots) > most:
                 holes.append((here * unit, walk.rho * unit))
-    knots = Knots(
-        [rho * unit for rho in walk.knots.rho],
-        [u * length for u in walk.knots.u],
-        [t * (size * length) for t in walk.knots.t],
-        walk.knots.rows,
-        [eta * unit for eta in walk.knots.eta],
-    )
-    return Trace(knots, tuple(holes), stop, finished, walk.steps, taken_up)
+    walk.knots.multiply(unit, length, size * length)
+    return Trace(walk.knots, tuple(holes), stop, finished, walk.steps, taken_up)
 
 
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:
     """The duality gap at a knot, as a share of that of u = 0."""
     u, target = knots.u[k], problem.target
-    return (knots.rho[k] * float(problem.levels(u).sum()) + float(u @ (u - target))) / (0.5 * float(target @ target))
+    gap = float(knots.rho[k]) * float(problem.levels(u).sum()) + float(u @ (u - target))
+    return gap / (0.5 * float(target @ target))
 
 
 def chord_gap(problem: SignedRows, knots: Knots) -> float:
     """The largest duality gap between the last two knots, as a share of that of u = 0."""
-    u1, u2, r1, r2 = knots.u[-2], knots.u[-1], knots.rho[-2], knots.rho[-1]
+    (u1, u2), (r1, r2) = knots.u[-2:], knots.rho[-2:].tolist()
     t1, t2 = (float(problem.levels(u).sum()) for u in (u1, u2))
     target = problem.target
     g1, g2 = (rho * t + float(u @ u - u @ target) for rho, t, u in ((r1, t1, u1), (r2, t2, u2)))
@@ -139,7 +135,7 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
     bend = g1 + g2 - cross
     top = float(np.clip((2.0 * g1 - cross) / (2.0 * bend), 0.0, 1.0)) if bend < 0.0 else 0.0
     highest = max(g1, g2, (1.0 - top) ** 2 * g1 + top**2 * g2 + top * (1.0 - top) * cross)
-    return highest / (0.5 * float(target @ target))
+    return float(highest) / (0.5 * float(target @ target))
 
 
 def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:

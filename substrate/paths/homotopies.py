@@ -156,18 +156,19 @@ def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
 
 def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Array, mean: float) -> Path:
     """From knots in the 1-norm, upward, to knots in zeta, upward."""
-    t = np.array(trace.knots.t)
+    knots = trace.knots
+    t, lengths = knots.t, np.diff(knots.starts)
     zeta = t.sum(axis=1) / share
     keep = np.concatenate([[True], np.diff(np.minimum.accumulate(zeta)) < 0.0])  # zeta falls; rounding may hide it
     (kept,) = np.nonzero(keep)
-    lengths = np.array([trace.knots.rows[k].size for k in kept])
-    rows = np.concatenate([trace.knots.rows[k] for k in kept])
-    eta = np.concatenate([trace.knots.eta[k] for k in kept])
-    starts = np.concatenate([[0], np.cumsum(lengths)])
+    inside = np.repeat(keep, lengths)
+    rows, eta = knots.rows[inside], knots.eta[inside]
+    starts = np.concatenate([[0], np.cumsum(lengths[kept])])
     a = SparseRows(starts, rows % p, np.where(rows < p, eta, -eta), p).reversed()
     nu = (t[kept, 0] - t[kept, -1])[::-1, None] / 2.0
-    bias = mean - np.array([column_means @ a[k] for k in range(len(a))])
-    at = {float(rho): float(z) for rho, z in zip(trace.knots.rho, zeta, strict=True)}
+    owner = np.repeat(np.arange(len(a)), np.diff(a.starts))
+    bias: Array = mean - np.asarray(np.bincount(owner, column_means[a.index] * a.value, len(a)), dtype=np.float64)
+    at = dict(zip(knots.rho.tolist(), zeta.tolist(), strict=True))
     holes = tuple((at[high], at[low]) for low, high in trace.holes)
     stop = f"zeta = {lowest:g} was reached" if trace.finished else trace.stop
     done = trace.finished
@@ -260,13 +261,16 @@ def _finish(trace: Trace, problem: SignedRows) -> None:
     """Make the last knot exact: multipliers that leave u = 0, and the rho that they need."""
     knots, p = trace.knots, problem.B.shape[0]
     eta = np.zeros(2 * p)
-    eta[knots.rows[-1]] = knots.eta[-1]
+    eta[knots.rows[knots.starts[-2] :]] = knots.eta[knots.starts[-2] :]
     xi = eta[:p] - eta[p:]
-    for _ in range(3):
-        xi = xi + np.linalg.lstsq(problem.B.T, problem.target - problem.B.T @ xi)[0]
+    Q, R = np.linalg.qr(problem.B)
+    small = min(R.shape)  # the rows span all of the space: none of the singular values is zero
+    U, s, Vt = np.linalg.svd(R[:small], full_matrices=False)
+    for _ in range(3):  # least squares, refined
+        xi = xi + Q[:, :small] @ (U @ ((Vt @ (problem.target - problem.B.T @ xi)) / s))
     needed = float(np.bincount(problem.block[:p], np.abs(xi)).max())
     if needed <= knots.rho[-1]:
-        needed = knots.rho[-1]
+        needed = float(knots.rho[-1])
         knots.keep(-1)
     places = np.flatnonzero(xi)
     signed = np.where(xi[places] > 0.0, places, places + p)
@@ -275,13 +279,12 @@ def _finish(trace: Trace, problem: SignedRows) -> None:
 
 def _record(trace: Trace, target: Array, seen: Array | None, rows: NDArray[np.int64], p: int) -> Path:
     knots = trace.knots
-    u = np.array(knots.u)
+    u = knots.u.copy()
     if seen is not None:
         u = (target - seen @ (seen.T @ target)) + u @ seen.T
-    signed, eta = np.concatenate(knots.rows), np.concatenate(knots.eta)
-    starts = np.concatenate([[0], np.cumsum([one.size for one in knots.rows])])
-    xi = SparseRows(starts, rows[signed % rows.size], np.where(signed < rows.size, eta, -eta), p)
+    signed, eta = knots.rows, knots.eta
+    xi = SparseRows(knots.starts.copy(), rows[signed % rows.size], np.where(signed < rows.size, eta, -eta), p)
     stop = "all components have vanished" if trace.finished else trace.stop
-    rho, ends, none = np.array(knots.rho), trace.finished, np.zeros(u.shape[0])
+    rho, ends, none = knots.rho.copy(), trace.finished, np.zeros(u.shape[0])
     taken = (trace.steps, trace.restarts, trace.holes)
     return Path("rho", rho, u, xi, none, ends, False, ends, stop, *taken, rounding=BALL * float(rho[-1]))

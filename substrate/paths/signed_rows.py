@@ -3,7 +3,8 @@ r"""The problem of a block path (rows with signs, in blocks), its knots, and fas
 The functions run as plain numpy, or as machine code where numba is installed. A function marked with :func:`compiled`
 uses only the part of numpy that numba supports, and is returned unchanged. :func:`chosen` returns its compiled twin
 where numba can be imported (``pip install "lssvm-substrate[fast]"``), and the function itself elsewhere or inside
-:func:`interpreted`. numba is imported, and the code compiled, at the first use; it is kept on disk under a name that
+:func:`interpreted`. Where loops make better machine code than products of arrays, :func:`loops_of` marks them as what
+is compiled instead. numba is imported, and the code compiled, at the first use; it is kept on disk under a name that
 changes whenever any marked function changes.
 
 Products of rows and a vector use factors where the blocks of rows have low rank. A component of one variable under a
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 
-__all__ = ["Index", "Knots", "Product", "SignedRows", "chosen", "compiled", "has_compiler", "interpreted"]
+__all__ = ["Index", "Knots", "Product", "SignedRows", "chosen", "compiled", "has_compiler", "interpreted", "loops_of"]
 
 Index = NDArray[np.int64]
 
@@ -40,11 +41,18 @@ class SignedRows:
     B: Array
     block: Index
     target: Array
+    _order: Index = field(init=False, repr=False, compare=False)
+    _starts: Index = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        order = np.argsort(self.block, kind="stable")
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_starts", np.searchsorted(self.block[order], np.arange(int(self.block.max()) + 1)))
 
     @property
     def blocks(self) -> int:
         """The number of blocks."""
-        return int(self.block.max()) + 1
+        return self._starts.size
 
     def values(self, u: Array) -> Array:
         """M u."""
@@ -52,14 +60,12 @@ class SignedRows:
         return np.concatenate([v, -v])
 
     def levels(self, u: Array) -> Array:
-        """The maximum over each block."""
-        level = np.full(self.blocks, -np.inf)
-        np.maximum.at(level, self.block, self.values(u))
-        return level
+        """The maximum of M u over each block."""
+        return self.levels_of(self.values(u))
 
-    def slack(self, u: Array, t: Array) -> Array:
-        """The distance of every signed row from the level of its block."""
-        return np.asarray(t[self.block] - self.values(u))
+    def levels_of(self, values: Array) -> Array:
+        """The maximum over each block; every block has a row."""
+        return np.asarray(np.maximum.reduceat(values[self._order], self._starts))
 
     def row(self, i: int) -> Array:
         """The row of M with this number."""
@@ -71,29 +77,84 @@ class SignedRows:
         p = self.B.shape[0]
         return np.asarray(np.where(chosen < p, 1.0, -1.0)[:, None] * self.B[chosen % p])
 
+    def combined(self, chosen: Index, weights: Array) -> Array:
+        """The sum of these rows of M, weighted; all rows are read where picking out a few would cost more."""
+        p, signed = self.B.shape[0], np.where(chosen < self.B.shape[0], weights, -weights)
+        if 8 * chosen.size < p:
+            return np.asarray(signed @ self.B[chosen % p])
+        return np.asarray(np.bincount(chosen % p, signed, p) @ self.B)
 
-@dataclass(slots=True)
+
 class Knots:
-    """The record of the knots: rho, u, t, and the multipliers by signed row."""
+    """The record of the knots: rho, u, t, and the multipliers by signed row, of all knots one after the other."""
 
-    rho: list[float] = field(default_factory=list)
-    u: list[Array] = field(default_factory=list)
-    t: list[Array] = field(default_factory=list)
-    rows: list[Index] = field(default_factory=list)
-    eta: list[Array] = field(default_factory=list)
+    def __init__(self, columns: int, blocks: int) -> None:
+        self.size = 0
+        self._rho, self._u, self._t = np.empty(0), np.empty((0, columns)), np.empty((0, blocks))
+        self._starts, self._rows, self._eta = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+
+    @property
+    def rho(self) -> Array:
+        """The parameter at the knots."""
+        return self._rho[: self.size]
+
+    @property
+    def u(self) -> Array:
+        """The points, one row per knot."""
+        return self._u[: self.size]
+
+    @property
+    def t(self) -> Array:
+        """The levels, one row per knot."""
+        return self._t[: self.size]
+
+    @property
+    def starts(self) -> Index:
+        """Where the multipliers of each knot begin, and where the last ones end."""
+        return self._starts[: self.size + 1]
+
+    @property
+    def rows(self) -> Index:
+        """The signed rows that have multipliers, knot by knot."""
+        return self._rows[: self._starts[self.size]]
+
+    @property
+    def eta(self) -> Array:
+        """Their multipliers."""
+        return self._eta[: self._starts[self.size]]
+
+    def room(self, knots: int, each: int) -> tuple[tuple[Array, Array, Array, Array], tuple[Index, Index]]:
+        """Where to write further knots with at most so many multipliers ``each``: rho, u, t, eta; starts, rows."""
+        if self.size + knots > self._rho.size:
+            more = knots + self.size
+            self._rho, self._u, self._t, self._starts = (
+                np.concatenate([kept, np.zeros((more, *kept.shape[1:]), kept.dtype)])
+                for kept in (self._rho, self._u, self._t, self._starts)
+            )
+        used = int(self._starts[self.size])
+        if used + knots * each > self._rows.size:
+            more = knots * each + used
+            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
+            self._eta = np.concatenate([self._eta, np.zeros(more)])
+        here = slice(self.size, None)
+        return (self._rho[here], self._u[here], self._t[here], self._eta), (self._starts[here], self._rows)
 
     def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
         """One more."""
-        self.rho.append(rho)
-        self.u.append(u)
-        self.t.append(t)
-        self.rows.append(rows)
-        self.eta.append(eta)
+        (at, points, levels, multipliers), (starts, places) = self.room(1, rows.size)
+        part = slice(starts[0], starts[0] + rows.size)
+        at[0], points[0], levels[0], starts[1] = rho, u, t, part.stop
+        multipliers[part], places[part] = eta, rows
+        self.size += 1
 
     def keep(self, first: int) -> None:
-        """Drop all knots but the first ``count``."""
-        for kept in (self.rho, self.u, self.t, self.rows, self.eta):
-            del kept[first:]
+        """Drop all knots but the ``first`` ones; the last ones if negative."""
+        self.size = range(self.size)[:first].stop
+
+    def multiply(self, rho: float, u: float, t: float) -> None:
+        """Change the units; those of rho are also those of the multipliers."""
+        for kept, unit in ((self.rho, rho), (self.u, u), (self.t, t), (self.eta, rho)):
+            kept *= unit
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -106,6 +167,16 @@ def compiled(function: Function) -> Function:
     """Mark a function for compilation; marked functions may call each other. Returns it unchanged."""
     _marked[function.__name__] = cast(FunctionType, function)
     return function
+
+
+def loops_of(plain: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Mark a function as what is compiled in the place of a plain one, of which it is the same in loops."""
+
+    def mark(function: Function) -> Function:
+        _marked[plain.__name__] = cast(FunctionType, function)
+        return function
+
+    return mark
 
 
 @cache
@@ -150,10 +221,12 @@ def _twin(name: str) -> Any:
     called = {other: _twin(other) for other in function.__code__.co_names if other in _marked and other != name}
     twin = FunctionType(function.__code__, {**function.__globals__, **called}, name)
     twin.__module__, twin.__qualname__ = function.__module__, f"{name}_{_digest()}"
+    # sums may be taken in another order, as BLAS takes them, and products added without rounding in between
+    how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
     try:
-        return njit(cache=True, error_model="numpy")(twin)
+        return njit(cache=True, **how)(twin)
     except RuntimeError:  # no folder for the cache
-        return njit(error_model="numpy")(twin)
+        return njit(**how)(twin)
 
 
 #: Residual length of a row, as a share of the longest row, that is neglected.
@@ -164,28 +237,29 @@ _WORTH = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """B, and its factors F' (blocks, rank, rows) and G (blocks x rank, columns) where they are worth it."""
+    """B, and its factors F' (blocks, rank, rows) and G (blocks x rank, columns); empty where they are not worth it."""
 
     B: Array
-    F: Array | None
-    G: Array | None
+    F: Array
+    G: Array
 
     @classmethod
     def of(cls, B: Array, block: Index) -> "Product":
         """Factor B, whose rows lie in the given blocks; several of one size, one after the other, can be factored."""
         from scipy.linalg import qr
 
+        none = np.zeros((0, 0, 0)), np.zeros((0, 0))
         blocks = int(block.max()) + 1
         n, r = B.shape[0] // blocks, B.shape[1]
         if blocks < 2 or n * blocks != block.size or n < 8 or (block != np.repeat(np.arange(blocks), n)).any():
-            return cls(B, None, None)
+            return cls(B, *none)
         cut = _CUT * float(np.sqrt(np.einsum("ij,ij->i", B, B).max()))
         factors: list[tuple[Array, Array]] = []
         for part in B.reshape(blocks, n, r):
             Q, R, order = qr(part.T, mode="economic", pivoting=True, check_finite=False)
             rank = max(int((np.abs(np.diagonal(R)) > cut).sum()), 1)
             if rank * (n + r) > _WORTH * n * r:
-                return cls(B, None, None)
+                return cls(B, *none)
             F = np.empty((rank, n))
             F[:, order] = R[:rank]
             factors.append((F, Q[:, :rank].T))
@@ -194,9 +268,3 @@ class Product:
         for k, (F, G) in enumerate(factors):
             padded[k, : F.shape[0]], turned[k, : F.shape[0]] = F, G
         return cls(B, padded, turned.reshape(blocks * most, r))
-
-    def __call__(self, x: Array) -> Array:
-        """B x."""
-        if self.F is None or self.G is None:
-            return np.asarray(self.B @ x)
-        return np.asarray(np.vecmat((self.G @ x).reshape(self.F.shape[:2]), self.F)).ravel()

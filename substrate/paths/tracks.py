@@ -81,12 +81,12 @@ def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Arr
     sizes = (abs(xi) @ block).toarray()
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
-    entries = xi.tocoo()
-    xi = csr_array((entries.data * shares[entries.row, entries.col // n], (entries.row, entries.col)), shape=xi.shape)
+    knot = np.repeat(np.arange(rho.size), np.diff(xi.indptr))
+    xi = csr_array((xi.data * shares[knot, xi.indices // n], xi.indices, xi.indptr), shape=xi.shape)
     flat = B.reshape(d * n, r)
     u = target - xi @ flat
     t = np.empty((rho.size, d))
-    step = max(1, 4_000_000 // max(d * n, 1))
+    step = max(1, 600_000 // max(d * n, 1))
     for start in range(0, rho.size, step):
         part = slice(start, start + step)
         t[part] = np.abs(u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
