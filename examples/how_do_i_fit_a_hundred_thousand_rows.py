@@ -2,8 +2,8 @@
 =================================================================
 
 The kernel matrix of all pairs would take 80 GB. On a reduced basis only sums over the rows are kept: a fit is one pass
-to compute them and one to check the result, leave-one-out is one more, and memory does not depend on the number of
-rows.
+to compute them, from which the result is checked too, leave-one-out is one more, and memory does not depend on the
+number of rows.
 """
 
 import tracemalloc

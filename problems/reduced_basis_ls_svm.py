@@ -152,7 +152,7 @@ def closed_form(
     rows = KernelRows.of(None, matrix[R], S, Y, None if weights is None else v)
     statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), 1.0 / value)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis)
+    solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis, sums=statistic.sums)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     held = u if features.rank else np.zeros(1)

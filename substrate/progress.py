@@ -38,10 +38,11 @@ class Progress(_Line):
         super().__init__(stream, shown)
         self._total, self._done = max(total, 1), 0
 
-    def step(self, label: str) -> None:
-        """Announce the next piece of work."""
-        filled = _WIDTH * self._done // self._total
-        self._draw(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total} {label}")
+    def step(self, label: object) -> None:
+        """Announce the next piece of work, by what its label prints as."""
+        if self._shown:
+            filled = _WIDTH * self._done // self._total
+            self._draw(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._done}/{self._total} {label}")
         self._done += 1
 
 

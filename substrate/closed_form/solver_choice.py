@@ -67,21 +67,29 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
         return Plan("cholesky", fact="a factorisation, which also shows whether the given kernel is definite")
     if tolerance < _LEAST_TOLERANCE:
         return Plan("cholesky", fact=f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
-    limit = stated_memory()
-    stored = 4.0 * n * n <= (_STORED if limit is None else limit)
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
+    limit = stated_memory()
+    triangle = 4.0 * n * n
+    stored = triangle <= _STORED
+    if limit is not None:
+        if sample.bytes > limit:
+            return Plan("cholesky")  # which is refused for the same reason, with what to do
+        stored = triangle + sample.bytes <= limit
     expected = _iterations(sample.remainder(ridge), tolerance)
     m = sample.rows.size
     direct = n**3 / 3.0 * _FLOP
     product = n_outputs * (n * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
     share = (n * m * _VALUE + n * m * m * _FLOP + expected * product) / direct
-    if share >= 1.0 and not (limit is not None and 8.0 * n * n > limit):
-        return Plan(
-            "cholesky", fact=f"a factorisation: conjugate gradients were estimated to cost {share:.2g} times as much"
-        )
     most = max(math.ceil(direct / product), 1)
-    fact = f"conjugate gradients, estimated at {share:.2g} of the cost of a factorisation"
-    return Plan("stored_cg" if stored else "cg", sample, Patience(most, _JUDGED), fact)
+    way: Way = "stored_cg" if stored else "cg"
+    if limit is not None and 2.0 * triangle > limit:
+        return Plan(way, sample, Patience(max(most, 1000), 1000), "conjugate gradients: a factorisation would not fit")
+    if share >= 1.0:
+        times = f"{share:.2g}" if share < 100.0 else "over 100"
+        return Plan("cholesky", fact=f"a factorisation: conjugate gradients would cost {times} times as much")
+    return Plan(
+        way, sample, Patience(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
+    )
 
 
 def _iterations(remainder: float, tolerance: float) -> float:

@@ -36,7 +36,7 @@ _STRIP = 128
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 #: Bytes of an array from which half of it is worth saving: small pages are a little slower.
-_SMALL_PAGES_FROM = 2.0**30
+_SMALL_PAGES_FROM = 2.0**27
 #: Jitter of the small matrix, as a share of its trace; increased until a factor exists.
 _JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
 
@@ -156,6 +156,11 @@ class KernelSample:
         order = np.random.default_rng(0).permutation(n)
         return cls(kernel, X, np.sort(order[:size]), np.sort(order[size : size + n_probes]))
 
+    @property
+    def bytes(self) -> float:
+        """What the preconditioner of this sample takes at its peak: two columns per sampled row."""
+        return 16.0 * float(self.points.shape[0]) * float(self.rows.size)
+
     @np.errstate(all="ignore")
     def remainder(self, ridge: Array) -> float:
         """The mean, over the probes, of the part of k(x, x) that the sample leaves, in units of the diagonal D."""
@@ -182,6 +187,8 @@ class SampledInverse:
         from scipy.linalg import LinAlgError, cho_factor
         from scipy.linalg.blas import dsyrk
 
+        what = f"the preconditioner of {sample.rows.size} sampled rows"
+        check_memory(sample.bytes, what, "Use solver='cg', or take a reduced set of rows.")
         with blas_threads(ridge.size):
             columns = sample.kernel(sample.points, sample.points[sample.rows])
             own = columns[sample.rows]

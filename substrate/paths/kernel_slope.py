@@ -30,7 +30,18 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["Slope", "evidence_slope", "gcv_slope", "leave_one_out_slope", "validation_slope"]
+__all__ = [
+    "Slope",
+    "evidence_of_inverse",
+    "evidence_slope",
+    "gcv_freedom",
+    "gcv_of_inverse",
+    "gcv_slope",
+    "leave_one_out_of_inverse",
+    "leave_one_out_slope",
+    "validation_of_inverse",
+    "validation_slope",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +70,19 @@ class Slope:
 
 def leave_one_out_slope(basis: Array, g: Array, z: Array) -> Slope:
     """Of the mean square leave-one-out residual over the columns of z."""
-    B = _product(basis * np.sqrt(g))
+    return leave_one_out_of_inverse(_product(basis * np.sqrt(g)), basis @ (g[:, None] * z))
+
+
+def leave_one_out_of_inverse(B: Array, alpha: Array) -> Slope:
+    """The same from B and alpha, one column per output."""
     diagonal = B.diagonal()[:, None]
-    alpha = basis @ (g[:, None] * z)
     residuals = alpha / diagonal
     pulls = residuals / diagonal
     roots = np.sqrt((residuals * pulls).sum(axis=1))
-    within = _product(B * roots) - _symmetric((B @ pulls) @ alpha.T)
-    return Slope(2.0 / (basis.shape[0] * z.shape[1]) * within)
+    within = _product(B * roots)
+    within -= _symmetric_product(B @ pulls, alpha)
+    within *= 2.0 / alpha.size
+    return Slope(within)
 
 
 def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Slope:
@@ -75,7 +91,7 @@ def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Sl
     if root is None:
         total, inner = float(g.sum()), _product(basis * g)
     else:
-        B, v = _product(basis * np.sqrt(g)), np.square(root) * (root.size / float(root @ root))
+        B, v = _product(basis * np.sqrt(g)), _masses(root)
         total, inner = float(v @ B.diagonal()), _product(B * np.sqrt(v))
     factor = basis.shape[0] / total**2 / z.shape[1]
     alpha, again = basis @ columns, basis @ (g[:, None] * columns)
@@ -83,13 +99,34 @@ def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Sl
     return Slope(2.0 * factor * (square - _symmetric(again @ alpha.T)))
 
 
+def gcv_of_inverse(B: Array, alpha: Array, root: Array | None = None) -> Slope:
+    """The same from B and alpha, one column per output."""
+    total, inner = gcv_freedom(B, root), _product(B if root is None else B * np.sqrt(_masses(root)))
+    square = float(np.square(alpha).sum()) / total * inner
+    return Slope(2.0 * B.shape[0] / total**2 / alpha.shape[1] * (square - _symmetric_product(B @ alpha, alpha)))
+
+
+def gcv_freedom(B: Array, root: Array | None = None) -> float:
+    """The trace of B, by weight."""
+    return float(B.trace() if root is None else _masses(root) @ B.diagonal())
+
+
+def _masses(root: Array) -> Array:
+    """Weights of mean one, from their roots."""
+    return np.square(root) * (root.size / float(root @ root))
+
+
 def evidence_slope(basis: Array, g: Array, z: Array) -> Slope:
     """Of the variance whose smallest value is at the largest evidence, for the mean over the columns of z."""
-    free = g.size
-    factor = float(np.exp(-np.mean(np.log(g)))) / free / z.shape[1]
-    alpha = basis @ (g[:, None] * z)
+    factor = float(np.exp(-np.mean(np.log(g))))
     quadratic = float((g @ np.square(z)).sum())
-    return Slope(factor * (quadratic / free * _product(basis * np.sqrt(g)) - alpha @ alpha.T))
+    return evidence_of_inverse(_product(basis * np.sqrt(g)), basis @ (g[:, None] * z), quadratic, factor)
+
+
+def evidence_of_inverse(B: Array, alpha: Array, quadratic: float, factor: float) -> Slope:
+    """The same from B and alpha, the sum of Q over the columns, and the mean factor of the determinant."""
+    free = B.shape[0] - 1
+    return Slope(factor / free / alpha.shape[1] * (quadratic / free * B - alpha @ alpha.T))
 
 
 def validation_slope(
@@ -102,8 +139,14 @@ def validation_slope(
     """
     weights = g[:, None] * z
     alpha, errors = basis @ weights, offsets - directions @ weights
+    pulled = basis @ (g[:, None] * (directions.T @ errors))
+    return validation_of_inverse(alpha, errors, pulled, shares, roots)
+
+
+def validation_of_inverse(alpha: Array, errors: Array, pulled: Array, shares: Array, roots: Array | None) -> Slope:
+    """The same from alpha, the errors, and ``pulled`` = B C'e, one column per output."""
     own = errors if roots is None else roots[:, None] * errors
-    pulled = basis @ (g[:, None] * (directions.T @ errors)) + np.outer(shares, own.sum(axis=0))
+    pulled = pulled + np.outer(shares, own.sum(axis=0))
     factor = 2.0 / errors.size
     return Slope(factor * _symmetric(pulled @ alpha.T), -factor * (own @ alpha.T))
 
@@ -111,6 +154,11 @@ def validation_slope(
 def _product(half: Array) -> Array:
     """A A', for which numpy computes one triangle only."""
     return np.asarray(half @ half.T)
+
+
+def _symmetric_product(left: Array, right: Array) -> Array:
+    """The symmetric part of A B', by one product and no transposition."""
+    return np.asarray(np.hstack([left, right]) @ np.hstack([0.5 * right, 0.5 * left]).T)
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -9,7 +9,7 @@ on the executor. Where double precision does not suffice, the certificate states
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from substrate.closed_form.answer import worst_accuracy
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
+from substrate.reduced.curvature import Curvature
 from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.spectrum import Curvature, ReducedSpectrum
+from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.reduced.summed_errors import CHECKED
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
@@ -189,6 +191,11 @@ class AnswerJudge:
     def centre(self) -> Array:
         """A centre of the targets, in their unit."""
         return self.targets.about(self.unit)
+
+    def summed(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
+        """The answer from the sums of the fit, without a pass."""
+        answer = self._answer(residuals, rounded, beta, bias)
+        return replace(answer, facts=(*answer.facts, CHECKED))
 
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
         """The answer from the sums of a pass in working precision."""

@@ -1,4 +1,4 @@
-r"""Certificate rows of a reduced-basis LS-SVM, recomputed from data and solution in one pass over the rows.
+r"""Certificate rows of a reduced-basis LS-SVM, from data and solution: sums over the errors of all rows.
 
 With :math:`e_i = t_i - \sum_j \beta_j k(x_i, z_j) - b` and :math:`u = s^{1/2} V^T \beta`, the objective's gradients
 are :math:`-\gamma 1^T e`, :math:`K_{SS} \beta - \gamma \hat K^T e`, the normal equations of [Cawley2004]_ eq. (3), and,
@@ -32,8 +32,8 @@ from substrate.certificates import Row
 from substrate.certificates.doubled_precision import add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
-from substrate.reduced.spectrum import Curvature
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
@@ -142,13 +142,17 @@ class ErrorsRounded:
     """Bounds on the rounding of a pass: one number per output, in units of the targets.
 
     ``errors`` bounds the norm of the error of e; ``apart`` that of the distance between what ``predict``
-    returns and the exact values; ``slopes`` is the relative error of the sums K'e, relative to their sizes.
+    returns and the exact values; ``slopes`` is the relative error of the sums K'e, relative to their sizes. Where the
+    errors are from sums of kernel values, ``pulled`` is the error of the sums of z e relative to the norms of the
+    columns of z, and ``shifted`` that of the sum of e relative to the root of the mass.
     """
 
     errors: Array
     apart: Array
     kernel: float
     slopes: float
+    pulled: Array | None = None
+    shifted: Array | None = None
 
 
 def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array, terms: int) -> ErrorsRounded:
@@ -184,31 +188,41 @@ def reduced_accuracy(
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
     reach = curvature.at(lam, rounded.kernel, spread)
-    if reach.known:
-        weights, apart = _nearest(features, T, coefficients)
-        gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
-        moved = reach.of_gradient(on_device_of(curvature.scatter, gradient))
-        pulled = 1.01 * unit * moved / root_mass
-        # the error of the sums and of their kernel values, per basis vector and relative to its size
-        length = np.sqrt(residuals.squares) + rounded.errors
-        relative = (rounded.kernel + rounded.slopes) * spread * length
-        relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
-        moved = moved + reach.of_slopes(1.0) * relative
-        moved = moved + rest / math.sqrt(lam) + rounded.errors + rounded.apart
-        moved += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
-        moved += np.abs(residuals.total) / root_mass + rounded.slopes * length
-        bounds = 1.01 * unit * moved / root_mass
-    else:  # there is no bound, whatever the gradient is
-        bounds, pulled = np.full(bias.size, math.inf), np.zeros(bias.size)
+    if not reach.known:  # there is no bound, whatever the gradient is
+        return _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance), False
+    weights, apart = _nearest(features, T, coefficients)
+    gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
+    effect = reach.of_gradient(on_device_of(curvature.scatter, gradient))
+    # the error of the sums and of their kernel values, per basis vector and relative to its size
+    length = np.sqrt(residuals.squares) + rounded.errors
+    relative = (rounded.kernel + rounded.slopes) * spread * length
+    relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
+    others = effect + rest / math.sqrt(lam) + rounded.errors + rounded.apart
+    others += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
+    others += np.abs(residuals.total) / root_mass + rounded.slopes * length
+    for sharp in (False, True):  # the sharper bound of the slopes is computed where it may matter
+        moved = others + reach.of_slopes(1.0, sharp=sharp) * relative
+        if rounded.pulled is not None and rounded.shifted is not None:
+            moved = moved + reach.of_slopes(1.0, sharp=sharp, summed=True) * (rounded.pulled + rounded.shifted)
+            moved = moved + rounded.shifted
+        made = _rows(1.01 * unit * moved / root_mass, residuals, unit, targets, tolerance)
+        if all(row.passes for row in made):
+            break
+    pulled = 1.01 * unit * effect / root_mass
+    helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
+    return made, helped
+
+
+def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSummary, tolerance: float) -> list[Accuracy]:
+    """The row of every output, from bounds in units of y."""
     made = []
-    for k in range(bias.size):
+    for k in range(bounds.size):
         shift = float(residuals.shifts[k]) / residuals.mass
         about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
         largest = float(np.abs(targets.extremes[:, k]).max())
         bound = float(bounds[k]) if math.isfinite(bounds[k]) else math.inf
         made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=residuals.count * EPS * largest))
-    helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
-    return made, helped
+    return made
 
 
 def cut_fact(features: EigenFeatures) -> tuple[str, str]:

@@ -47,9 +47,11 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
-from substrate.reduced.moments import Moments, SquaredWeights, SquaredWeightsOfLeaf
+from substrate.reduced.curvature import Reach
+from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.spectrum import Reach, ReducedSpectrum
+from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 

@@ -25,20 +25,25 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels import Kernel
-from substrate.namespaces import namespace_of, own_copy
+from substrate.kernels.base import strips
+from substrate.namespaces import is_device_array, namespace_of, own_copy
 from substrate.reduced.rows import KernelValues, RowValues
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
 __all__ = [
+    "INNER",
     "ComponentFeatures",
     "EigenFeatures",
     "VariationOfLeaf",
     "component_functions",
     "eigen_features",
+    "product",
     "reconstruction_errors",
 ]
 
+#: Terms of an entry of a product of matrices that are added in sequence.
+INNER = 64
 #: Smallest eigenvalue, relative to the largest, for which a mixed direction keeps its digits.
 _FAINT = 1e-9
 
@@ -88,6 +93,19 @@ def eigen_features(K: Any) -> EigenFeatures:
     dropped = n - int(xp.sum(xp.astype(values > n * EPS * max(float(values[-1]), 0.0), xp.int64)))
     s = own_copy(xp.flip(values[dropped:]))
     return EigenFeatures(own_copy(xp.flip(vectors[:, dropped:], axis=1) / xp.sqrt(s)), s)
+
+
+def product(left: Array, right: Array) -> Array:
+    """The matrix product; in numpy the terms of an entry are added in parts, and their number determines its bound."""
+    if is_device_array(right) or right.shape[0] <= INNER or not right.shape[1]:
+        made: Array = left @ right
+        return made
+    from scipy.linalg.blas import dgemm
+
+    total = np.zeros((left.shape[0], right.shape[1]), order="F")
+    for part in strips(right.shape[0], INNER):
+        total = dgemm(1.0, left[:, part], right[part], beta=1.0, c=total, overwrite_c=1)
+    return np.ascontiguousarray(total)
 
 
 def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:

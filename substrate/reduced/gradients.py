@@ -42,11 +42,11 @@ from substrate.certificates.rows import ACCURATE, Accuracy
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.certificate import reduced_rows
+from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Origin
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
-from substrate.reduced.spectrum import Curvature
 from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Block

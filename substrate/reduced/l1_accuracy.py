@@ -23,8 +23,8 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row
 from substrate.reduced.certificate import ErrorsRounded, Residuals
+from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
-from substrate.reduced.spectrum import Curvature, Reach
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["FORMULA", "L1Columns", "l1_accuracy"]

@@ -85,6 +85,9 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
+        if not is_device_array(W):  # R and Q' times the offset in one, without Q
+            both: Array = np.asarray(np.linalg.qr(np.column_stack([W, offset]), mode="r"))
+            return LeverageFactor(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy(), spectrum.mass)
         Q, R = xp.linalg.qr(W)
     return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.mass)
 

@@ -7,20 +7,25 @@ in numpy or on a device.
 
 Every fit on a reduced basis is computed from these sums. Rows become kernel values about the origin, and, where a
 transform is given, features; their products are added in place to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric
-rank-k update; on a device, which has none, to both), one tile of rows at a time, wherever the rows are stored.
+rank-k update; on a device, which has none, to both), a few rows of a tile at a time, wherever the rows are stored.
+
+A pass for a certificate also adds what :mod:`~substrate.reduced.summed_errors` needs: bounds on the kernel values, and,
+against errors in the products themselves, :math:`\sum_i z_i (z_i^T w)` for one fixed w, which must be the sum of the
+products times w ([Freivalds1979]_).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
+from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
-from substrate.reduced.rows import PART, RowValues
+from substrate.reduced.rows import CHUNK, PART, RowValues, Seen
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
@@ -30,10 +35,9 @@ __all__ = [
     "MomentsOfLeaf",
     "Origin",
     "RowWeights",
-    "SquaredWeights",
-    "SquaredWeightsOfLeaf",
     "Sums",
     "origin_of",
+    "probe",
     "weights_of_tile",
 ]
 
@@ -81,7 +85,7 @@ class Moments:
 
     def transformed(self, T: Array) -> "Moments":
         """The same for T'x instead of x."""
-        first, second, cross = T.T @ self.first, T.T @ self.second @ T, T.T @ self.cross
+        first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
         return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
 
     def about(self, mean: Array, target: Array) -> "Moments":
@@ -114,9 +118,15 @@ def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, foun
     return found(tile, targets) if given is None else given * found(tile, targets)
 
 
+def probe(size: int) -> Array:
+    """The vector w by which sums of products are checked: pseudo-random, of either sign, none near zero."""
+    turns = np.modf(np.arange(1, size + 1) * 0.6180339887498949)[0] - 0.5
+    return np.asarray(np.where(turns < 0.0, turns - 0.5, turns + 0.5))
+
+
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Moments, the second ones in the upper triangle only."""
+    """Moments, the second ones in the upper triangle only; ``probed`` are sums of products times the probe."""
 
     count: int
     first: Array
@@ -125,6 +135,7 @@ class Sums:
     cross: Array
     squares: Array
     mass: float
+    probed: Array
 
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(
@@ -135,6 +146,7 @@ class Sums:
             self.cross + other.cross,
             self.squares + other.squares,
             self.mass + other.mass,
+            self.probed + other.probed,
         )
 
     def moments(self) -> Moments:
@@ -150,9 +162,16 @@ class FoldSums:
     """Sums over the rows in no fold, then over those of each fold."""
 
     parts: tuple[Sums, ...]
+    seen: Seen
 
     def __add__(self, other: "FoldSums") -> "FoldSums":
-        return FoldSums(tuple(one + another for one, another in zip(self.parts, other.parts, strict=True)))
+        parts = tuple(one + another for one, another in zip(self.parts, other.parts, strict=True))
+        return FoldSums(parts, self.seen + other.seen)
+
+    @property
+    def probed(self) -> Array:
+        """Sums of products with the probe, of all rows."""
+        return sum((part.probed for part in self.parts[1:]), start=self.parts[0].probed)
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """The moments of all rows, and of each fold."""
@@ -168,6 +187,7 @@ class MomentsOfLeaf:
     """Sums of kernel values, or of features where a transform is given, which may be lower ``triangular``.
 
     ``about`` states that the origin is subtracted from kernel values; otherwise it is subtracted from the sums.
+    ``certifying`` states that what a certificate needs is computed too; rows are numpy's then.
     """
 
     values: RowValues
@@ -177,18 +197,23 @@ class MomentsOfLeaf:
     folds: Folds | None = None
     weights: RowWeights | None = None
     about: bool = True
+    certifying: bool = False
 
     def __call__(self, blocks: Iterable[Block]) -> FoldSums:
         """Over the micro-blocks of a leaf."""
         size = self.values.n_basis if self.transform is None else self.transform.shape[1]
         known, unit = self.origin.targets, self.origin.unit
-        sums = [_Sums(size, known) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
-        buffer = self.values.buffer()
+        tested = probe(size) if self.certifying else None
+        sums = [_Sums(size, known, tested) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
+        buffer, seen = self.values.buffer(), Seen()
         for block in blocks:
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
+            seen += Seen(rounding=self.values.rounding(block.X) if self.certifying else 0.0)
             for rows, tile in self.values.tiles(block, buffer):
                 given = block.Y[rows, :] / unit
                 weights = weights_of_tile(block, rows, tile, given, self.weights)
+                if self.certifying:
+                    seen += self.values.seen(block, rows, tile, weights)
                 features, targets = self._features(tile), given - known
                 if labels is None:
                     sums[0].add(features, targets, weights)
@@ -198,7 +223,7 @@ class MomentsOfLeaf:
                     members = np.flatnonzero(present == number)  # rows in no fold come first
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
-        return FoldSums(tuple(one.done() for one in sums))
+        return FoldSums(tuple(one.done() for one in sums), seen)
 
     def _features(self, tile: Array) -> Array:
         from scipy.linalg.blas import dtrmm
@@ -213,8 +238,9 @@ class MomentsOfLeaf:
 class _Sums:
     """Sums being accumulated on the device of ``like``, which has one number per output."""
 
-    def __init__(self, size: int, like: Array) -> None:
-        outputs = like.shape[0]
+    def __init__(self, size: int, like: Array, tested: Array | None = None) -> None:
+        outputs, self.tested = like.shape[0], tested
+        self.probed = zeros_beside(like, 0 if tested is None else size + 1 + outputs)
         self.count, self.mass = 0, 0.0
         self.first, self.second = zeros_beside(like, size), zeros_beside(like, (size, size))
         self.targets, self.squares = zeros_beside(like, outputs), zeros_beside(like, outputs)
@@ -232,61 +258,35 @@ class _Sums:
         self.squares += xp.sum(targets * targets, axis=0)
         if self.first.shape[0] == 0:
             return
-        both = features.T @ xp.concat([ones[:, None], targets], axis=1)
+        beside = xp.concat([ones[:, None], targets], axis=1)
+        if is_device_array(features):
+            self._products_on_device(features, beside)
+        else:
+            self._products(features, beside)
+
+    def _products(self, features: Array, beside: Array) -> None:
+        """One triangle of the sum in place, in LAPACK's order; the other sums of the same rows while they are near."""
+        from scipy.linalg.blas import dsyrk
+
+        beside = np.ascontiguousarray(beside.T)
+        for rows in strips(features.shape[0], CHUNK):
+            part = features[rows]
+            self.second = dsyrk(1.0, part.T, beta=1.0, c=self.second.T, overwrite_c=1).T
+            both = beside[:, rows] @ part
+            self.first += both[0]
+            self.cross += both[1:].T
+            if self.tested is not None:
+                products = part @ self.tested
+                self.probed += np.concatenate([products @ part, beside[:, rows] @ products])
+
+    def _products_on_device(self, features: Array, beside: Array) -> None:
+        both = features.T @ beside
         self.first += both[:, 0]
         self.cross += both[:, 1:]
-        self.second = _with_products(self.second, features)
+        for rows in strips(int(features.shape[0]), PART):
+            self.second += features[rows, :].T @ features[rows, :]
 
     def done(self) -> Sums:
-        return Sums(self.count, self.first, self.second.T, self.targets, self.cross, self.squares, self.mass)
-
-
-def _with_products(total: Array, features: Array) -> Any:
-    """The sum with features'features added in place: in numpy the lower triangle alone, in LAPACK's order."""
-    if is_device_array(features):  # in parts: the bound of a sum grows with the number of sequential terms
-        for rows in strips(int(features.shape[0]), PART):
-            total += features[rows, :].T @ features[rows, :]
-        return total
-    from scipy.linalg.blas import dsyrk
-
-    return dsyrk(1.0, features.T, beta=1.0, c=total.T, overwrite_c=1).T
-
-
-@dataclass(frozen=True, slots=True)
-class SquaredWeights:
-    """Sums by the squares of the weights: their own, of features about a mean, and of the products of these."""
-
-    total: float
-    first: Array
-    second: Array
-
-    def __add__(self, other: "SquaredWeights") -> "SquaredWeights":
-        return SquaredWeights(self.total + other.total, self.first + other.first, self.second + other.second)
-
-    def on_host(self) -> "SquaredWeights":
-        """The same in numpy."""
-        return SquaredWeights(self.total, to_numpy(self.first), to_numpy(self.second))
-
-
-@dataclass(frozen=True, slots=True)
-class SquaredWeightsOfLeaf:
-    """The sums of a leaf; features are kernel values about the origin times ``directions``, less ``mean``."""
-
-    values: RowValues
-    origin: Origin
-    directions: Array
-    mean: Array
-
-    def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
-        """Over its micro-blocks."""
-        sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
-        buffer = self.values.buffer()
-        for block in blocks:
-            if block.weights is None:
-                raise TypeError("squares of weights come with weights")
-            for rows, tile in self.values.tiles(block, buffer):
-                tile -= self.origin.kernel_values
-                v = block.weights[rows]
-                heavy = v[:, None] * (tile @ self.directions - self.mean)
-                sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
-        return sums
+        return Sums(
+            self.count, self.first, self.second.T, self.targets, self.cross, self.squares, self.mass, self.probed
+        )

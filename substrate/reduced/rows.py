@@ -4,6 +4,7 @@ With many rows and few basis vectors :math:`z_j` ([Cawley2004]_ eq. (2)) the mat
 do, so everything that is computed from it is computed block by block, in memory that does not grow with l.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,13 +23,34 @@ from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["PART", "KernelRows", "KernelValues", "RowValues"]
+__all__ = ["CHUNK", "PART", "KernelRows", "KernelValues", "RowValues", "Seen"]
 
 #: Rows whose products are added up at once on a device.
 PART = 4096
 
+#: The same in numpy: the bound on the rounding of a sum grows with the number of terms that are added in sequence, and
+#: products of so few rows are as fast as those of many (measured).
+CHUNK = 128
+
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a pass knows of its kernel values: bounds on them, and how far those that were computed twice differ.
+
+    ``diagonal`` is the sum of v k(x, x), ``rounding`` the largest relative error of a kernel value by its theory, and
+    ``deviation`` the largest one found, in one row of every tile.
+    """
+
+    diagonal: float = 0.0
+    rounding: float = 0.0
+    deviation: float = 0.0
+
+    def __add__(self, other: "Seen") -> "Seen":
+        rounding, deviation = max(self.rounding, other.rounding), max(self.deviation, other.deviation)
+        return Seen(self.diagonal + other.diagonal, rounding, deviation)
 
 
 class RowValues(ABC):
@@ -48,6 +70,14 @@ class RowValues(ABC):
     def evaluate(self, X: Any) -> Array:
         """The values of rows on a device, in a new array there."""
         raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
+
+    def rounding(self, X: Any) -> float:
+        """The relative error of the values; infinite where nothing is known of it."""
+        return math.inf
+
+    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
+        """What is known of a tile, once its values are computed."""
+        return Seen(math.inf, math.inf, math.inf)
 
     @property
     def step(self) -> int:
@@ -120,6 +150,22 @@ class KernelValues(RowValues):
         given = block.X[numbers, block.start + numbers]
         return np.asarray(given, dtype=np.float64).ravel()
 
+    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
+        """The sum of v k(x, x), and one row compared with other operations, by which wrong numbers would be noticed."""
+        X, row = block.X[rows], tile.shape[0] // 2
+        one, again = X[row : row + 1], np.empty((1, self.n_basis))
+        lengths = np.maximum(self.diagonal(Block(X, None, block.start + rows.start)), 0.0)
+        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+            self.fill(one, again)
+        else:
+            self.kernel.fill_carefully(one, self.points, again)
+        scale = 1.0 if self.kernel is None else np.sqrt(lengths[row] * np.maximum(self.kernel.diag(self.points), 0.0))
+        gap = np.abs(tile[row] - again[0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
+        deviation = math.inf if math.isnan(found) else found  # max would pass over what is not a number
+        return Seen(float(lengths.sum() if weights is None else weights @ lengths), deviation=deviation)
+
     def rounding(self, X: Any) -> float:
         """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""
         if self.kernel is None:
@@ -180,9 +226,10 @@ class KernelRows:
 
     @property
     def product_terms(self) -> int:
-        """As ``terms``, for sums of products of features, which a device adds up in parts."""
+        """As ``terms``, for sums of products of features, which are added up in parts."""
         if not self.on_device:
-            return self.terms
+            size = min(self.values.step, CHUNK)
+            return min(self.n_rows, size) + min(-(-self.n_rows // size), LEAF // size) + self.n_rows.bit_length()
         tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
         return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
 

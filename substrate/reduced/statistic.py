@@ -10,8 +10,10 @@ subtract, so the rows of a fold are left out by subtraction.
 There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed by :math:`T = V s^{-1/2}` once at
 the end; a third of the work, but rounding of the sums is magnified by :math:`1/s`. *Row-wise*: every block of rows is
 transformed to features first. The first is used where the magnified rounding, relative to the :math:`a_j + \lambda` it
-is added to, is estimated below 1e-8 in every direction; the record states the method. Where :math:`K_{SS}` is well
-conditioned the triangular factor of T is applied to the rows, for half the work, and the remaining rotation once.
+is added to, is estimated below 1e-8 in every direction; a fit at one gamma to many rows accepts more, corrects what it
+solves by the errors of the rows, and lets the bound on its answer decide. The record states the method. Where
+:math:`K_{SS}` is well conditioned the triangular factor of T is applied to the rows, for half the work, and the
+remaining rotation once.
 
 The origin is subtracted from every tile before squaring. On a device, where that is one more pass through memory, it is
 subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
@@ -29,15 +31,24 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, MomentsOfLeaf, Origin, RowWeights
 from substrate.reduced.rows import KernelRows
+from substrate.reduced.summed_errors import KernelSums
+from substrate.streaming.source import LEAF
 from substrate.threads import blas_threads
 
-__all__ = ["LARGEST_ERROR", "Statistic", "accumulate", "spread_rows"]
+__all__ = ["LARGEST_ERROR", "Statistic", "accepted_error", "accumulate", "spread_rows"]
 
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 LARGEST_ERROR = 1e-8
 
+#: The same where one gamma is solved for, and the bound on its answer decides. Leverages, which nothing corrects, were
+#: found right to a thousandth of the estimate.
+_LARGEST_OF_ONE = 5e-7
+
 #: Number of rows for the estimate.
 _SPREAD = 2048
+
+#: The rows among them whose kernel values are computed for it, in numpy.
+_ESTIMATED = 512
 
 #: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
 _MOSTLY_MEAN = 1.0 / 16.0
@@ -55,6 +66,8 @@ class Statistic:
     error: float
     #: Of all rows, where the pass that certifies would have to read its tiles again for them.
     kernel_squares: float | None = None
+    #: The sums of kernel values with what a certificate needs of them, where that was asked for.
+    sums: KernelSums | None = None
 
 
 def accumulate(
@@ -66,11 +79,12 @@ def accumulate(
     method: str = "auto",
     some: Any = None,
     weights: RowWeights | None = None,
+    largest: float = LARGEST_ERROR,
 ) -> Statistic:
     """One pass over all rows; ``lam`` is the smallest 1/gamma for which the statistic is used.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if available.
-    With ``weights`` all sums are weighted.
+    With ``weights`` all sums are weighted. ``largest`` is the error up to which sums of kernel values are accepted.
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
@@ -78,15 +92,20 @@ def accumulate(
     if method == "auto" or (method == "accumulated" and rows.on_device):
         first, expected = _expected(rows, features, origin, lam, some)
     if method == "auto":
-        method = "accumulated" if expected <= LARGEST_ERROR else "row-wise"
+        method = "accumulated" if expected <= largest else "row-wise"
         if method == "accumulated":
             fast = _accumulated(rows, features, origin, lam, folds, weights, first)
-            if fast.error <= LARGEST_ERROR:
+            if fast.error <= largest:
                 return fast
             method = "row-wise"  # the estimate from some rows was too optimistic
     if method == "accumulated":
         return _accumulated(rows, features, origin, lam, folds, weights, first)
     return _row_wise(rows, features, origin, folds, weights)
+
+
+def accepted_error(n_rows: int) -> float:
+    """The error of the sums with which a fit at one gamma is tried: larger where a pass over the rows takes time."""
+    return LARGEST_ERROR if n_rows < LEAF else _LARGEST_OF_ONE
 
 
 def _row_wise(
@@ -114,16 +133,25 @@ def _accumulated(
     weights: RowWeights | None,
     first: bool,
 ) -> Statistic:
-    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=first)
-    total, parts = rows.sums(function, "sums of kernel values").moments()
+    here = not rows.on_device
+    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=first, certifying=here)
+    found = rows.sums(function, "sums of kernel values")
+    total, parts = found.moments()
     T, o = features.transform, origin.kernel_values
-    squares = _kernel_squares(total, o if first else 0.0 * o) if rows.on_device else None
+    squares, sums = None, None
+    if here:
+        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms, rows.terms)
+    else:
+        squares = _kernel_squares(total, o if first else 0.0 * o)
     with blas_threads(features.n_basis):
-        error = _error(total.second, features, lam)
+        entry = _entry(total.second)
+        scatter = None if first else paired_sums(T, total.second @ T, 0)
         if not first:
             total, *parts = (part.about(o, 0.0 * origin.targets) for part in (total, *parts))
-        done = tuple(part.transformed(T) for part in parts)
-        return Statistic(features, origin, total.transformed(T), done, "accumulated", error, squares)
+        moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
+        own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
+        error = _error(entry, own, features, lam)
+        return Statistic(features, origin, moved, done, "accumulated", error, squares, sums)
 
 
 def _kernel_squares(total: Moments, origin: Array) -> float:
@@ -141,25 +169,39 @@ def spread_rows(n: int) -> Any:
 def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
     """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
     X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
+    T, many = features.transform, rows.n_rows
     with blas_threads(features.n_basis):
+        if not rows.on_device:
+            block = rows.values.matrix(X[:: -(-X.shape[0] // _ESTIMATED)]) - origin.kernel_values
+            share, large = many / block.shape[0], block.shape[0] >= features.n_basis
+            # B'B and BB' have the same norm
+            entry = _entry(block.T @ block if large else block @ block.T) * share
+            entry *= 1.0 if large else block.shape[0] / features.n_basis
+            return True, _error(entry, share * np.square(block @ T).sum(axis=0), features, lam)
         values = rows.values.matrix(X)
         block = values - origin.kernel_values
-        first = not rows.on_device or _squares(block) < _MOSTLY_MEAN * _squares(values)
+        first = _squares(block) < _MOSTLY_MEAN * _squares(values)
         block = block if first else values
-        return first, _error(rows.n_rows / block.shape[0] * (block.T @ block), features, lam)
+        second = many / block.shape[0] * (block.T @ block)
+        return first, _error(_entry(second), paired_sums(T, second @ T, 0), features, lam)
 
 
 def _squares(values: Array) -> float:
     return float(namespace_of(values).sum(values * values))
 
 
-def _error(second: Array, features: EigenFeatures, lam: float) -> float:
+def _entry(second: Array) -> float:
+    """The root mean square of the entries of a sum."""
+    xp = namespace_of(second)
+    largest = float(xp.max(xp.abs(second))) or 1.0  # whose square may overflow
+    scaled = second / largest
+    return largest * math.sqrt(float(xp.mean(scaled * scaled)))
+
+
+def _error(entry: float, scatter: Array, features: EigenFeatures, lam: float) -> float:
     """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
     if features.rank == 0:
         return EPS
-    xp, T = namespace_of(second), features.transform
-    scatter = xp.clip(paired_sums(T, second @ T, 0), min=0.0)
-    largest = float(xp.max(xp.abs(second))) or 1.0  # whose square may overflow
-    scaled = second / largest
-    entry = largest * math.sqrt(float(xp.mean(scaled * scaled)))
-    return EPS * math.sqrt(features.n_basis) * entry / float(xp.min(features.values * (scatter + lam)))
+    xp = namespace_of(scatter)
+    least = float(xp.min(features.values * (xp.clip(scatter, min=0.0) + lam)))
+    return EPS * math.sqrt(features.n_basis) * entry / least

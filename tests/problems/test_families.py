@@ -17,9 +17,9 @@ from problems import (
     load,
 )
 from problems.estimators.chosen.candidates import judge
-from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED
+from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED, family_name
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import _errors, halves
+from problems.estimators.chosen.width_rule import _errors, _same_relevance, halves
 from problems.estimators.chosen.width_verdict import Verdict, wrong_rows
 from substrate.errors import DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
@@ -202,7 +202,7 @@ def test_a_row_that_is_not_in_a_machine_of_two_classes_does_not_count():
     codes = np.repeat([[1.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [0.0, -1.0, -1.0]], 4, axis=0)
     part = Task(X[:12], codes, "loo", (), None, 1e-4, True)
     best = judge(RBF(1.0), part)
-    errors, _ = _errors(best, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
+    errors, _ = _errors(best.kernel, best.search.gamma, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
     alone = LSSVMRegressor(RBF(1.0), float(best.search.gamma[0])).fit(X[:8], codes[:8, 0])
     assert_allclose(errors, (alone.predict(X[12:13]) - 1.0) ** 2, rtol=1e-9)
 
@@ -272,5 +272,23 @@ def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
 
 
 def test_matern_kernels_of_another_smoothness_are_another_family():
-    model = LSSVMRegressorCV(kernels=[Matern(1.0, 1.5), Matern(1.0, 2.5)], widths="each", **FEW).fit(X, Y)
-    assert {kernel.nu for kernel in model.cv_results_["param_kernel"] if isinstance(kernel.sigma, tuple)} == {1.5, 2.5}
+    task = Task(X, Y[:, None], "loo", (), None, 1e-4, False)
+    judged = [judge(kernel, task) for kernel in (Matern(1.0, 1.5), Matern(2.0, 2.5))]
+    assert _same_relevance(Matern((3.0, 0.5), 1.5), judged) == [Matern((6.0, 1.0), 2.5)]
+
+
+def test_with_slopes_every_family_is_judged_at_its_best_width():
+    every, model = (LSSVMRegressorCV(kernels="families", search=how, widths=None if how is None else "shared").fit(X, Y)
+                    for how in (None, "gradient"))  # fmt: skip
+    names = [family_name(kernel) for kernel in model.cv_results_["param_kernel"]]
+    assert names == [family_name(kernel) for kernel in FAMILIES]
+    best = {}
+    for kernel, score in zip(every.cv_results_["param_kernel"], -every.cv_results_["mean_test_score"], strict=True):
+        best[family_name(kernel)] = min(score, best.get(family_name(kernel), np.inf))
+    assert model.criterion_ <= min(best.values()) * 1.01
+    scores = -model.cv_results_["mean_test_score"]
+    assert (scores <= np.array([best[name] for name in names]) * 1.2).all(), "those behind descend roughly"
+    assert "more tried on the way" in dict(model.certificate_.record)["kernels"]
+    again = LSSVMRegressorCV(kernels="families", search="gradient", widths="shared", n_jobs=2).fit(X, Y)
+    assert again.cv_results_["param_kernel"] == model.cv_results_["param_kernel"]
+    assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])

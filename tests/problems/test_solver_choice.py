@@ -162,8 +162,8 @@ def test_a_factorisation_after_all_has_the_bits_of_one_at_once(iterating, kernel
 
 
 def test_a_matrix_that_memory_does_not_hold_is_computed_in_blocks(iterating):
-    X, y = rows()
-    with memory_limit(4.0 * 80**2):
+    X, y = rows(150)
+    with memory_limit(4.0 * 149**2):
         model = LSSVMRegressor(RBF(1.0)).fit(X, y)
     assert model.solver_ == "cg"
     assert "never stored" in fact(model, "Gram matrix")

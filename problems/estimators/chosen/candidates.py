@@ -63,7 +63,8 @@ class Judged:
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
     for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
     scores over it. ``facts`` is what the search that it is part of states on the certificate; ``widths`` is the
-    proof over all widths, if there is one.
+    proof over all widths, if there is one. ``tried`` is the number of kernels on the way of a descent that ended here,
+    which were not judged, ``settled`` whether it ended because nothing was left to gain.
     """
 
     kernel: Kernel
@@ -76,6 +77,8 @@ class Judged:
     price: float = 1.0
     facts: tuple[tuple[str, str], ...] = ()
     widths: WidthSearch | None = None
+    tried: int = 0
+    settled: bool = False
 
     @property
     def priced(self) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import Judged, judge
-from problems.estimators.chosen.kernel_search import MOST_KERNELS
+from problems.estimators.chosen.kernel_search import MOST_FACTORS, MOST_KERNELS
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import ascending_pair, positive
 from substrate.errors import DeclarationError
@@ -33,9 +33,9 @@ _LOWEST, _HIGHEST, _LIMIT = 0.1, 1e8, 1e9
 _POLISHING = 12
 
 
-def most_evaluations(search: str | None, given: int | None) -> int:
-    """The most kernels or kernel matrices that a search looks at."""
-    return int(given or (MOST_ZONES if search == "certified" else MOST_KERNELS))
+def most_evaluations(search: str | None, given: int | None, by_factors: bool = False) -> int:
+    """The most kernels or kernel matrices that a search looks at; ``by_factors``: without judging each of them."""
+    return int(given or (MOST_ZONES if search == "certified" else MOST_FACTORS if by_factors else MOST_KERNELS))
 
 
 def check_certified(search: str | None, criterion: str, widths: Any, gap: float) -> None:

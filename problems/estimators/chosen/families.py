@@ -23,6 +23,7 @@ __all__ = [
     "MULTIPLES",
     "RECOMMENDED",
     "at_all_widths",
+    "at_median_widths",
     "check_kernels",
     "family_name",
     "is_families",
@@ -79,6 +80,14 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
         else:
             found.append(kernel)
     return list(dict.fromkeys(found))
+
+
+def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Of candidates of families, one of each, at the middle of its widths."""
+    found: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        found.setdefault(family_name(kernel), []).append(kernel)
+    return [own[len(own) // 2] for own in found.values()]
 
 
 def family_name(kernel: Kernel) -> str:

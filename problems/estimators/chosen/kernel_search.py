@@ -1,25 +1,25 @@
 r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by a simplex or by slopes.
 
-The search by slopes minimises, from several starts,
+The search by slopes minimises
 
 .. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
 
-by a limited-memory quasi-Newton method within bounds [Byrd1995]_: the derivatives in all scales s of a kernel cost less
-than the judgement of one kernel, so that a width for every column is affordable. The second term, a ten-thousandth of
-the criterion for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no
-part of the criterion by which kernels are compared. Widths of columns are changed together first, by one common factor,
-and then each on its own from there.
+by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second term, a ten-thousandth of the criterion
+for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
+criterion by which kernels are compared. Where all outputs share one gamma it descends in x and gamma together, and
+judges its end (:mod:`~problems.estimators.chosen.joint_descent`). Otherwise every kernel on the way is judged, from
+several starts: the derivatives in all scales cost less than the judgement. Widths of columns are changed together
+first, by one common factor, and then each on its own from there.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
+from problems.estimators.chosen.joint_descent import FARTHEST, FINELY, NEARLY, Space, Trail, moved, searched_scales
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -27,25 +27,35 @@ from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
-__all__ = ["MOST_KERNELS", "JudgedBy", "best_of", "check_slopes", "descend", "nelder_mead"]
+__all__ = [
+    "MOST_FACTORS",
+    "MOST_KERNELS",
+    "JudgedBy",
+    "best_of",
+    "check_slopes",
+    "descend",
+    "descend_families",
+    "kernels_fact",
+    "nelder_mead",
+]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
 JudgedBy = Callable[[Kernel], Judged]
 
-#: Most kernels that a search judges unless another number is given.
-MOST_KERNELS = 40
+#: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
+MOST_KERNELS, MOST_FACTORS = 40, 96
 _FIRST_STEP = 0.5
 
 
-#: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
-_FARTHEST = 12.0
 #: Widths of the further starts of a search by slopes, as multiples of the given ones.
 _SPREADS = (3.0, 1.0 / 3.0)
-#: c of the penalty; and the relative decrease of the criterion per step, twice in a row, below which a search ends,
-#: and below which one in common factors of widths does, after which each width goes on by itself.
-_PULL, _SETTLED, _NEARLY = 1e-4, 1e-4, 1e-2
+#: c of the penalty.
+_PULL = 1e-4
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
+#: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further;
+#: and the ridge at which a family starts, as a share of the mean eigenvalue of its centred matrix.
+_REACH, _RIDGE = 0.05, 0.1
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -61,7 +71,7 @@ def best_of(
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
-            progress.step(repr(kernel))
+            progress.step(kernel)
             judged.append(_judged(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
@@ -69,7 +79,7 @@ def best_of(
     calls = (delayed(_judged)(kernel, task, slope) for kernel in kernels)
     done = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
-        progress.step(repr(result.kernel))
+        progress.step(result.kernel)
         done.append(result)
     return done
 
@@ -78,14 +88,14 @@ def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progr
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
-    names, origin = _searched_scales(start.kernel)
+    names, origin = searched_scales(start.kernel)
     seen: dict[Kernel, Judged] = {start.kernel: start}
     judged: list[Judged] = []
 
     def value(x: Any) -> float:
-        kernel = _moved(start.kernel, names, origin, np.clip(x, origin - _FARTHEST, origin + _FARTHEST))
+        kernel = moved(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
         if kernel not in seen:
-            progress.step(repr(kernel))
+            progress.step(kernel)
             seen[kernel] = _judged(kernel, task, False)
             judged.append(seen[kernel])
         return _logarithm(seen[kernel].score)
@@ -114,18 +124,63 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
 def descend(
     start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
 ) -> list[Judged]:
-    """Judge kernels along the slopes of their criterion, from several starts, ``most`` kernels in all.
+    """Kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
 
-    ``pull`` is the factor c of the penalty, if it is another one.
-
-    A start after the first ends as soon as it is behind what the first one had reached with as many kernels. With
-    ``n_jobs`` they run at the same time, and what one after the other would not have judged is dropped: the result is
-    the same.
+    ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
+    than the start. By judgements it is all of them, from several starts: one after the first ends as soon as it is
+    behind what the first one had reached with as many kernels. With ``n_jobs`` they run at the same time, and what one
+    after the other would not have judged is dropped: the result is the same.
     """
-    names, origin = _searched_scales(start.kernel)
-    if _exact(start):
+    names, origin = searched_scales(start.kernel)
+    if start.settled or _exact(start):
         return []  # nothing is left to gain
-    space = _Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
+    space = Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
+    if (found := _jointly(space, start, most, progress)) is not None:
+        return found
+    first = start if start.slope is not None else _judged(start.kernel, task, True)
+    return _by_judgements(space, first, most, n_jobs, progress)
+
+
+def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list[Judged] | None:
+    """The descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
+    trail = Trail.of(space, progress, None, float(start.search.gamma[0]))
+    if trail is None:
+        return None
+    trail.look(_SPREADS[:most])
+    trail.settle(most - trail.tried, FINELY)
+    return [trail.judged()] if trail.moved else []
+
+
+def descend_families(
+    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged] | None:
+    """Kernels of several families, each judged where a descent from its median width ends; None without factors.
+
+    All descend roughly, and those that are then within reach of the best one until they settle. ``kernels`` has one of
+    each family.
+    """
+    fixed = [kernel for kernel in kernels if not kernel.scales()]
+    t, trails = float(np.log(_RIDGE / task.Y.shape[0])), list[Trail]()
+    for kernel in kernels:
+        if kernel.scales():
+            trail = Trail.of(Space(kernel, *searched_scales(kernel), task, _PULL), progress, t)
+            if trail is None:
+                return None
+            trails.append(trail)
+            trail.descend(most, NEARLY)
+    best = min(trail.end.value for trail in trails)
+    for trail in sorted(trails, key=lambda trail: trail.end.value):
+        if trail.end.value <= (1.0 + _REACH) * best:
+            trail.descend(most - trail.tried)
+    ends = best_of([*fixed, *(trail.kernel for trail in trails)], task, n_jobs, progress)
+    return [*ends[: len(fixed)], *(trail.of_end(one) for trail, one in zip(trails, ends[len(fixed) :], strict=True))]
+
+
+def _by_judgements(
+    space: Space, start: Judged, most: int, n_jobs: Any, progress: Progress
+) -> list[Judged]:  # fmt: skip
+    """The descent in scales with every kernel on the way judged."""
+    origin, task = space.origin, space.task
     ranked, judged = [(start, origin)], list[Judged]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
@@ -157,32 +212,6 @@ def descend(
     return judged
 
 
-@dataclass(frozen=True, slots=True)
-class _Space:
-    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
-
-    kernel: Kernel
-    names: tuple[str, ...]
-    origin: Array
-    task: Task | JudgedBy
-    pull: float
-
-    @property
-    def widths(self) -> Array:
-        """One for a width, zero for other scales."""
-        return np.array([float(name.rpartition("__")[2].partition("[")[0] == "sigma") for name in self.names])
-
-    @property
-    def together(self) -> Array:
-        """Directions in which scales that differ by the number of a column alone change by the same factor."""
-        groups = [re.sub(r"\[\d+\]", "", name) for name in self.names]
-        return np.array([[float(group == one) for one in dict.fromkeys(groups)] for group in groups])
-
-    def kernel_at(self, x: Array) -> Kernel:
-        """The kernel with scales e^x."""
-        return _moved(self.kernel, self.names, self.origin, x)
-
-
 #: A judged kernel and the logarithms of its scales.
 _Place = tuple[Judged, Array]
 
@@ -205,14 +234,14 @@ class _SpentError(Exception):
 
 
 def _run(
-    space: _Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
+    space: Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
 ) -> list[_Place]:
     """The kernels judged in a descent from one start along some directions, until it settles."""
     from scipy.optimize import minimize
 
     run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
-    small = _NEARLY if directions.shape[1] < directions.shape[0] else _SETTLED
+    small = NEARLY if directions.shape[1] < directions.shape[0] else FINELY
 
     def judged_at(u: Array) -> Judged:
         if u.tobytes() not in seen:
@@ -221,7 +250,7 @@ def _run(
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
-                progress.step(repr(kernel))
+                progress.step(kernel)
             run.append((_judged(kernel, space.task, True), x))
             seen[u.tobytes()] = run[-1][0]
         return seen[u.tobytes()]
@@ -238,27 +267,18 @@ def _run(
         if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
             raise StopIteration
 
-    u, bounds = np.zeros(directions.shape[1]), [(-_FARTHEST, _FARTHEST)] * directions.shape[1]
+    u, bounds = np.zeros(directions.shape[1]), [(-FARTHEST, FARTHEST)] * directions.shape[1]
     options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
     with suppress(_SpentError):
         minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
     return run
 
 
-def _searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
-    """The names of the scales of a kernel, and their logarithms."""
-    scales = kernel.scales()
-    if not scales:
-        raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
-    return tuple(scales), np.log(np.array(list(scales.values())))
-
-
-def _moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
-    """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
-    if np.array_equal(x, origin):
-        return kernel
-    moved: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
-    return moved
+def kernels_fact(judged: Sequence[Judged], local: bool) -> str:
+    """How many kernels a search judged, and how many more it tried."""
+    tried = sum(one.tried for one in judged)
+    more = f", {tried} more tried on the way" if tried else ""
+    return f"{len(judged)} judged{more}{'; the search among them is local' if local else ''}"
 
 
 def _logarithm(score: float) -> float:

@@ -18,7 +18,8 @@ from problems.estimators.chosen.candidates import (
     trainable_splits,
 )
 from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, nelder_mead
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, kernels_fact, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
@@ -36,6 +37,7 @@ from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
 from substrate.progress import Progress
+from substrate.threads import blas_threads
 
 __all__ = ["ModelSearch", "Parted"]
 
@@ -162,20 +164,33 @@ class ModelSearch:
         return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
 
     def _searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
-        by_slopes, most = self.search == "gradient", most_evaluations(self.search, self.max_evaluations)
+        by_slopes = self.search == "gradient"
+        factors = by_slopes and any(Joint.fits(kernel, task) for kernel in kernels)
+        most = most_evaluations(self.search, self.max_evaluations, factors)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(len(kernels) + (most if self.search else 0), shown=bool(self.verbose))
         try:
             if self.search == "certified":
                 return certified_search(kernels, task, self.sigma_range, self.width_gap, most, progress.step)
-            judged = best_of(kernels, task, self.n_jobs, progress, by_slopes and len(kernels) == 1)
-            if by_slopes:
-                judged = refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
-            elif self.search is not None:
-                judged += nelder_mead(best_to_search(judged), task, most, progress)
+            with blas_threads(int(task.Y.shape[0])):
+                return self._searched_locally(kernels, task, most, progress)
         finally:
             progress.close()
+
+    def _searched_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
+        """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
+        by_slopes, judged = self.search == "gradient", None
+        if by_slopes and families.is_families(self.kernels):
+            few = max(len(families.MULTIPLES), most // 8)
+            judged = descend_families(families.at_median_widths(kernels), task, few, self.n_jobs, progress)
+        if judged is None:
+            slopes = by_slopes and len(kernels) == 1 and not Joint.fits(kernels[0], task)
+            judged = best_of(kernels, task, self.n_jobs, progress, slopes)
+        if by_slopes:
+            return refined(judged, Way.on_all_rows(task), self._way(), most, self.n_jobs, progress)
+        if self.search is not None:
+            judged += nelder_mead(best_to_search(judged), task, most, progress)
         return judged
 
     def _keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
@@ -233,7 +248,7 @@ class ModelSearch:
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
         rows, proof = over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
-        kernels = f"{len(judged)} judged" + ("; the search among them is local" if self.search else "")
+        kernels = kernels_fact(judged, bool(self.search))
         if best.widths is not None:
             rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"

@@ -79,7 +79,8 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
-        Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all.
+        Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
+        ``search="gradient"`` each at the width where a descent from the median distance ends.
     cv : {"loo", "gcv", "evidence"}, int, splitter, iterable or None, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
@@ -100,19 +101,18 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
     search : {None, "nelder-mead", "gradient", "certified"}, default=None
-        Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets), each kernel
-        at its own best gamma; local. ``"gradient"`` uses exact derivatives, which cost about a third of the judgement
-        of a kernel for any number of scales, from several starts: the choice for ``RBF("each")``, one width per
-        column, best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their
-        start is added to that of the criterion, so that the width of a column without effect grows but stays finite;
-        ``criterion_`` is without it. It needs ``loss="squared"`` and dense arrays of numpy. ``"nelder-mead"`` is a
-        simplex search without derivatives, for one or two scales. ``"certified"``: the global optimum over every width
-        and gamma of a rectangle, within ``width_gap``, for RBF, Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one
-        width, at most 500 rows, and ``cv`` one of "loo", "gcv", "evidence". It takes from seconds (50 rows) to minutes
-        (300 rows); Ctrl-C ends it with what is proved by then.
+        Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets); local.
+        ``"gradient"`` uses exact derivatives in all scales and in gamma, from one Cholesky factor for every kernel, and
+        judges the kernel it ends with at its own best gamma: the choice for ``RBF("each")``, one width per column,
+        best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their start, which
+        is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
+        dense arrays of numpy. ``"nelder-mead"`` is a simplex search without derivatives, for one or two scales.
+        ``"certified"``: the global optimum over every width and gamma of a rectangle, within ``width_gap``, for RBF,
+        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, at most 500 rows, and ``cv`` one of "loo", "gcv",
+        "evidence". It takes from seconds (50 rows) to minutes (300); Ctrl-C ends it with what is proved by then.
     max_evaluations : int, default=None
-        Maximum number of kernels that a local search judges on all rows, 40 by default, or of kernel matrices that the
-        certified search decomposes, 5000 by default; if that ends it, the bound is that of the search so far.
+        Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged, or
+        of kernel matrices that the certified search decomposes, 5000 by default, with the bound of the search so far.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
@@ -120,8 +120,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         has the rule). None: ``"auto"`` with ``kernels="families"``, and otherwise the search keeps to the parameters
         that a kernel has.
     n_jobs : int, default=None
-        Number of candidates of ``kernels``, or of starts of a search by derivatives, judged at a time; the result does
-        not depend on it.
+        Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
     sigma_range : pair of float, default=None

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import Judged, judge
 from problems.estimators.chosen.families import family_name
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.joint_descent import NEARLY, begun
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
@@ -51,6 +53,8 @@ Shared = RBF | Laplacian | Matern
 _SHARED = 8
 #: The deviation tau of the prior, squared.
 _PRIOR = 0.25
+#: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
+_RIVAL = 6
 #: Most rows of a machine on a reduced basis that decide.
 _DECIDING = 1000
 #: Rows that a half must have at least.
@@ -106,7 +110,7 @@ def refined(
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
     first = best_to_search(judged)
-    if first.slope is None and first.kernel.scales():
+    if first.slope is None and first.kernel.scales() and not Joint.fits(first.kernel, way.task):
         again = way.judged(first.kernel, progress)
         judged, first = [again if one is first else one for one in judged], again
     if widths in (None, "shared") or one_per_input(first.kernel, way.X) is None:
@@ -120,15 +124,31 @@ def refined(
     if widths == "auto":
         if way.decides is None:
             return _saying(found, "shared; rows that are not in memory do not decide")
-        verdict = compared((simple, few), (rich, some), way.decides, n_jobs, progress)
+        gamma = float(min(found, key=_score).search.gamma[0])
+        verdict = compared((simple, few), (rich, some), gamma, way.decides, n_jobs, progress)
         said = "shared; too few rows to decide" if verdict is None else str(verdict)
         if verdict is None or not verdict.takes_each:
             return _saying(found, said)
-    pull = _pull(way.n_rows)
-    run = [start := way.judged(rich, progress)]
+    pull, run = _pull(way.n_rows), list[Judged]()
+    most = max(1, most - few)
+    gamma = float(min(found, key=_score).search.gamma[0])
+    if (trail := begun(rich, way.task, gamma, pull, progress)) is not None:
+        trail.settle(some)
+        rivals = [trail]
+        for kernel in _same_relevance(trail.kernel, found):
+            rival = begun(kernel, way.task, trail.gamma, pull, progress)
+            if rival is not None and most > sum(each.tried for each in rivals):
+                rival.ridge()
+                rival.descend(_RIVAL, NEARLY)
+                rivals.append(rival)
+        best = min(rivals, key=lambda each: each.end.value)
+        best.descend(max(0, most - sum(each.tried for each in rivals)))
+        tried = sum(each.tried for each in rivals)
+        return _saying([*found, replace(best.judged(), tried=tried)], said)
+    run += [start := way.judged(rich, progress)]
     run += descend(start, way.task, some, n_jobs, progress, pull)
     run += best_of(_same_relevance(min(run, key=_score).kernel, found), way.task, n_jobs, progress, slope=True)
-    run += descend(min(run, key=_score), way.task, max(1, most - few - len(run)), n_jobs, progress, pull)
+    run += descend(min(run, key=_score), way.task, max(1, most - len(run)), n_jobs, progress, pull)
     return _saying(found + run, said)
 
 
@@ -159,9 +179,9 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 
 
 def compared(
-    simple: tuple[Kernel, int], rich: tuple[Kernel, int], task: Task, n_jobs: Any, progress: Progress
+    simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
 ) -> Verdict | None:
-    """Both searches on either half, judged on the other one; None where a half is too small."""
+    """Both searches, from a gamma, on either half, judged on the other one; None where a half is too small."""
     parts = halves(task)
     if parts is None:
         return None
@@ -170,15 +190,24 @@ def compared(
     for train, test in (parts, parts[::-1]):
         part = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
-            start = judge(kernel, part, bool(kernel.scales()))
-            found = [
-                start,
-                *(descend(start, part, budget, n_jobs, progress, _pull(train.size)) if kernel.scales() else ()),
-            ]
-            best = min(found, key=_score)
-            losses[test, column], wrong[test, column] = _errors(best, part, task.X[test], task.Y[test], units)
+            best = _searched_half(kernel, gamma, part, budget, n_jobs, progress)
+            losses[test, column], wrong[test, column] = _errors(*best, part, task.X[test], task.Y[test], units)
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
     return Verdict.of(losses, wrong if task.pooled else None, task.weights, square)
+
+
+def _searched_half(
+    kernel: Kernel, gamma: float, part: Task, budget: int, n_jobs: Any, progress: Progress
+) -> tuple[Kernel, Array]:
+    """The kernel and the gammas that a search on some of the rows leads to."""
+    pull = _pull(part.Y.shape[0])
+    if (trail := begun(kernel, part, gamma, pull, progress)) is not None:
+        trail.descend(budget)
+        return trail.kernel, np.array([trail.gamma])
+    start = judge(kernel, part, bool(kernel.scales()))
+    found = [start, *(descend(start, part, budget, n_jobs, progress, pull) if kernel.scales() else ())]
+    best = min(found, key=_score)
+    return best.kernel, best.search.gamma
 
 
 def halves(task: Task) -> tuple[Rows, Rows] | None:
@@ -231,22 +260,22 @@ def _units(task: Task) -> Array:
     return np.where(spread > 0.0, spread, 1.0)
 
 
-def _errors(best: Judged, part: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
+def _errors(kernel: Kernel, gammas: Array, part: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
     """Of a machine at new rows: the mean over outputs of squared errors, in the units of the outputs squared, and
     whether a row is decoded to a wrong class.
     """
-    points, X = centred_points(best.kernel, part.X, X)
+    points, X = centred_points(kernel, part.X, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
-        gram = Gram.of(best.kernel, points)
-    gammas, units = (np.broadcast_to(each, Y.shape[1]) for each in (best.search.gamma, units))
+        gram = Gram.of(kernel, points)
+    gammas, units = (np.broadcast_to(each, Y.shape[1]) for each in (gammas, units))
     weights = np.ones(points.shape[0]) if part.weights is None else part.weights
     errors, counted = np.zeros(Y.shape), np.ones(Y.shape, dtype=bool)
     for one in each_machine(part.Y, part.pooled):
         k = one.column
         own = gram if one.whole else gram.block(one.rows)
         solution = solve_saddle_system(own, one.y / units[k], ridge_of(float(gammas[k]), weights[one.rows]))
-        outputs = best.kernel(X, points[one.rows]) @ solution.support_values + solution.bias
+        outputs = kernel(X, points[one.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
         counted[:, k] = (Y[:, k] != 0.0) | (not part.pooled)  # a row that is not in a machine of two classes
     wrong = wrong_rows(errors + Y / units, Y) if part.pooled else np.zeros(Y.shape[0], dtype=bool)

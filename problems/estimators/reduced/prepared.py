@@ -11,7 +11,7 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Origin, RowWeights, origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.statistic import Statistic, accumulate, spread_rows
+from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accumulate, spread_rows
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["Prepared", "basis_facts"]
@@ -37,13 +37,18 @@ class Prepared:
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
 
     def statistic(
-        self, lam: float, folds: Folds | None = None, method: str = "auto", weights: RowWeights | None = None
+        self,
+        lam: float,
+        folds: Folds | None = None,
+        method: str = "auto",
+        weights: RowWeights | None = None,
+        largest: float = LARGEST_ERROR,
     ) -> Statistic:
-        """One pass over all rows, good for every 1/gamma from ``lam`` on."""
+        """One pass over all rows, good for every 1/gamma from ``lam`` on, up to the error that is accepted."""
         some = None
         if method == "auto":
             some = self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
-        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights)
+        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights, largest)
 
 
 def basis_facts(

@@ -5,7 +5,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
-See :mod:`substrate.reduced.solution` for the passes and :mod:`substrate.closed_form.robust_weights` for
+See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
 weights and scales. No weight is stored: each is a function of its row and of the previous fit. A ``sample_weight``
 multiplies it, and counts in the robust scale.
 """
@@ -20,7 +20,7 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import prepare
+from problems.estimators.reduced.fit import prepare, solved_at
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
@@ -32,16 +32,9 @@ from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choic
 from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.proof import Proof
+from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.solution import (
-    ErrorsOfRows,
-    ReducedSolution,
-    Reweighted,
-    WeightsOfRows,
-    reweighted,
-    solve_reduced,
-)
-from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 
 __all__ = ["RobustSparseLSSVMRegressor"]
@@ -175,15 +168,10 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
-        known, accurate = prepared.targets, self._tolerance()
+        accurate = self._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            statistic = prepared.statistic(1.0 / gamma, weights=weights)
-            spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-            solved = solve_reduced(
-                prepared.rows, spectrum, 1.0 / gamma, prepared.K, weights_of_rows=weights, targets=known,
-                tolerance=accurate,
-            )  # fmt: skip
+            statistic, _, solved = solved_at(prepared, 1.0 / gamma, accurate, weights)
             return solved, float(statistic.total.mass)
 
         unit = prepared.origin.unit

@@ -180,8 +180,8 @@ def test_conjugate_gradients_where_they_cost_less():
     ("options", "words"),
     [
         ({"n": 1999}, ""),
-        ({"kernel": RBF(0.01), "gamma": 1e4}, "estimated to cost"),
-        ({"outputs": 300}, "estimated to cost"),
+        ({"kernel": RBF(0.01), "gamma": 1e4}, "would cost"),
+        ({"outputs": 300}, "would cost"),
         ({"tolerance": 1e-12}, "the tolerance is below"),
         ({"kernel": Foreign(lambda A, B: A @ B.T)}, "whether the given kernel is definite"),
     ],
@@ -194,9 +194,12 @@ def test_a_factorisation_otherwise(options, words):
 
 def test_blocks_where_a_stated_memory_does_not_hold_a_triangle():
     with memory_limit(4.0 * 1999**2):
-        assert plan_of(gamma=1e4, kernel=RBF(0.01)).way == "cg"
-    with memory_limit(4.0 * 2000**2):
+        plan = plan_of(gamma=1e4, kernel=RBF(0.01))
+        assert (plan.way, plan.fact) == ("cg", "conjugate gradients: a factorisation would not fit")
+    with memory_limit(4.0 * 2000**2 + plan_of().sample.bytes):
         assert plan_of().way == "stored_cg"
+    with memory_limit(0.9 * plan_of().sample.bytes):  # not even the preconditioner: refused when the matrix is made
+        assert plan_of().way == "cholesky"
 
 
 def test_the_size_of_the_sample_grows_with_gamma_and_is_finite():

@@ -8,8 +8,9 @@ from substrate.closed_form.robust_weights import SCALES, quantile_ranks, robust_
 from substrate.kernels import RBF
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import origin_of
+from substrate.reduced.reweighting import WeightsOfRows, scale_of_errors
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import WeightsOfRows, residual_pass, scale_of_errors, solve_reduced
+from substrate.reduced.solution import residual_pass, solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 

@@ -1,0 +1,228 @@
+r"""The descent in the scales of a kernel and in gamma together: kernels on the way are not judged, its end is.
+
+With the function of :mod:`~problems.estimators.chosen.joint_criterion`, a quasi-Newton method within bounds
+[Byrd1995]_ takes one Cholesky factor for each kernel. Widths of columns are changed together first, by one common
+factor, and then each on its own.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.joint_criterion import Joint, Place
+from problems.estimators.chosen.tasks import Task
+from substrate.arrays import Array
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.progress import Progress
+
+__all__ = ["FARTHEST", "FINELY", "NEARLY", "SETTLED", "Space", "Trail", "begun", "moved", "searched_scales"]
+
+#: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
+FARTHEST = 12.0
+#: The relative decrease of the criterion per step, twice in a row, below which a search ends, and below which one in
+#: common factors of widths does, after which each width goes on by itself.
+SETTLED, NEARLY = 1e-3, 1e-2
+#: The same for one kernel that is refined without alternatives.
+FINELY = 1e-4
+#: Length of the first step in logarithms, where slopes do not ask for less.
+_FIRST = 0.5
+#: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
+#: given range of gamma, distances in its logarithm.
+_RIDGES, _SHIFTS = (1.0, 3e-2, 1e-3), (-4.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The logarithms of the scales of a kernel, by name, from an origin on, and the factor of the penalty."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    origin: Array
+    task: Any
+    pull: float
+
+    @property
+    def widths(self) -> Array:
+        """One for a width, zero for other scales."""
+        return np.array([float(name.rpartition("__")[2].partition("[")[0] == "sigma") for name in self.names])
+
+    @property
+    def together(self) -> Array:
+        """Directions in which scales that differ by the number of a column alone change by the same factor."""
+        groups = [re.sub(r"\[\d+\]", "", name) for name in self.names]
+        return np.array([[float(group == one) for one in dict.fromkeys(groups)] for group in groups])
+
+    def kernel_at(self, x: Array) -> Kernel:
+        """The kernel with scales e^x."""
+        return moved(self.kernel, self.names, self.origin, x)
+
+
+def searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
+    """The names of the scales of a kernel, and their logarithms."""
+    scales = kernel.scales()
+    if not scales:
+        raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
+    return tuple(scales), np.log(np.array(list(scales.values())))
+
+
+def moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
+    """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
+    if np.array_equal(x, origin):
+        return kernel
+    other: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
+    return other
+
+
+def begun(kernel: Kernel, task: Any, gamma: float, pull: float, progress: Progress) -> "Trail | None":
+    """A descent from a kernel and a gamma; None where there is none by factors."""
+    if not Joint.fits(kernel, task):
+        return None
+    return Trail.of(Space(kernel, *searched_scales(kernel), task, pull), progress, None, gamma)
+
+
+class _SpentError(Exception):
+    """No kernel is evaluated any more in this run."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """The places of a descent from one kernel, the first one its start, and whether nothing was left to gain."""
+
+    joint: Joint
+    space: Space
+    progress: Progress
+    places: list[Place] = field(default_factory=list)
+    settled: bool = False
+
+    @classmethod
+    def of(cls, space: Space, progress: Progress, t: float | None, gamma: float = 1.0) -> "Trail | None":
+        """From the kernel of a space, at t or at a gamma; None for a task or a kernel without factors."""
+        joint = Joint.of(space.kernel, space.task)
+        if joint is None:
+            return None
+        here = joint.at(space.kernel, space.origin, t, gamma)
+        return None if here is None else cls(joint, space, progress, [here])
+
+    @property
+    def tried(self) -> int:
+        """The number of kernels but the start."""
+        return len(self.places) - 1
+
+    @property
+    def end(self) -> Place:
+        """The place of the lowest criterion."""
+        return min(self.places, key=lambda place: place.value)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel at the end."""
+        return self.space.kernel_at(self.end.x)
+
+    @property
+    def gamma(self) -> float:
+        """The gamma at the end."""
+        return self.end.gamma
+
+    @property
+    def moved(self) -> bool:
+        """Whether a kernel is better than the start."""
+        return self.end is not self.places[0]
+
+    def judged(self) -> Judged:
+        """The end, at its best gamma."""
+        if not isinstance(self.space.task, Task):
+            raise TypeError("a descent by factors is that of a task")
+        return self.of_end(judge(self.kernel, self.space.task))
+
+    def of_end(self, judged: Judged) -> Judged:
+        """The judged end, with what is known of the way to it."""
+        return replace(judged, tried=max(self.tried - 1, 0), settled=self.settled)
+
+    def look(self, factors: Sequence[float]) -> None:
+        """Try all widths times some factors."""
+        start = self.places[0]
+        for factor in factors if self.space.widths.any() else ():
+            self._add(start.x + np.log(factor) * self.space.widths, start.t)
+
+    def ridge(self) -> bool:
+        """Whether one of some other gammas is better at the end, which then is the end.
+
+        Where a machine interpolates, slopes in gamma vanish, and lead nowhere.
+        """
+        end, n, low, high = self.end, self.joint.weights.size, *self.joint.ends
+        given = [min(max(end.t + shift, low), high) for shift in _SHIFTS]
+        ts = given if self.joint.given else [float(np.log(ridge / n)) for ridge in _RIDGES]
+        values = self.joint.values(self.kernel, ts)
+        best = int(np.argmin(values))
+        if not values[best] < end.value:
+            return False
+        found = self.joint.at(self.kernel, end.x, ts[best])
+        self.places += [] if found is None else [found]
+        return found is not None
+
+    def descend(self, most: int, small: float = SETTLED) -> None:
+        """Descend from the end so far, by at most as many kernels, until a step gains less than ``small``."""
+        together, first = self.space.together, self.tried
+        if together.shape[1] < together.shape[0]:
+            self._run(together, most, max(small, NEARLY))
+        self.settled = (
+            self._run(np.eye(self.space.origin.size), most - (self.tried - first), small) and small <= SETTLED
+        )
+
+    def settle(self, most: int, small: float = SETTLED) -> None:
+        """Descend until nothing is left to gain, also at some other gammas, by at most as many kernels."""
+        first = self.tried
+        self.descend(most, small)
+        if self.ridge():
+            self.descend(most - (self.tried - first), small)
+
+    def _add(self, x: Array, t: float) -> Place | None:
+        kernel = self.space.kernel_at(x)
+        self.progress.step(kernel)
+        found = self.joint.at(kernel, x, t)
+        self.places += [] if found is None else [found]
+        return found
+
+    def _run(self, directions: Array, most: int, small: float) -> bool:
+        """Whether a descent along some directions of x, and in t, ended because it settled."""
+        from scipy.optimize import minimize
+
+        start, d, pull = self.end, directions.shape[1], self.space.pull
+        limit = self.tried + most
+        slope = np.append(directions.T @ start.slope, start.slope_t) / start.value
+        # a step of the quasi-Newton method starts as its slope, which is short in logarithms of F
+        scale = float(np.clip(_FIRST / max(np.linalg.norm(slope), 1e-12), 1.0, 0.5 * self.joint.weights.size))
+        steps = [0.0]
+
+        def value(w: Array) -> tuple[float, Array]:
+            place: Place | None = start
+            if w.any():
+                place = None if self.tried >= limit else self._add(start.x + directions @ w[:d], start.t + float(w[d]))
+            if place is None:
+                raise _SpentError
+            gradient = np.append(directions.T @ place.slope, place.slope_t) / place.value
+            gradient[:d] += 2.0 * pull * w[:d]
+            return (
+                scale * (float(np.log(place.value / start.value)) + pull * float(w[:d] @ w[:d])),
+                scale * gradient,
+            )
+
+        def settled(intermediate_result: Any) -> None:
+            steps.append(float(intermediate_result.fun) / scale)
+            if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
+                raise StopIteration
+
+        low, high = (end - start.t for end in self.joint.ends)
+        bounds = [(-FARTHEST, FARTHEST)] * d + [(low, high)]
+        options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": scale * small}
+        with suppress(_SpentError):
+            minimize(value, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options,
+                     callback=settled)  # fmt: skip
+            return True
+        return False

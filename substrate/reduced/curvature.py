@@ -1,0 +1,189 @@
+r"""The curvature of a fit on a reduced basis, from sums over its rows, and what errors in the gradient change.
+
+Errors in the gradient change the fitted values as follows. With features :math:`z(x) = T^T k_S(x)`
+(:mod:`~substrate.reduced.features`) the machine is
+
+.. math:: \min_{u, b} \tfrac{\lambda}{2} u^T u + \tfrac12 \sum_i v_i (y_i - z_i^T u - b)^2, \qquad
+          H = A + \lambda I, \quad A = \sum_i v_i (z_i - \bar z)(z_i - \bar z)^T .
+
+It is quadratic, so a gradient g in u, with b optimal, changes the fitted values by :math:`\|Z_c H^{-1} g\|_v` exactly,
+which is at most :math:`\|H^{-1/2} g\|`. A is obtained from sums, up to rounding. With :math:`\hat H` computed and
+:math:`\|\hat H^{-1/2} (H - \hat H) \hat H^{-1/2}\| \le \eta < 1`, and features with errors :math:`\Delta`,
+
+.. math:: \|Z_c H^{-1} g\| \le (\hat x^T \hat A \hat x)^{1/2} + \|\Delta \hat x\|
+          + \frac{\eta}{\sqrt{1 - \eta}} \|\hat H^{-1/2} g\|, \qquad \hat x = \hat H^{-1} g .
+
+A direction whose eigenvalue is small relative to lambda magnifies the rounding of kernel values in g, but hardly
+affects the fitted values; so the first term is much sharper than the last. Sums over some of the rows only bound H from
+below, and leave only the last term.
+
+Sums of kernel values about an origin, transformed afterwards, have errors of their own: with the norms d of the columns
+of kernel values, :math:`|\Delta \sum_i z_{ij} z_{ik}| \le \gamma_c d_j d_k`, so that :math:`\eta` grows by
+:math:`\gamma_c \| |\hat H^{-1/2} T^T| d \|^2`, and by :math:`\gamma_{2c'} \| |\hat H^{-1/2}| |T^T| d \|^2` for the
+products with T, whose entries are sums of c' terms in sequence.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.namespaces import is_device_array, namespace_of, to_numpy
+from substrate.reduced.features import INNER, EigenFeatures
+from substrate.threads import blas_threads
+
+__all__ = ["Curvature", "Reach"]
+
+_HALF = EPS / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """A with bounds on its rounding.
+
+    ``mean`` is the mean feature about zero; ``offsets`` that about the origin of the sums, whose squares were
+    subtracted; ``sizes`` the roots of k(z_j, z_j) of the basis; ``terms`` the number of terms added sequentially;
+    ``accumulated`` states that kernel values were summed before they became features; ``whole`` that A is of all rows;
+    ``columns`` are the norms of the kernel values of every basis vector about the origin of the sums, if known.
+    """
+
+    features: EigenFeatures
+    scatter: Array
+    mean: Array
+    offsets: Array
+    mass: float
+    sizes: Array
+    terms: int
+    accumulated: bool
+    whole: bool = True
+    columns: Array | None = None
+
+    def at(self, lam: float, rounding: float, spread: float) -> "Reach":
+        """At one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum of v k(x, x)."""
+        xp, r, m = namespace_of(self.scatter), self.features.rank, self.features.n_basis
+        T, A, s = self.features.transform, self.scatter, self.sizes
+        diagonal = xp.linalg.diagonal(A)
+        roots = xp.sqrt(xp.clip(diagonal, min=0.0) + lam)
+        lengths = xp.sqrt(xp.clip(diagonal, min=0.0) + self.mass * self.offsets * self.offsets)
+        own = rounding + (0.0 if self.accumulated else (m + 4.0) * _HALF)
+        summed = (self.terms + r + 8.0) * _HALF
+        if r == 0:
+            return Reach(self, A, A, 0.0, own, spread, summed, lengths)
+        with blas_threads(r):
+            try:
+                L = xp.linalg.cholesky((A + lam * xp.eye(r, dtype=A.dtype, device=A.device)) / roots[:, None] / roots)
+                inner = _inverse_of_triangle(L)
+            except Exception as error:  # every namespace raises an error of its own here
+                if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+                    raise
+                return Reach(self, A, A, math.inf, own, spread, summed, lengths)
+            W = inner / roots
+            pull = W @ T.T
+            faint = float(xp.linalg.vector_norm(xp.abs(pull) @ s))
+        eta = 2.0 * own * spread * faint + (own * spread * faint) ** 2
+        eta += summed * float(xp.sum((xp.abs(W) @ lengths) ** 2))
+        if self.accumulated and self.columns is not None:  # the sums, and their products with T from both sides
+            once, after = self._of_sums()
+            eta += once * float(xp.linalg.vector_norm(xp.abs(pull) @ self.columns)) ** 2
+            eta += after * float(xp.linalg.vector_norm(xp.abs(W) @ (xp.abs(T.T) @ self.columns))) ** 2
+        elif self.accumulated:
+            eta += summed * (2.0 * spread * faint) ** 2
+        eta += 4.0 * r * EPS * float(xp.sum(inner * inner))
+        return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths)
+
+    def _of_sums(self) -> tuple[float, float]:
+        """The relative rounding of sums of kernel values, and that of their products with T from both sides."""
+        n = self.features.n_basis
+        return (self.terms + 8.0) * _HALF, 2.0 * (min(n, INNER) + -(-n // INNER) + 8.0) * _HALF
+
+    def sums_moved(self, x: Array, beta: Array) -> Array:
+        """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""
+        xp, T = namespace_of(x), self.features.transform
+        once, after = self._of_sums()
+        one = math.sqrt(once) * (self.columns @ xp.abs(beta))
+        two = math.sqrt(after) * ((xp.abs(T.T) @ self.columns) @ xp.abs(x))
+        return np.asarray(to_numpy(one + two))
+
+
+def _inverse_of_triangle(L: Array) -> Array:
+    if is_device_array(L):
+        inverse: Array = namespace_of(L).linalg.inv(L)
+        return inverse
+    from scipy.linalg.lapack import dtrtri
+
+    inverse, status = dtrtri(L, lower=1)
+    if status != 0:
+        raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
+    return np.asarray(inverse)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The inverse root of H, that times T', its accuracy, and the effect of a gradient on the fitted values."""
+
+    curvature: Curvature
+    root: Array
+    pull: Array
+    eta: float
+    own: float
+    spread: float
+    summed: float
+    lengths: Array
+
+    @property
+    def known(self) -> bool:
+        """Whether H is accurate enough for a bound."""
+        return self.eta <= 0.5
+
+    def of_gradient(self, g: Array) -> Array:
+        """The bound for every column of g, on the host."""
+        if not self.known:
+            return np.full(g.shape[1], math.inf)
+        return self._moved(self.root @ g)
+
+    def of_slopes(self, size: float, seen: Array | None = None, *, sharp: bool = True, summed: bool = False) -> float:
+        """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.
+
+        ``seen`` is the scatter of other rows about the same mean, whose fitted values are bounded instead; with
+        ``summed`` the size is the norm of the vector's kernel values. Where ``sharp`` is false a bound that may be
+        larger is found in less time.
+        """
+        c = self.curvature
+        sizes = c.columns if summed else c.sizes
+        if not self.known or sizes is None:
+            return math.inf
+        xp = namespace_of(c.scatter)
+        if c.features.rank == 0:
+            return 0.0
+        pulled = self.pull * sizes
+        # all together by the norm of H^-1/2 g, or one by one by the effect of each on the fitted values
+        whole = self.lever(seen) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
+        whole /= math.sqrt(1.0 - self.eta)
+        return size * (min(float(self._moved(pulled, seen).sum()), whole) if sharp else whole)
+
+    def lever(self, seen: Array | None = None) -> float:
+        """A bound on the norm of Z H^-1/2 up to the rounding of H: one for the rows of the fit."""
+        if seen is None:
+            return 1.0
+        trace = float(namespace_of(seen).sum(self.root * (self.root @ seen)))
+        return math.sqrt(max(trace, 0.0)) * 1.01 + 1e-6
+
+    def _moved(self, half: Array, seen: Array | None = None) -> Array:
+        """The bound from H^-1/2 g, column by column."""
+        c = self.curvature
+        xp = namespace_of(c.scatter)
+        energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))
+        energy = self.lever(seen) * energy
+        most = energy / math.sqrt(1.0 - self.eta)
+        if not c.whole or c.features.rank == 0:
+            return np.asarray(most)
+        x = self.root.T @ half
+        squares = to_numpy(xp.sum(x * ((c.scatter if seen is None else seen) @ x), axis=0))
+        sums = to_numpy(self.lengths @ xp.abs(x))
+        beta = c.features.transform @ x
+        off = self.spread * to_numpy(c.sizes @ xp.abs(beta))
+        found = np.sqrt(np.maximum(squares, 0.0)) + math.sqrt(self.summed) * sums + self.own * off
+        if c.accumulated:
+            found += 2.0 * math.sqrt(self.summed) * off if c.columns is None else c.sums_moved(x, beta)
+        return np.asarray(np.minimum(found + self.eta / math.sqrt(1.0 - self.eta) * energy, most))

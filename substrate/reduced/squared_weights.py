@@ -1,0 +1,55 @@
+r"""Sums over rows by the squares of their weights, for generalised cross-validation of weighted rows.
+
+.. math:: \sum_i v_i^2, \qquad \sum_i v_i^2 \tilde z_i, \qquad \sum_i v_i^2 \tilde z_i \tilde z_i^T
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from substrate.arrays import Array
+from substrate.namespaces import to_numpy
+from substrate.reduced.moments import Origin
+from substrate.reduced.rows import RowValues
+from substrate.streaming.source import Block
+
+__all__ = ["SquaredWeights", "SquaredWeightsOfLeaf"]
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredWeights:
+    """Sums by the squares of the weights: their own, of features about a mean, and of the products of these."""
+
+    total: float
+    first: Array
+    second: Array
+
+    def __add__(self, other: "SquaredWeights") -> "SquaredWeights":
+        return SquaredWeights(self.total + other.total, self.first + other.first, self.second + other.second)
+
+    def on_host(self) -> "SquaredWeights":
+        """The same in numpy."""
+        return SquaredWeights(self.total, to_numpy(self.first), to_numpy(self.second))
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredWeightsOfLeaf:
+    """The sums of a leaf; features are kernel values about the origin times ``directions``, less ``mean``."""
+
+    values: RowValues
+    origin: Origin
+    directions: Array
+    mean: Array
+
+    def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
+        """Over its micro-blocks."""
+        sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
+        buffer = self.values.buffer()
+        for block in blocks:
+            if block.weights is None:
+                raise TypeError("squares of weights come with weights")
+            for rows, tile in self.values.tiles(block, buffer):
+                tile -= self.origin.kernel_values
+                v = block.weights[rows]
+                heavy = v[:, None] * (tile @ self.directions - self.mean)
+                sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
+        return sums

@@ -1,0 +1,277 @@
+"""The descent in scales and gamma together: exact derivatives, and an end that, judged, is not worse than the start."""
+
+from dataclasses import replace
+
+import flint
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import LSSVMRegressorCV
+from problems.estimators.chosen import joint_criterion, kernel_search
+from problems.estimators.chosen.candidates import judge
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.joint_descent import SETTLED, begun
+from problems.estimators.chosen.kernel_search import descend
+from problems.estimators.chosen.tasks import Task
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
+from substrate.progress import Progress
+
+RNG = np.random.default_rng(5)
+N = 6
+X, CHECK = RNG.normal(size=(N, 2)), RNG.normal(size=(3, 2))
+Y, Y_CHECK = RNG.normal(size=N), RNG.normal(size=3)
+V, W = RNG.uniform(0.3, 2.0, size=N), RNG.uniform(0.3, 2.0, size=3)
+FOLDS = ((np.array([0, 1, 2, 3]), np.array([4, 5])), (np.array([1, 3, 4, 5]), np.array([0, 2])))
+CRITERIA = ("loo", "gcv", "evidence", "validation", "folds")
+KERNELS = (RBF((1.3, 0.8)), Laplacian((2.0, 3.0)), Matern((1.5, 0.9), nu=1.5), Matern((1.5, 0.9), nu=2.5), RBF(1.1))
+QUIET = Progress(1, shown=False)
+
+
+def task_of(criterion, weighted, gammas=None):
+    check = (CHECK, Y_CHECK[:, None]) if criterion == "validation" else None
+    weights = (V / V.mean(), W if check else None) if weighted else (None, None)
+    splits = FOLDS if criterion == "folds" else ()
+    return Task(X, Y[:, None], criterion, splits, gammas, 1e-4, False, None, check, *weights)
+
+
+def exact_values(kernel, x, points, others):
+    """Kernel values by their formulas, at the logarithms x of the widths, in ball arithmetic."""
+    arb = flint.arb
+
+    def value(a, b):
+        apart = [
+            (arb(float(p)) - arb(float(q))) / x[c % len(x)].exp() for c, (p, q) in enumerate(zip(a, b, strict=True))
+        ]
+        if isinstance(kernel, Laplacian):
+            return (-sum((abs(d) for d in apart), arb(0))).exp()
+        square = sum((d * d for d in apart), arb(0))
+        if isinstance(kernel, RBF):
+            return (-square).exp()
+        r = (arb(2) * arb(kernel.nu) * square).sqrt() if square != 0 else arb(0)
+        return (1 + r + (r * r / 3 if kernel.nu == 2.5 else 0)) * (-r).exp()
+
+    return [[value(a, b) for b in others] for a in points]
+
+
+def exact_machine(K, y, v, lam):
+    """The inverse of the bordered system: B, alpha, b, and the determinant of the centred matrix plus the ridge."""
+    n, arb = len(y), flint.arb
+    rows = [[arb(0), *[arb(1)] * n]]
+    rows += [[arb(1), *(K[i][j] + (lam / v[i] if i == j else 0) for j in range(n))] for i in range(n)]
+    M = flint.arb_mat(rows)
+    inverse = M.inv()
+    B = [[inverse[i + 1, j + 1] for j in range(n)] for i in range(n)]
+    alpha = [sum((B[i][j] * y[j] for j in range(n)), arb(0)) for i in range(n)]
+    bias = sum((inverse[0, j + 1] * y[j] for j in range(n)), arb(0))
+    product = arb(1)
+    for each in v:
+        product *= each
+    return B, alpha, bias, -M.det() * product / sum(v, arb(0))
+
+
+def exact_criterion(kernel, task, floor, x, t):
+    """F by the definitions of the criteria, nothing of the package but the parameters."""
+    arb, n = flint.arb, len(Y)
+    y = [arb(float(value)) for value in task.Y[:, 0]]
+    v = [arb(1)] * n if task.weights is None else [arb(float(value)) for value in task.weights]
+    K, mass = exact_values(kernel, x, task.X, task.X), sum(v, flint.arb(0))
+    total = sum((v[i] * K[i][i] for i in range(n)), arb(0))
+    trace = total - sum((v[i] * K[i][j] * v[j] for i in range(n) for j in range(n)), arb(0)) / mass
+    lam = t.exp() if task.gammas is not None else t.exp() * trace + arb(floor) * total
+    if task.criterion in ("loo", "gcv", "evidence"):
+        B, alpha, _, determinant = exact_machine(K, y, v, lam)
+        if task.criterion == "loo":
+            return sum((v[i] * (alpha[i] / B[i][i]) ** 2 for i in range(n)), arb(0)) / n
+        if task.criterion == "gcv":
+            freedom = sum((B[i][i] for i in range(n)), arb(0))
+            return n * sum((alpha[i] ** 2 / v[i] for i in range(n)), arb(0)) / freedom**2
+        quadratic = sum((y[i] * alpha[i] for i in range(n)), arb(0))
+        return quadratic / (n - 1) * (determinant.log() / (n - 1)).exp()
+
+    def error(train, below, known, w):
+        own = [K[i] for i in train]
+        rows = [[row[j] for j in train] for row in own]
+        _, alpha, bias, _ = exact_machine(rows, [y[i] for i in train], [v[i] for i in train], lam)
+        outputs = [bias + sum((row[k] * alpha[k] for k in range(len(train))), arb(0)) for row in below]
+        squares = [w[i] * (arb(float(known[i])) - outputs[i]) ** 2 for i in range(len(known))]
+        return sum(squares, arb(0)) / sum(w, arb(0))
+
+    if task.criterion == "validation":
+        w = [arb(1)] * 3 if task.weights is None else [arb(float(value)) for value in task.check_weights]
+        return error(range(n), exact_values(kernel, x, CHECK, task.X), Y_CHECK, w)
+    each = [
+        error(list(train), [[K[i][j] for j in train] for i in valid], task.Y[valid, 0], [v[i] for i in valid])
+        for train, valid in task.splits
+    ]
+    return sum(each, arb(0)) / len(each)
+
+
+def assert_derivatives_are_exact(kernel, task):
+    joint, t = Joint.of(kernel, task), -1.3
+    x = np.log(np.atleast_1d(kernel.sigma))
+    place = joint.at(kernel, x, t)
+    before, flint.ctx.prec = flint.ctx.prec, 256
+    try:
+        at = [flint.arb(float(value)) for value in (*x, t)]
+        step, differences = flint.arb(2) ** -64, []
+
+        def value(where):
+            return exact_criterion(kernel, task, joint.floor, where[:-1], where[-1])
+
+        assert_allclose(place.value, float(value(at)), rtol=1e-11)
+        for k in range(len(at)):
+            low, high = (value([a + sign * step if k == j else a for j, a in enumerate(at)]) for sign in (-1, 1))
+            differences.append(float((high - low) / (2 * step)))
+    finally:
+        flint.ctx.prec = before
+    found = np.append(place.slope, place.slope_t)
+    assert_allclose(found, differences, rtol=1e-9, atol=1e-11 * place.value)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_value_and_derivatives_are_those_of_the_definitions_in_long_arithmetic(criterion):
+    assert_derivatives_are_exact(KERNELS[0], task_of(criterion, True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gammas", [None, (1e-2, 1e2)], ids=["default range", "given range"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_value_and_derivatives_of_every_criterion_and_kernel(criterion, kernel, weighted, gammas):
+    assert_derivatives_are_exact(kernel, task_of(criterion, weighted, gammas))
+
+
+ROWS = np.random.default_rng(7).uniform(size=(40, 3))
+SIGNAL = np.sin(6.0 * ROWS[:, 0]) + ROWS[:, 1] + 0.1 * np.random.default_rng(9).normal(size=40)
+CODES = np.where(np.digitize(ROWS[:, 0], [0.3, 0.6])[:, None] == np.arange(3), 1.0, -1.0)
+
+
+def rows_task(criterion="loo", points=ROWS, y=SIGNAL, gammas=None, weights=None, pooled=False):
+    Y = y[:, None] if y.ndim == 1 else y
+    folds = tuple((np.setdiff1d(np.arange(len(y)), part), part) for part in np.array_split(np.arange(len(y)), 4))
+    splits = folds if criterion == "folds" else ()
+    return Task(points, Y, criterion, splits, gammas, 1e-4, pooled, None, None, weights)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "task"),
+    [
+        (RBF((0.3, 3.0, 1.0)), rows_task()),
+        (Laplacian((4.0, 1.0, 1.0)), rows_task("gcv")),
+        (0.7 * RBF(0.5) + 0.2 * Polynomial(2, 1.3), rows_task("evidence", weights=np.linspace(0.2, 3.0, 40))),
+        (Matern((0.2, 0.2, 0.2), nu=2.5), rows_task("folds")),
+        (Matern(5.0), rows_task(y=CODES, pooled=True)),
+        (RBF((5.0, 5.0, 5.0)), rows_task(gammas=(1e-1, 1e2))),
+    ],
+)
+@pytest.mark.parametrize("most", [1, 12])
+def test_the_end_of_a_descent_is_not_worse_than_its_start_and_the_budget_is_kept(kernel, task, most, monkeypatch):
+    tried, at = set(), Joint.at
+
+    def counted(self, kernel, *where):
+        tried.add(kernel)
+        return at(self, kernel, *where)
+
+    monkeypatch.setattr(Joint, "at", counted)
+    start = judge(kernel, task)
+    found = descend(start, task, most, None, QUIET)
+    assert len(tried - {kernel}) <= most
+    assert len(found) <= 1, "kernels on the way are not judged"
+    for end in found:
+        assert end.score <= start.score * (1.0 + 1e-4)
+        assert end.score == judge(end.kernel, task).score, "what is reported is the judgement"
+        assert end.kernel in tried
+    if most > 1:
+        assert found[0].score < 0.99 * start.score
+
+
+def test_a_descent_that_settled_is_not_repeated():
+    task = rows_task()
+    (end,) = descend(judge(RBF((1.0, 1.0, 1.0)), task), task, 80, None, QUIET)
+    assert end.settled
+    assert descend(end, task, 80, None, QUIET) == []
+    (again,) = descend(replace(end, settled=False), task, 80, None, QUIET) or [end]
+    assert again.score == pytest.approx(end.score, rel=0.05), "the penalty starts anew"
+    assert not descend(judge(RBF((0.3, 3.0, 1.0)), task), task, 8, None, QUIET)[0].settled
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_units_of_the_columns_and_of_the_targets_do_not_matter(unit):
+    units = np.array([unit, 1.0, 1.0 / unit])
+    ends = []
+    for scale, size in ((np.ones(3), 1.0), (units, unit)):
+        task = rows_task(points=ROWS * scale, y=size * SIGNAL)
+        ends += descend(judge(RBF(tuple(scale)), task), task, 20, None, QUIET)
+    assert_allclose(ends[1].score, unit**2 * ends[0].score, rtol=1e-6)
+    assert_allclose(ends[1].kernel.sigma, units * ends[0].kernel.sigma, rtol=1e-4)
+
+
+def test_a_ridge_without_slope_is_left():
+    """From a machine that all but interpolates, where a change of gamma changes nothing, the search finds back."""
+    task, kernel = rows_task(), Matern((2.0, 2.0, 2.0), nu=1.5)
+    stuck, good = (begun(kernel, task, gamma, 1e-4, QUIET) for gamma in (1e8, 10.0))
+    for trail in (stuck, good):
+        trail.settle(80)
+    assert stuck.end.value <= 1.02 * good.end.value
+    assert stuck.gamma < 1e6
+
+
+def test_three_rows_duplicates_constant_columns_and_constant_targets():
+    same = np.column_stack([np.repeat(ROWS[:10], 2, axis=0), np.full(20, 7.0)])
+    noisy = rows_task(points=same, y=np.repeat(SIGNAL[:10], 2) + np.tile([0.1, -0.1], 10))
+    (end,) = descend(start := judge(RBF((1.0,) * 4), noisy), noisy, 20, None, QUIET)
+    assert end.score < start.score
+    assert np.isfinite(end.kernel.sigma).all()
+    three = rows_task(points=ROWS[:3], y=SIGNAL[:3])
+    start = judge(RBF(1.0), three)
+    assert all(end.score <= start.score for end in descend(start, three, 10, None, QUIET))
+    still = rows_task(y=np.full(40, 0.1))
+    assert descend(judge(RBF(1.0), still), still, 10, None, QUIET) == []
+    alike = rows_task(points=np.ones((8, 2)), y=SIGNAL[:8])
+    start = judge(RBF((1.0, 1.0)), alike)
+    assert all(end.score <= start.score * (1.0 + 1e-9) for end in descend(start, alike, 10, None, QUIET))
+
+
+def test_what_has_no_factor_is_judged_on_the_way():
+    two = rows_task(y=np.column_stack([SIGNAL, ROWS[:, 2]]))
+    assert not Joint.fits(RBF(1.0), two), "each output has a gamma of its own"
+    assert not Joint.fits(Linear(), rows_task())
+    assert not Joint.fits(as_kernel(lambda A, B: A @ B.T), rows_task())
+    found = descend(judge(RBF(1.0), two, slope=True), two, 6, None, QUIET)
+    assert len(found) > 1
+    assert not any(one.tried for one in found)
+
+
+def test_a_matrix_without_a_factor_ends_a_descent(monkeypatch):
+    task, start = rows_task(), judge(RBF(1.0), rows_task())
+    monkeypatch.setattr(joint_criterion.FactoredPart, "value_and_slope", lambda *given: None)
+    assert begun(RBF(1.0), task, 1.0, 1e-4, QUIET) is None
+    assert min(one.score for one in descend(start, task, 6, None, QUIET)) < start.score, "by judgements"
+
+
+def test_interruption_of_a_descent_is_not_swallowed(monkeypatch):
+    calls, at = [], Joint.at
+
+    def interrupted(self, *where):
+        calls.append(where)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return at(self, *where)
+
+    monkeypatch.setattr(Joint, "at", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LSSVMRegressorCV(RBF("each"), search="gradient").fit(ROWS, SIGNAL)
+
+
+def test_the_record_counts_kernels_that_were_tried_and_the_search_is_deterministic():
+    one, two = (LSSVMRegressorCV(RBF("each"), search="gradient").fit(ROWS, SIGNAL) for _ in range(2))
+    assert one.kernel_ == two.kernel_
+    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    record = dict(one.certificate_.record)["kernels"]
+    assert record.startswith("2 judged, ")
+    assert "more tried on the way; the search among them is local" in record
+    assert int(record.split()[2]) < kernel_search.MOST_FACTORS
+    assert one.certificate_.holds
+    assert SETTLED <= 1e-3
