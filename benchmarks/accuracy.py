@@ -4,8 +4,8 @@ Finished cells (a method on a split) are kept in a file, by the code that made t
 ``SUBSTRATE_BENCHMARK_CELLS`` names it; unless given it is in the user's folder for caches.
 ``SUBSTRATE_BENCHMARK_SPLITS`` is another number of splits than ten.
 
-Tables of 200 rows at most, small grids and sums of kernels on ten inputs at most: ten splits take about 25 minutes of
-one core.
+Tables of 200 rows at most, small grids and sums of kernels on ten inputs at most: ten splits take less than 25 minutes
+of one core.
 """
 
 import gc

@@ -167,6 +167,8 @@ def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None
                     text = f"{name}\n$N^{{{a:.1f}}}$" if math.isfinite(a) else name
                     sizes, heights = [point.rows for point in points], [value(point) for point in points]
                     ax.loglog(sizes, heights, color=colour, linestyle=line, marker=mark, label=text)
+                ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+                ax.minorticks_off()
                 if row == 0:
                     ax.set_title(work)
                 else:

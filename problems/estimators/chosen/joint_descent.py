@@ -197,7 +197,7 @@ class Trail:
         limit = self.tried + most
         slope = np.append(directions.T @ start.slope, start.slope_t) / start.value
         # a step of the quasi-Newton method starts as its slope, which is short in logarithms of F
-        scale = float(np.clip(_FIRST / max(np.linalg.norm(slope), 1e-12), 1.0, 0.5 * self.joint.weights.size))
+        scale = float(np.clip(_FIRST / max(float(np.linalg.norm(slope)), 1e-12), 1.0, 0.5 * self.joint.weights.size))
         steps = [0.0]
 
         def value(w: Array) -> tuple[float, Array]:
