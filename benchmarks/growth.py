@@ -167,14 +167,12 @@ def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None
                     text = f"{name}\n$N^{{{a:.1f}}}$" if math.isfinite(a) else name
                     sizes, heights = [point.rows for point in points], [value(point) for point in points]
                     ax.loglog(sizes, heights, color=colour, linestyle=line, marker=mark, label=text)
-                ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+                ax.set_xticks(sizes, [f"{n:,}" if n < 10_000 else f"{n // 1000}k" for n in sizes])
                 ax.minorticks_off()
                 if row == 0:
                     ax.set_title(work)
                 else:
                     ax.set_xlabel("rows")
-                    ax.set_xticks(sizes, [f"{n:,}" if n < 10_000 else f"{n // 1000}k" for n in sizes])
-                    ax.minorticks_off()
                 if column == 0:
                     ax.set_ylabel(label)
                 ax.legend(loc="upper left")
