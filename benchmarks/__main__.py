@@ -112,6 +112,8 @@ def main(arguments: list[str] | None = None) -> int:
         waiting = waiting[1:]
         try:
             entry = measured(name, known[name], options.quick)
+            if entry is not None and (whole or options.write):
+                record.put(entry, known)
         except KeyboardInterrupt:
             say("interrupted; the same command continues" if whole else "interrupted")
             return 130
@@ -123,8 +125,6 @@ def main(arguments: list[str] | None = None) -> int:
             say(f"{name} cannot be measured on this machine; its section stays as it is")
         else:
             print(entry.section(), flush=True)
-            if whole or options.write:
-                record.put(entry, known)
         if whole:
             progress.add(name)
     if failed:

@@ -102,8 +102,8 @@ def measured(work: str, n: int, mine: bool) -> Point:
 
 
 def exponent(points: list[Point], figure: Callable[[Point], float]) -> float:
-    """The slope of the logarithm of a figure in that of the rows, by least squares."""
-    logs = np.log([[point.rows, max(figure(point), 1e-9)] for point in points])
+    """The slope of the logarithm of a figure in that of the rows, by least squares over the three largest sizes."""
+    logs = np.log([[point.rows, max(figure(point), 1e-9)] for point in points[-3:]])
     return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
 
 
@@ -133,7 +133,7 @@ def run(quick: bool) -> Table:
         f"the best gamma of a range by leave-one-out against a grid of {VALUES} values and {FOLDS} folds, of which "
         f"{FITTED} values are fitted and multiplied; {N_BASIS} vectors drawn at random; the epsilon-insensitive loss "
         "from its rows to the certified solution, against Clarabel at its default tolerances. CPU seconds, peak "
-        "memory beyond the data, and the exponents a of rows^a fitted to each.",
+        "memory beyond the data, and the exponents a of rows^a fitted to the three largest sizes.",
         ("work", "by", "rows", "CPU s", "exponent", "MiB", "exponent "),
         tuple(rows),
     )
@@ -167,7 +167,7 @@ def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None
                     text = f"{name}\n$N^{{{a:.1f}}}$" if math.isfinite(a) else name
                     sizes, heights = [point.rows for point in points], [value(point) for point in points]
                     ax.loglog(sizes, heights, color=colour, linestyle=line, marker=mark, label=text)
-                ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+                ax.set_xticks(sizes, [f"{n:,}" if n < 10_000 else f"{n // 1000}k" for n in sizes])
                 ax.minorticks_off()
                 if row == 0:
                     ax.set_title(work)

@@ -43,7 +43,7 @@ def run(quick: bool) -> Table:
     seconds: dict[str, list[float]] = {statement: [] for statement in STATEMENTS}
     added: dict[str, list[float]] = {name: [] for name in STATEMENTS if name.startswith("from problems")}
     with tempfile.TemporaryDirectory() as stored:
-        for turn in range((3 if quick else 9) + 1):
+        for turn in range((3 if quick else 5) + 1):
             for statement in STATEMENTS:
                 elapsed = cpu_seconds(statement, stored)
                 if turn > 0:  # the first round reads the files from disk, and compiles

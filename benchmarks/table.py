@@ -29,6 +29,11 @@ class Headline:
     def __post_init__(self) -> None:
         if (self.least is None) == (self.most is None):
             raise ValueError(f"the headline {self.work!r} needs either least or most, got {self.least} and {self.most}")
+        # figures come from numpy as well, and the record is JSON
+        object.__setattr__(self, "held", bool(self.held))
+        for name in ("ratio", "least", "most", "limit"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
 
     @property
     def target(self) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -145,6 +146,17 @@ def test_a_record_is_read_as_it_was_written(bench: SimpleNamespace) -> None:
     record = stored(bench)
     record.write()
     assert stored(bench) == record
+
+
+def test_numbers_of_numpy_are_written_and_read(bench: SimpleNamespace) -> None:
+    line = bench.Headline(
+        "work", "peer", np.float64(np.inf), most=np.int64(2), limit=np.float32(1.5), held=np.bool_(True)
+    )
+    table = bench.Table("First", "Note.", ("what",), (), summary=(line,))
+    stored(bench).put(bench.record.entry_of("first", table, "command", 1.0, 1.0, False), ["first"])
+    assert stored(bench).entries["first"].headlines == (
+        bench.Headline("work", "peer", float("inf"), most=2.0, limit=1.5),
+    )
 
 
 def test_a_headline_is_judged_by_one_bound(bench: SimpleNamespace) -> None:
