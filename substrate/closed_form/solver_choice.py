@@ -36,6 +36,8 @@ _LEAST_TOLERANCE = 1e-9
 _STORED = 4.0 * 2**30
 #: After every so many iterations the estimate is judged by the eigenvalues they show.
 _JUDGED = 8
+#: Iterations that are allowed at most, whatever a factorisation costs.
+_MOST = 1000
 
 Way = Literal["cholesky", "stored_cg", "cg"]
 
@@ -80,10 +82,10 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
     direct = n**3 / 3.0 * _FLOP
     product = n_outputs * (n * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
     share = (n * m * _VALUE + n * m * m * _FLOP + expected * product) / direct
-    most = max(math.ceil(direct / product), 1)
+    most = min(max(math.ceil(direct / product), 1), _MOST)
     way: Way = "stored_cg" if stored else "cg"
     if limit is not None and 2.0 * triangle > limit:
-        return Plan(way, sample, Patience(max(most, 1000), 1000), "conjugate gradients: a factorisation would not fit")
+        return Plan(way, sample, Patience(_MOST, _MOST), "conjugate gradients: a factorisation would not fit")
     if share >= 1.0:
         times = f"{share:.2g}" if share < 100.0 else "over 100"
         return Plan("cholesky", fact=f"a factorisation: conjugate gradients would cost {times} times as much")
