@@ -138,8 +138,8 @@ class BlockPath:
         point = (self.u, self.du, self.t, self.eta, self.slack, self.least, self.active, self.home)
         self.counts[4] = 0
         kept = self.knots.room(draws.size, self.active.size)
-        given: tuple[Any, ...] = (*rows, *basis, *point)
-        code = chosen(walk)(*given, self.limits, self.numbers, self.counts, draws, *kept)
+        given: tuple[Any, ...] = (*rows, *basis, *point, self.limits, self.numbers, self.counts, draws, *kept)
+        code = chosen(walk)(*given)
         self.age += self.steps - before
         self.knots.size += int(self.counts[4])
         return "" if code == 0 else "end" if code == END else "stall"
