@@ -161,9 +161,10 @@ def _searched(fit: Fit) -> list[str]:
     families = ", ".join(dict.fromkeys(map(family_name, results)))
     if not fit.choices.budget(fit.y.size):
         return [f"tried: {len(results)} kernels ({families})"]
-    widths = dict(fit.model.estimator.certificate_.record).get("widths", "").partition(";")[0]
+    record = dict(fit.model.estimator.certificate_.record)
+    widths, judged = (record.get(name, "").partition(";")[0] for name in ("widths", "kernels"))
     decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}
-    return [f"tried: {len(results)} kernels ({families}), the last ones along slopes{decided.get(widths, '')}"]
+    return [f"tried: {families}, along slopes ({judged}){decided.get(widths, '')}"]
 
 
 def _tried(fit: Fit, verbose: bool) -> list[str]:

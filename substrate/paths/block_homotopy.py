@@ -36,6 +36,8 @@ __all__ = ["BlockPath"]
 
 #: Exchanges between two corrections of the multipliers, and between two looks at the gap.
 _RENEW, _LOOK = 100, 20
+#: Entries of the active rows up to which their factors are computed again at every look: that costs less than a step.
+_FEW = 10000
 #: The path ends where the levels have fallen to this share of their initial values.
 _LEVEL = 1e-12
 #: Rounding of the factors, as random vectors see it, from which on they are computed again: of the rows, of the
@@ -130,7 +132,8 @@ class BlockPath:
 
     def advance(self, most: int = 1) -> str:
         """Go on by a few segments, at most as many; "" or why the path cannot continue: "end" or "stall"."""
-        if self.age >= _RENEW and not self.renew():
+        few = (self.n_active - self.blocks) * self.u.size <= _FEW
+        if (few and self.age >= _LOOK and not self.settle()) or (self.age >= _RENEW and not self.renew()):
             return "stall"
         draws = self.chance.uniform(size=min(most, _LOOK - self.age % _LOOK))
         rows, before = (self.product.B, self.product.F, self.product.G, self.problem.block, self.flat), self.steps

@@ -49,7 +49,7 @@ PRICE = 0.01
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
 #: Share of the gap that the error of the decomposition may have at the end of a default range.
-_SHARE = 0.1
+_SHARE = 0.08
 #: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
 _SHORT = 0.25
 #: Factor of the end of a default range where the gap is not proved.

@@ -94,8 +94,10 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     kernels, cv, validation_fraction
         As for :class:`FusedL1SubstrateRegressor`.
-    gap : float, default=1e-3
-        Relative distance between error and bound that the certificate demands.
+    gap : float, default=1e-2
+        Relative distance between error and bound that the certificate demands, and at which a search over the weights
+        of groups ends. A smooth kernel hardly determines predictions by fitted values, and rounding then keeps the
+        bound of one weight at a few thousandths in the worst case.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out.
     relevance, expansion, ridge, cutoff

@@ -8,28 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
+from problems.estimators.chosen.followed_fit import best_answer
 from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
 from problems.estimators.full.group_weights import GroupWeights, stated
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
-from problems.estimators.full.variation_fit import Variation, VariationAnswers, VariationFit, smallest_rho, with_answer
+from problems.estimators.full.variation_fit import Variation, VariationAnswers, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive, whole_number
-from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.closed_form.l1_active_set import correlation_noise, zeta_max
-from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
 from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
 from substrate.paths.gamma_search import PRICE
-from substrate.paths.homotopies import variation_path
 from substrate.paths.knots import Path
 from substrate.paths.tracks import L1Fold, ReadOff, VariationFold, read_off
 
@@ -157,6 +153,7 @@ class OverRho(VariationAnswers, FusedEstimator):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs."""
 
     _page, _chooses = "fused_maximal_variation", "rho"
+    gap: float = 1e-2
     groups: Any = None
     rho_range: Any = None
     max_evaluations: int = _SOLVES
@@ -239,11 +236,7 @@ class OverRho(VariationAnswers, FusedEstimator):
         machines, fits = list(each_machine(Y, self._labels)), []
         for one in machines:
             coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
-            fit = variation.fit(coordinates, one.y)
-            if not fit.exact and not isinstance(variation.rho, np.ndarray):
-                fit = _followed(coordinates, one.y, variation.rho) or fit
-            points: Any = one.points(X, False)
-            fits.append(with_answer(kernel, points, coordinates, one.y, variation, fit, tol))  # type: ignore[arg-type]
+            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         chosen = stated(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
@@ -251,22 +244,6 @@ class OverRho(VariationAnswers, FusedEstimator):
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
         bias = np.array([fit.bias for fit in fits])
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), facts, kept)
-
-
-def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
-    """The machine at rho from its own path, where an interior point is not accurate enough."""
-    B = right_divided(coordinates.parts, coordinates.metric)
-    path = variation_path(list(B), coordinates.targets(y))
-    if not path.covers(rho):
-        return None
-    point = path.at(rho)
-    v = solve_triangular(coordinates.metric, point.primal)
-    t = np.abs(coordinates.parts @ v).max(axis=1)
-    solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
-    rows = solution_rows(coordinates, y, rho, solved, 1e-6)
-    facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
-    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:

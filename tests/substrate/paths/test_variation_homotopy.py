@@ -333,7 +333,7 @@ def test_machine_code_finds_the_same_knots(mode):
     assert fast.complete
     assert plain.complete
     top = plain.values[-1]
-    np.testing.assert_allclose(fast.values[-1], top, rtol=1e-8)
+    np.testing.assert_allclose(fast.values[-1], top, rtol=1e-6)  # where the levels vanish, known to a root of rounding
     size = np.linalg.norm(form.target)
     for rho in top * np.linspace(0.0, 1.0, 41):
         np.testing.assert_allclose(fast.at(rho).primal, plain.at(rho).primal, rtol=0.0, atol=1e-7 * size)

@@ -1,0 +1,49 @@
+"""The machine of maximal variation at a chosen weight, by the fast path, or by its exact path where that is better."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from problems.estimators.full.variation_fit import Variation, VariationFit, with_answer
+from substrate.arrays import Array
+from substrate.closed_form.component_coordinates import ComponentCoordinates
+from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
+from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
+from substrate.paths.homotopies import variation_path
+
+__all__ = ["best_answer"]
+
+
+def best_answer(
+    kernel: Any, X: Any, coordinates: ComponentCoordinates, y: Array, variation: Variation, tol: float
+) -> VariationFit:
+    """The machine with the row that bounds its answer.
+
+    An active set may be right and its point, after a conic solver's, still known to fewer digits than that of the path:
+    whether the row passes must not hang on which of the two came first.
+    """
+    fit = with_answer(kernel, X, coordinates, y, variation, variation.fit(coordinates, y), tol)
+    if isinstance(variation.rho, np.ndarray) or (fit.exact and fit.rows[0].passes):
+        return fit
+    followed = _followed(coordinates, y, variation.rho)
+    if followed is None:
+        return fit
+    other = with_answer(kernel, X, coordinates, y, variation, followed, tol)
+    return fit if fit.exact and fit.rows[0].relative < other.rows[0].relative else other
+
+
+def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
+    """The machine at rho from its own path, where that reaches it."""
+    B = right_divided(coordinates.parts, coordinates.metric)
+    path = variation_path(list(B), coordinates.targets(y))
+    if not path.covers(rho):
+        return None
+    point = path.at(rho)
+    v = solve_triangular(coordinates.metric, point.primal)
+    t = np.abs(coordinates.parts @ v).max(axis=1)
+    solved = VariationSolution(v, t, *sides_of(point.dual.reshape(B.shape[:2]), rho), 0, 0, True)
+    rows = solution_rows(coordinates, y, rho, solved, 1e-6)
+    facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
+    witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
+    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
