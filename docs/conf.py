@@ -95,7 +95,8 @@ html_theme_options = {
     # pages that are one wide table have the whole width
     "secondary_sidebar_items": {
         "**": ["page-toc"],
-        "RESULTS-*": [],
+        "RESULTS-aarch64": [],
+        "RESULTS-x86_64": [],
         "benchmarks": [],
         "errata": [],
         "ledger": [],
