@@ -148,7 +148,8 @@ def walk(
     ``limits`` are the floor of the levels, the squared length of u and the height of the levels at which it ends;
     ``numbers`` are rho and the longest length of du since it was made orthogonal; ``counts`` are the active rows, the
     exchanges, those without a step, the row that has just left, and the knots kept. Of these the arrays ``kept`` have
-    rho, u, t and the multipliers, and ``rows`` where these begin and their rows, as :class:`~substrate.paths.signed_rows.Knots` has them.
+    rho, u, t and the multipliers, and ``rows`` where these begin and their rows, as in
+    :class:`~substrate.paths.signed_rows.Knots`.
     """
     d, r = references.shape
     floor, finish, height = limits
