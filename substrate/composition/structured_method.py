@@ -11,9 +11,10 @@ import numpy as np
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import Witness, multipliers_of
 from substrate.composition.lifted_form import Definition, LiftedForm
+from substrate.composition.scaled_program import Warm
 from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
-from substrate.composition.structured_solution import Iterate, StructuredPoint, structured_solution
+from substrate.composition.structured_solution import StructuredPoint, structured_solution
 
 __all__ = ["STRUCTURED", "StructuredMethod"]
 
@@ -35,7 +36,7 @@ class StructuredMethod:
         self._definitions = tuple(definitions)
         self._form: LiftedForm | None = None
         self._structure: Structure | None = None
-        self._warm: Iterate | None = None
+        self._warm: Warm | None = None
 
     def solve(self, verbose: bool, limit: float | None) -> tuple[str, Witness | None]:
         """Set the values of the base problem; its status, empty where it is no quadratic program, and the witness."""

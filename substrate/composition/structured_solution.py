@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.newton_factor import Factor, factored
+from substrate.composition.scaled_program import Iterate, NewtonSystem, ScaledProgram, State, Warm
 from substrate.composition.structure import Structure
 from substrate.solver_call import OUT_OF_TIME
 
@@ -31,8 +31,9 @@ _STALLED = 3
 _FAILED = "failed (no convergence)"
 #: Relative gap down to which an iterate counts as well inside.
 _INSIDE = 1e-7
-#: Relative gap of the iterate that a similar program begins with.
-_EARLY = 1e-2
+#: Relative gaps of the iterates that a similar program may begin with, and the largest residual of such an iterate
+#: there, in units of its gap: a program that differs much begins farther back.
+_EARLY, _READY = (1e-1, 3e-2, 1e-2, 3e-3), 20.0
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
 #: Share of the way to the boundary that a step takes.
@@ -46,16 +47,12 @@ _SMALL_CHANGE = 1e-3
 _LAST = 1e-12
 
 
-#: u, the slacks and their multipliers.
-Iterate = tuple[Array, Array, Array]
-
-
 @dataclass(frozen=True, slots=True)
 class StructuredPoint:
     """x and the multipliers of all rows of the program, and a point inside its inequalities where one was passed.
 
-    ``gap`` and ``residual`` are relative; ``steps`` is the number of steps taken; ``warm`` is an early iterate, from
-    which a similar program is solved in fewer.
+    ``gap`` and ``residual`` are relative; ``steps`` is the number of steps taken; ``warm`` are early iterates, from
+    one of which a similar program is solved in fewer.
     """
 
     structure: Structure
@@ -65,84 +62,17 @@ class StructuredPoint:
     gap: float
     residual: float
     steps: int
-    warm: Iterate | None = None
-
-
-class _Problem:
-    """The program in units in which its data are of the order of one."""
-
-    def __init__(self, structure: Structure) -> None:
-        self.structure, self.m = structure, structure.n_rows
-        constants, m = structure.constants, structure.n_rows
-        c = structure.linear + structure.pulled(np.append(np.zeros(m), structure.squares * constants[m:]))
-        self.unit = _power(float(np.abs(constants).max(initial=0.0)))
-        self.worth = _power(float(np.abs(c).max(initial=0.0)) * self.unit)
-        #: what the quadratic term is multiplied by
-        self.rate = self.unit**2 / self.worth
-        self.h, self.c = constants[:m] / self.unit, c * (self.unit / self.worth)
-
-    def hessian(self, u: Array) -> Array:
-        """H u."""
-        s, m = self.structure, self.m
-        if not s.squares.size:
-            return self.rate * s.quadratic(u)
-        squares = np.append(np.zeros(m), s.squares * s.rows(u)[m:])
-        return self.rate * (s.quadratic(u) + s.pulled(squares))
-
-    def slacks(self, u: Array) -> Array:
-        """G u."""
-        return self.structure.rows(u)[: self.m]
-
-    def pulled(self, z: Array) -> Array:
-        """G'z."""
-        return self.structure.pulled(np.append(z, np.zeros(self.structure.squares.size)))
-
-    def into(self, given: Iterate) -> Iterate:
-        """An iterate in our units."""
-        u, s, z = given
-        return u / self.unit, s / self.unit, z * (self.unit / self.worth)
-
-    def out(self, ours: Iterate | None) -> Iterate | None:
-        """An iterate of ours in the units of the program."""
-        return None if ours is None else (ours[0] * self.unit, ours[1] * self.unit, ours[2] * (self.worth / self.unit))
-
-    def factor(self, w: Array, share: float = 0.0) -> "_Newton":
-        """H + G'WG, factored without columns and rows of so small a share."""
-        return _Newton(self, w, factored(self.structure, w / self.rate, share))
-
-
-@dataclass(frozen=True, slots=True)
-class _Newton:
-    """The linear system of a step, ``H du - G'dz = r1`` and ``G du + dz / w = r2``."""
-
-    problem: _Problem
-    w: Array
-    factor: Factor
-
-    def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
-        """du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
-        du, dz, moved = self._once(r1, r2)
-        p = self.problem
-        for _ in range(refinements):
-            more, further, by = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - moved - dz / self.w)
-            du, dz, moved = du + more, dz + further, moved + by
-        return du, dz, moved
-
-    def _once(self, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
-        p = self.problem
-        u, rows = self.factor.solve(r1, np.append(self.w * r2, np.zeros(p.structure.squares.size)))
-        moved = rows[: p.m] / p.rate
-        return u / p.rate, self.w * (r2 - moved), moved
+    warm: Warm | None = None
 
 
 def structured_solution(
-    structure: Structure, deadline: float | None = None, verbose: bool = False, warm: Iterate | None = None
+    structure: Structure, deadline: float | None = None, verbose: bool = False, warm: Warm | None = None
 ) -> StructuredPoint | str:
     """A solution, to the accuracy that rounding allows; or the status of a method that failed.
 
     ``warm`` is that of a program of the same shape, to begin with.
     """
-    p = _Problem(structure)
+    p = ScaledProgram(structure)
     with np.errstate(all="ignore"):
         try:
             found = _iterated(p, deadline, verbose, warm) if p.m else _without_rows(p)
@@ -166,34 +96,38 @@ class _Found:
     residual: float
     steps: int
     inside: Array | None = None
-    warm: Iterate | None = None
+    warm: Warm | None = None
 
 
-def _without_rows(p: _Problem) -> _Found | str:
+def _without_rows(p: ScaledProgram) -> _Found | str:
     u, _, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
     residual = float(np.abs(p.hessian(u) + p.c).max(initial=0.0)) / (1.0 + float(np.abs(p.c).max(initial=0.0)))
     return _Found(u, np.zeros(0), 0.0, residual, 1) if residual <= _USABLE else _FAILED
 
 
-def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate | None) -> _Found | str:
+def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
+    """The latest of the iterates whose residual here is not too large for its gap; or a first one."""
+    if warm is None:
+        return _cold(p)
+    for given in reversed(warm):
+        state = State.of(p, *p.into(given))
+        if state.residual <= _READY * state.gap:
+            return p.into(given)
+    return p.into(warm[0])
+
+
+def _iterated(p: ScaledProgram, deadline: float | None, verbose: bool, warm: Warm | None) -> _Found | str:
     m = p.m
-    u, s, z = _cold(p) if warm is None else p.into(warm)
-    early: Iterate | None = None
+    u, s, z = _start(p, warm)
+    early: list[Iterate] = [(u, s, z)] * len(_EARLY)
     best: _Found | None = None
     inside: Array | None = None
     stalled, exact, before = 0, False, np.inf
     for step in range(1, _ITERATIONS + 1):
         if deadline is not None and time.monotonic() > deadline:
             return OUT_OF_TIME
-        hu, gz, slack = p.hessian(u), p.pulled(z), p.slacks(u) + p.h
-        rd, rp = hu + p.c - gz, slack - s
-        mu = float(s @ z) / m
-        size = 1.0 + abs(0.5 * float(u @ hu) + float(p.c @ u))
-        residual = max(
-            float(np.abs(rd).max()) / (1.0 + float(np.abs(gz).max(initial=0.0))),
-            float(np.abs(rp).max()) / (1.0 + float(np.abs(s).max())),
-        )
-        gap = m * mu / size
+        state = State.of(p, u, s, z)
+        rd, rp, mu, gap, residual = state.rd, state.rp, state.mu, state.gap, state.residual
         merit = max(gap, residual)
         if verbose:
             line = f"\rstep {step}: gap {gap:.1e}, residual {residual:.1e} "
@@ -202,10 +136,9 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
             break
         least = np.inf if best is None else max(best.gap, best.residual)
         stalled = 0 if merit < 0.9 * least else stalled + 1
-        if gap >= _INSIDE and float(slack.min()) > 0.0:
+        if gap >= _INSIDE and float(state.slack.min()) > 0.0:
             inside = u
-        if gap >= _EARLY or early is None:
-            early = u, s, z
+        early = [(u, s, z) if gap >= one else kept for one, kept in zip(_EARLY, early, strict=True)]
         if best is None or merit < least:
             best = _Found(u, z, gap, residual, step)
         # exact steps never enlarge the residual
@@ -236,16 +169,16 @@ def _iterated(p: _Problem, deadline: float | None, verbose: bool, warm: Iterate 
         u, s, z = u + alpha * du, s + alpha * ds, z + alpha * dz
     if best is None or max(best.gap, best.residual) > _USABLE:
         return _FAILED
-    return replace(best, inside=inside, warm=early)
+    return replace(best, inside=inside, warm=tuple(early))
 
 
-def _cold(p: _Problem) -> Iterate:
+def _cold(p: ScaledProgram) -> Iterate:
     """A first iterate: the solution with quadratic penalties, moved inside."""
     u, z, moved = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
     return u, _inside(moved + p.h), _inside(z)
 
 
-def _balanced(p: _Problem, u: Array, z: Array) -> Array:
+def _balanced(p: ScaledProgram, u: Array, z: Array) -> Array:
     r"""Multipliers that are stationary in the sparse variables to rounding, by the smallest relative changes.
 
     With C the columns of a block and r its residual, :math:`\Delta z = Z^2 C (C^T Z^2 C)^{-1} r`. A warm start leaves a
@@ -273,7 +206,7 @@ def _balanced(p: _Problem, u: Array, z: Array) -> Array:
 
 
 def _direction(
-    newton: _Newton, s: Array, z: Array, rd: Array, rp: Array, rc: Array, refinements: int
+    newton: NewtonSystem, s: Array, z: Array, rd: Array, rp: Array, rc: Array, refinements: int
 ) -> tuple[Array, Array, Array]:
     du, dz, moved = newton.solve(-rd, -rp - rc / z, refinements)
     # the slack of an active row is far smaller than the terms of the row
@@ -292,7 +225,3 @@ def _largest(value: Array, step: Array) -> float:
     """The longest step that keeps the values positive."""
     falls = step < 0.0
     return float((-value[falls] / step[falls]).min(initial=np.inf))
-
-
-def _power(value: float) -> float:
-    return float(2.0 ** np.round(np.log2(value))) if 0.0 < value < np.inf else 1.0

@@ -39,9 +39,10 @@ from substrate.certificates.doubled_precision import add, multiplied
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateTies, Tie, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
+from substrate.composition.scaled_program import Warm
 from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renewed
-from substrate.composition.structured_solution import Iterate, structured_solution
+from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import ELSEWHERE, least, numbers_of, refuse_other_dependence, weighs_all_squares
 
@@ -119,7 +120,7 @@ class ParametricQP:
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
-        self._warm: Iterate | None = None
+        self._warm: Warm | None = None
         places = [self.columns[key] for key in dense]
         self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
 

@@ -18,6 +18,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
 from substrate.composition.determined import NormTies
 from substrate.composition.newton_factor import Factor
+from substrate.composition.scaled_program import ScaledProgram
 from substrate.composition.structure_blocks import dense_rows
 from substrate.composition.structure_search import find_structure, renewed
 from substrate.composition.structured_solution import structured_solution
@@ -376,8 +377,8 @@ def test_degenerate_rows(case):
 def test_multipliers_are_balanced_in_the_slacks(build):
     """Squares do not determine the slacks: a residual there enters the bound on the answer whole."""
     structure = find_structure(*program_of(build()))
-    p = structured_solution_module._Problem(structure)
-    u, _, z = p.into(structured_solution(structure).warm)
+    p = ScaledProgram(structure)
+    u, _, z = p.into(structured_solution(structure).warm[2])
     k = structure.own.size
     moved = z * (1.0 + 1e-5 * np.random.default_rng(0).uniform(-1.0, 1.0, z.size))
     balanced = structured_solution_module._balanced(p, u, moved)
@@ -385,6 +386,19 @@ def test_multipliers_are_balanced_in_the_slacks(build):
     assert before > 1e-7 * np.abs(p.c).max()
     assert after <= 1e-12 * np.abs(p.c).max()
     assert_allclose(balanced, z, rtol=1e-3)
+
+
+def test_a_program_that_differs_much_begins_farther_back():
+    program, dense = program_of(insensitive())
+    structure = find_structure(program, dense)
+    warm = structured_solution(structure).warm
+    begins = []
+    for factor in (1.0, 1.1, 30.0):
+        p = ScaledProgram(renewed(structure, dataclasses.replace(program, q=factor * program.q)))
+        u = structured_solution_module._start(p, warm)[0]
+        begins.append([k for k, one in enumerate(warm) if np.array_equal(u, p.into(one)[0])][-1])
+    assert begins[0] == len(warm) - 1
+    assert begins[0] >= begins[1] > begins[2]
 
 
 def test_what_was_computed_from_the_rows_is_kept_for_the_same_rows_only():

@@ -1,0 +1,111 @@
+"""A structured program in units of its own: its products, the linear system of a step, and what an iterate misses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.composition.newton_factor import Factor, factored
+from substrate.composition.structure import Structure
+
+__all__ = ["Iterate", "NewtonSystem", "ScaledProgram", "State", "Warm"]
+
+#: u, the slacks and their multipliers; and several of them, the earliest first.
+Iterate = tuple[Array, Array, Array]
+Warm = tuple[Iterate, ...]
+
+
+class ScaledProgram:
+    """The program in units in which its data are of the order of one."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure, self.m = structure, structure.n_rows
+        constants, m = structure.constants, structure.n_rows
+        c = structure.linear + structure.pulled(np.append(np.zeros(m), structure.squares * constants[m:]))
+        self.unit = power_of_two_near(float(np.abs(constants).max(initial=0.0)))
+        self.worth = power_of_two_near(float(np.abs(c).max(initial=0.0)) * self.unit)
+        #: what the quadratic term is multiplied by
+        self.rate = self.unit**2 / self.worth
+        self.h, self.c = constants[:m] / self.unit, c * (self.unit / self.worth)
+
+    def hessian(self, u: Array) -> Array:
+        """H u."""
+        s, m = self.structure, self.m
+        if not s.squares.size:
+            return self.rate * s.quadratic(u)
+        squares = np.append(np.zeros(m), s.squares * s.rows(u)[m:])
+        return self.rate * (s.quadratic(u) + s.pulled(squares))
+
+    def slacks(self, u: Array) -> Array:
+        """G u."""
+        return self.structure.rows(u)[: self.m]
+
+    def pulled(self, z: Array) -> Array:
+        """G'z."""
+        return self.structure.pulled(np.append(z, np.zeros(self.structure.squares.size)))
+
+    def into(self, given: Iterate) -> Iterate:
+        """An iterate in our units."""
+        u, s, z = given
+        return u / self.unit, s / self.unit, z * (self.unit / self.worth)
+
+    def out(self, ours: Warm | None) -> Warm | None:
+        """Iterates of ours in the units of the program."""
+        worth = self.worth / self.unit
+        return None if ours is None else tuple((u * self.unit, s * self.unit, z * worth) for u, s, z in ours)
+
+    def factor(self, w: Array, share: float = 0.0) -> "NewtonSystem":
+        """H + G'WG, factored without columns and rows of so small a share."""
+        return NewtonSystem(self, w, factored(self.structure, w / self.rate, share))
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonSystem:
+    """The linear system of a step, ``H du - G'dz = r1`` and ``G du + dz / w = r2``."""
+
+    problem: ScaledProgram
+    w: Array
+    factor: Factor
+
+    def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
+        """du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
+        du, dz, moved = self._once(r1, r2)
+        p = self.problem
+        for _ in range(refinements):
+            more, further, by = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - moved - dz / self.w)
+            du, dz, moved = du + more, dz + further, moved + by
+        return du, dz, moved
+
+    def _once(self, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
+        p = self.problem
+        u, rows = self.factor.solve(r1, np.append(self.w * r2, np.zeros(p.structure.squares.size)))
+        moved = rows[: p.m] / p.rate
+        return u / p.rate, self.w * (r2 - moved), moved
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an iterate misses: stationarity and feasibility, its slacks, and the relative gap and residual."""
+
+    rd: Array
+    rp: Array
+    slack: Array
+    mu: float
+    gap: float
+    residual: float
+
+    @classmethod
+    def of(cls, p: ScaledProgram, u: Array, s: Array, z: Array) -> "State":
+        """That of an iterate."""
+        hu, gz, slack = p.hessian(u), p.pulled(z), p.slacks(u) + p.h
+        rd, rp, mu = hu + p.c - gz, slack - s, float(s @ z) / p.m
+        residual = max(
+            float(np.abs(rd).max()) / (1.0 + float(np.abs(gz).max(initial=0.0))),
+            float(np.abs(rp).max()) / (1.0 + float(np.abs(s).max())),
+        )
+        gap = p.m * mu / (1.0 + abs(0.5 * float(u @ hu) + float(p.c @ u)))
+        return cls(rd, rp, slack, mu, gap, residual)
+
+
+def power_of_two_near(value: float) -> float:
+    return float(2.0 ** np.round(np.log2(value))) if 0.0 < value < np.inf else 1.0
