@@ -101,10 +101,10 @@ def run(quick: bool) -> Table:
     return Table(
         "Robust and pruned LS-SVMs, in plain fits",
         f"On {COLUMNS} columns: `LSSVMRegressor(RBF(sqrt(10)), gamma=2, solver='cholesky').fit`; the robust fit, whose "
-        "kernel matrix is computed once for two factorisations; and pruning to two support vectors, every machine on the path scored on "
-        "all rows: by down-dating, or, with weights computed again, by two refits per step. Last, one row at a time "
-        "against a Cholesky factorisation at every step of the same path, with no index and no certificate. Median CPU "
-        "seconds.",
+        "kernel matrix is computed once for two factorisations; and pruning to two support vectors, every machine on "
+        "the path scored on all rows: by down-dating, or, with weights computed again, by two refits per step. Last, "
+        "one row at a time against a Cholesky factorisation at every step of the same path, with no index and no "
+        "certificate. Median CPU seconds.",
         ("N", "model", "s", "in plain fits", "target", "met"),
         tuple(rows),
         tuple(shortfalls),
