@@ -8,7 +8,7 @@ from substrate.arrays import Array
 from substrate.composition.newton_factor import Factor, factored
 from substrate.composition.structure import Structure
 
-__all__ = ["Iterate", "NewtonSystem", "ScaledProgram", "State", "Warm"]
+__all__ = ["NewtonSystem", "ScaledProgram", "State"]
 
 #: u, the slacks and their multipliers; and several of them, the earliest first.
 Iterate = tuple[Array, Array, Array]
