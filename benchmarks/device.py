@@ -136,7 +136,7 @@ def run(quick: bool) -> Table | None:
         rows.append(
             (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {most:g}", yes_no(met), how)
         )
-        summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=MOST, limit=ratio, held=held))
+        summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=most, limit=ratio, held=held))
         if not met:
             shortfalls.append(
                 f"{case}: {ratio:.2f} times plain torch" + ("" if held else ", certificate does not hold")
