@@ -30,9 +30,7 @@ def _shortest(slack: Array, rate: Array, margin: float) -> float:
 def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
     """The steepest of those that end within the step; with a draw in [0, 1), any of them."""
     first = (np.maximum(slack, 0.0) <= step * rate).nonzero()[0]
-    if first.size == 0:
-        return -1
-    return int(first[int(draw * first.size)] if draw >= 0.0 else first[np.argmax(rate[first])])
+    return one_of(first, rate[first], draw) if first.size else -1
 
 
 def first_event(
@@ -117,6 +115,15 @@ def _first_event(slack, rate, least, eta, slope, speed, level, rho, draw):  # ty
     return False, which, max(slack[which], 0.0) / rate[which]
 
 
+@compiled
+def _ended(leaves: bool, which: int, step: float, t: Array, dt: Array, floor: float) -> tuple[int, float]:
+    """What ends a segment, as :func:`travel` numbers it, and its step: the levels may reach the floor first."""
+    fall, height = -dt.sum(), t.sum() - floor
+    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
+        return 3, height / fall
+    return (0 if which < 0 else 2 if leaves else 1), step
+
+
 def travel(
     dv: Array,
     block: Index,
@@ -138,12 +145,9 @@ def travel(
     """
     rate = np.concatenate((dv, -dv)) - np.take(dt, block)
     leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
-    fall, height = -dt.sum(), t.sum() - floor
-    kind = 2 if leaves else 1
-    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
-        kind, step = 3, height / fall
-    elif which < 0:
-        return 0, which, step
+    kind, step = _ended(leaves, which, step, t, dt, floor)
+    if kind == 0:
+        return kind, which, step
     eta += step * slope
     slack -= step * rate
     t += step * dt
@@ -157,12 +161,9 @@ def _travel(dv, block, slack, least, eta, slope, t, dt, speed, rho, floor, draw)
         rate[i] = dv[i] - dt[block[i]]
         rate[p + i] = -dv[i] - dt[block[p + i]]
     leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
-    fall, height = -dt.sum(), t.sum() - floor
-    kind = 2 if leaves else 1
-    if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
-        kind, step = 3, height / fall
-    elif which < 0:
-        return 0, which, step
+    kind, step = _ended(leaves, which, step, t, dt, floor)
+    if kind == 0:
+        return kind, which, step
     for i in range(slack.size):
         slack[i] -= step * rate[i]
     eta += step * slope
