@@ -28,7 +28,7 @@ from substrate.arrays import Array
 from substrate.paths.signed_rows import compiled, loops_of
 
 __all__ = [
-    "append", "drift", "exchange", "outer_taken", "rebuild", "refined", "remove", "straightened", "sweep", "times",
+    "append", "drift", "exchange", "four_products", "outer_taken", "rebuild", "refined", "remove", "straightened", "sweep", "times",
     "transposed_times",
 ]  # fmt: skip
 
@@ -45,6 +45,20 @@ _PART = 32768
 # would also compile its machinery for error messages, which takes longer than all the rest.
 
 
+@compiled
+def four_products(
+    a: Array, b: Array, c: Array, d: Array, v: Array, columns: int
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Four rows times v, for each entry of v that is read."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(columns):
+        s0 += a[j] * v[j]
+        s1 += b[j] * v[j]
+        s2 += c[j] * v[j]
+        s3 += d[j] * v[j]
+    return s0, s1, s2, s3
+
+
 def times(A: Array, rows: int, columns: int, v: Array) -> Array:
     """The first rows and columns of A times v."""
     return np.asarray(A[:rows, :columns] @ v[:columns])
@@ -54,14 +68,8 @@ def times(A: Array, rows: int, columns: int, v: Array) -> Array:
 def _times(A, rows, columns, v):  # type: ignore[no-untyped-def]
     out = np.empty(rows)
     i = 0
-    while i + 4 <= rows:  # four rows for each entry of v that is read
-        a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(columns):
-            s0 += a[j] * v[j]
-            s1 += b[j] * v[j]
-            s2 += c[j] * v[j]
-            s3 += d[j] * v[j]
+    while i + 4 <= rows:
+        s0, s1, s2, s3 = four_products(A[i], A[i + 1], A[i + 2], A[i + 3], v, columns)
         out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
         i += 4
     while i < rows:
@@ -127,12 +135,7 @@ def _sweep(Q, m, w, c):  # type: ignore[no-untyped-def]
     i = 0
     while i + 4 <= m:  # four rows at a time, which are in the cache when they are subtracted
         a, b, e, f = Q[i], Q[i + 1], Q[i + 2], Q[i + 3]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(r):
-            s0 += a[j] * w[j]
-            s1 += b[j] * w[j]
-            s2 += e[j] * w[j]
-            s3 += f[j] * w[j]
+        s0, s1, s2, s3 = four_products(a, b, e, f, w, r)
         for j in range(r):
             w[j] -= s0 * a[j] + s1 * b[j] + s2 * e[j] + s3 * f[j]
         c[i] += s0

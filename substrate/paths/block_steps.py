@@ -8,7 +8,16 @@ import math
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.paths.block_basis import append, exchange, refined, remove, straightened, times, transposed_times
+from substrate.paths.block_basis import (
+    append,
+    exchange,
+    four_products,
+    refined,
+    remove,
+    straightened,
+    times,
+    transposed_times,
+)
 from substrate.paths.ratio_test import FLAT, travel
 from substrate.paths.signed_rows import Index, compiled, loops_of
 
@@ -57,12 +66,7 @@ def _others_times(B: Array, x: Array, active: Index, known: Array) -> Array:
     i = 0
     while i + 4 <= count:
         a, b, c, d = B[places[i]], B[places[i + 1]], B[places[i + 2]], B[places[i + 3]]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(r):
-            s0 += a[j] * x[j]
-            s1 += b[j] * x[j]
-            s2 += c[j] * x[j]
-            s3 += d[j] * x[j]
+        s0, s1, s2, s3 = four_products(a, b, c, d, x, r)
         out[places[i]], out[places[i + 1]], out[places[i + 2]], out[places[i + 3]] = s0, s1, s2, s3
         i += 4
     while i < count:
