@@ -28,8 +28,8 @@ from substrate.arrays import Array
 from substrate.paths.signed_rows import compiled, loops_of
 
 __all__ = [
-    "append", "drift", "exchange", "four_products", "outer_taken", "rebuild", "refined", "remove", "straightened", "sweep", "times",
-    "transposed_times",
+    "append", "drift", "exchange", "four_products", "outer_taken", "rebuild", "refined", "remove", "straightened",
+    "sweep", "times", "transposed_times",
 ]  # fmt: skip
 
 #: A projection that leaves at least this share of a vector need not be repeated.
