@@ -1,5 +1,6 @@
 """Fused estimators: no machine of an independent grid validates better, and none is below the bound."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -25,6 +26,7 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
+from problems.estimators.full.variation_fit import Variation
 from substrate import fuse
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
@@ -360,6 +362,24 @@ def test_two_classes_are_one_machine(over):
     codes = np.where(v == model.classes_[1], 1.0, -1.0)
     assert np.mean((codes - model.decision_function(V)) ** 2) == pytest.approx(model.criterion_, rel=1e-6)
     assert_array_equal(model.predict(V), plain(chosen(model)).fit(X, y).predict(V))
+
+
+def test_the_machine_at_a_chosen_rho_is_the_one_that_is_known_best(monkeypatch):
+    """A point of the right active set that is not known well gives way to that of the path."""
+    right, asked = Variation.fit, []
+
+    def vague(self, coordinates, y):
+        fit = right(self, coordinates, y)
+        asked.append(fit)
+        return replace(fit, exact=True, witness=replace(fit.witness, v=1.01 * fit.witness.v))
+
+    monkeypatch.setattr(Variation, "fit", vague)
+    X, y, V, v = classes(k=2)
+    model, _, _ = made("rho", "classification")
+    model.fit(X, y, V, v)
+    assert asked
+    assert model.certificate_.holds
+    assert dict(model.certificate_.record)["solver"].startswith("exact path")
 
 
 @pytest.mark.parametrize("over", GRIDS)

@@ -1,6 +1,7 @@
 """``solver="auto"``: a factorisation or conjugate gradients, the same answer to ``tol``, and a record of which."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifier, LSSVMRegressor, load
 from substrate.arrays import memory_limit
-from substrate.closed_form import solver_choice
+from substrate.closed_form import iterated_fit, solver_choice
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 
@@ -54,6 +55,20 @@ def test_few_rows_are_factored_and_many_are_not():
     assert_array_equal(
         few.support_values_, LSSVMRegressor(RBF(1.0), solver="cholesky").fit(X[:300], y[:300]).support_values_
     )
+
+
+def test_a_row_that_fails_leaves_the_fit_to_a_factorisation(iterating, monkeypatch):
+    X, y = rows()
+    right = iterated_fit.worst_rows
+
+    def strict(outputs):
+        return tuple(replace(row, tolerance=1e-300, value=1.0) for row in right(outputs))
+
+    monkeypatch.setattr(iterated_fit, "worst_rows", strict)
+    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
+    assert model.solver_ == "cholesky"
+    assert "'fit equalities' does not hold" in fact(model, "choice")
+    assert model.certificate_.holds
 
 
 # ---- agreement -----------------------------------------------------------------------------------

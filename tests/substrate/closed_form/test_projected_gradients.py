@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
 from substrate.closed_form import solver_choice, stored_kernel
-from substrate.closed_form.projected_gradients import Patience, _condition, solve_by_projected_gradients
+from substrate.closed_form.projected_gradients import Patience, _condition, _Run, solve_by_projected_gradients
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.closed_form.solver_choice import planned, sample_size
 from substrate.closed_form.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse
@@ -207,3 +207,13 @@ def test_the_size_of_the_sample_grows_with_gamma_and_is_finite():
     assert sizes == sorted(sizes)
     assert sizes[-1] == sample_size(4000, np.full(4000, 1e-300), np.full(4000, 1e300)) <= 2000
     assert solver_choice.sample_size(3, np.ones(3), np.ones(3)) == 1
+
+
+def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero():
+    X, Y = make(40)
+    ridge, kernel = np.full(40, 0.5), RBF(1.0)
+    run = _Run(KernelTriangle.of(kernel, X), SampledInverse(KernelSample.of(kernel, X, 8), ridge), Y, ridge, 1e-6)
+    run.a += 1.0
+    run.restart()
+    assert abs(run.a.sum()) <= 1e-12 * np.abs(run.a).sum()
+    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - run.b, atol=1e-12)

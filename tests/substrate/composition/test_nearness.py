@@ -14,7 +14,7 @@ from substrate.composition.conic import StandardForm
 from substrate.composition.determined import CoordinateTies, NormTies, by_conditions, by_loss
 from substrate.composition.feasible_point import Feasibility, least_step
 from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
-from substrate.composition.polish import interior_point, polished, within_radius
+from substrate.composition.polish import _Moves, interior_point, polished, within_radius
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 from tests.oracles.small_machines import KINDS, small_machine
 
@@ -99,6 +99,22 @@ def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
     for changed in stretched:
         changed.take_over(first)
         assert changed.moves == []
+
+
+@pytest.mark.parametrize("rough", [0.0, 1e-3, 1.0])
+def test_any_multipliers_of_the_rows_bound_what_a_coordinate_can_move(rough):
+    """However wrong they are: what they leave of a coordinate is bounded by the radius."""
+    rng = np.random.default_rng(5)
+    program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
+    A, P, m = program.A.toarray(), program.P.toarray(), program.b.size
+    exact = np.linalg.lstsq(np.hstack([A.T, P]), np.eye(program.q.size), rcond=None)[0]
+    guess = exact + rough * rng.normal(size=exact.shape)
+    moves = _Moves.of(program, guess[:m], guess[m:])
+    for _ in range(20):
+        d = random_step(program, rng)
+        reach, distance = np.abs(A[program.linear] @ d), float(np.sqrt(max(d @ P @ d, 0.0)))
+        largest = moves.largest(distance, reach, np.abs(d))
+        assert (np.abs(d) <= largest * (1.0 + 1e-9) + 1e-12).all()
 
 
 def test_a_level_set_without_end_has_no_radius():

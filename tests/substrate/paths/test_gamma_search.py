@@ -12,7 +12,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.paths.criteria import LeaveOneOut
 from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
-from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_gamma
+from substrate.paths.gamma_search import _Best, gamma_ends, grid_gamma, lambda_range, search_gamma
 from substrate.paths.validation import Sum, Validation
 
 RNG = np.random.default_rng(11)
@@ -202,3 +202,15 @@ def test_a_grid_claims_no_bound():
     assert_allclose(found.criterion[0], np.median(np.abs(residuals)), rtol=1e-10)
     flat = grid_gamma(spectrum, Y, lambdas, lambda r: np.ones((r.shape[1], 1)))
     assert_allclose(flat.gamma, 1.0 / lambdas[1])
+
+
+@pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
+def test_a_bound_is_below_the_interpolant_by_all_of_its_error(which):
+    """Also where the interval is so long that the error is no longer rounding."""
+    made, lambdas = criteria(RBF(1.0), SMALL, TARGETS["noisy"])
+    criterion = made[which]
+    low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
+    best = _Best(criterion, low, high, 1e-4)
+    for piece in best.explore(np.array([[low, high], [low, 0.5 * (low + high)], [high - 1.0, high]])):
+        assert (piece.error > 0.0).all()
+        assert (piece.below <= np.maximum(piece.lower - piece.error, 0.0) + 1e-15 * piece.lower).all()
