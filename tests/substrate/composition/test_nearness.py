@@ -101,14 +101,14 @@ def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
         assert changed.moves == []
 
 
-@pytest.mark.parametrize("rough", [0.0, 1e-3, 1.0])
-def test_any_multipliers_of_the_rows_bound_what_a_coordinate_can_move(rough):
+@pytest.mark.parametrize("left", [0.0, 0.5, 1.0])
+def test_any_multipliers_of_the_rows_bound_what_a_coordinate_can_move(left):
     """However wrong they are: what they leave of a coordinate is bounded by the radius."""
     rng = np.random.default_rng(5)
     program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
     A, P, m = program.A.toarray(), program.P.toarray(), program.b.size
     exact = np.linalg.lstsq(np.hstack([A.T, P]), np.eye(program.q.size), rcond=None)[0]
-    guess = exact + rough * rng.normal(size=exact.shape)
+    guess = (1.0 - left) * exact
     moves = _Moves.of(program, guess[:m], guess[m:])
     for _ in range(20):
         d = random_step(program, rng)
