@@ -93,7 +93,8 @@ def test_the_path_is_the_model_fitted_again_at_every_stop(subjects, pages, weigh
     assert page.stops[page.start] == page.path.chosen
     assert np.all(np.diff(page.stops) > 0.0)
     curves = {one.name: one.values for one in page.curves}
-    for stop in np.linspace(1, page.stops.size - 2, 5).astype(int):
+    apart = np.flatnonzero(np.diff(page.stops) > 1e-6 * page.stops[-1])  # nearer ones: rounding decides the piece
+    for stop in apart[np.linspace(1, apart.size - 2, 5).astype(int)]:
         model = refit(subject, weight, page.stops[stop])
         held = model.predict(subject.X_val)
         np.testing.assert_allclose(page.at("held", stop), held, rtol=0.0, atol=1e-9 * spread)
