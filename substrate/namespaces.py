@@ -10,7 +10,6 @@ are converted to numpy.
 import math
 import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,23 +50,22 @@ _KNOWN = ("torch", "cupy", "array_api_strict")
 _BLOCK_ENTRIES = 1 << 27
 
 
-#: The namespace of every type of array that was asked for: a fit asks some hundred times.
-_NAMESPACES: dict[type, Any] = {np.ndarray: np}
-
-
-@cache
-def _library_of(kind: type) -> str:
-    name = kind.__module__.partition(".")[0]
-    return name if name in _KNOWN else "numpy"
+#: Library and namespace of the types of arrays that were asked for: a fit asks some hundred times.
+_LIBRARIES: dict[type, str] = {}
+_NAMESPACES: dict[type, Any] = {}
 
 
 def _library(array: Any) -> str:
-    return _library_of(type(array))
+    kind = type(array)
+    if kind not in _LIBRARIES:
+        name = kind.__module__.partition(".")[0]
+        _LIBRARIES[kind] = name if name in _KNOWN else "numpy"
+    return _LIBRARIES[kind]
 
 
 def is_device_array(array: Any) -> bool:
     """Whether an array keeps its own namespace: torch, CuPy, or the standard's strict implementation."""
-    return _library_of(type(array)) != "numpy"
+    return _library(array) != "numpy"
 
 
 def namespace_of(array: Any) -> Any:
