@@ -39,13 +39,16 @@ def negative_squared_distances(X: Any, Z: Any, root: float | Array, dtype: Any) 
     xp = namespace_of(X)
     centre = xp.mean(Z, axis=0)
     roots = root if isinstance(root, float) else on_device_of(X, root)
-    left, right = (X - centre) * roots, (Z - centre) * roots
-    norms_x, norms_z = (xp.sum(points * points, axis=1) for points in (left, right))
+    left = (X - centre) * roots
+    right = left if Z is X else (Z - centre) * roots
+    norms_x = xp.sum(left * left, axis=1)
+    norms_z = norms_x if Z is X else xp.sum(right * right, axis=1)
     reach = float(xp.max(norms_x) + xp.max(norms_z))
     largest = _DOUBLE if dtype == X.dtype else _SINGLE
     if not (X.shape[1] + 4.0) * reach <= largest:  # too large, or beyond floating point
         return -_sums(X, Z, 1.0 / root, dtype, squared=True)
-    ones_x, ones_z = xp.ones_like(norms_x), xp.ones_like(norms_z)
+    ones_x = xp.ones_like(norms_x)
+    ones_z = ones_x if Z is X else xp.ones_like(norms_z)
     long = xp.concat([left, xp.stack([-norms_x, ones_x], axis=1)], axis=1)
     wide = xp.concat([2.0 * right, xp.stack([ones_z, -norms_z], axis=1)], axis=1)
     return xp.astype(long, dtype, copy=False) @ xp.astype(wide, dtype, copy=False).T
