@@ -44,7 +44,7 @@ def test_a_sum_is_rounded_once(n):
     rng = np.random.default_rng(n)
     for unit in (1.0, 1e-310, 1e300, 10.0 ** rng.uniform(-8.0, 8.0, n), 10.0 ** rng.uniform(-300.0, 280.0, n)):
         values = unit * rng.normal(size=n)
-        for terms in (values, values - values.mean(), np.concatenate([values, -values[::-1]])):
+        for terms in (values, np.abs(values), values - values.mean(), np.concatenate([values, -values[::-1]])):
             kept = terms.copy()
             assert exact_sum(terms) == math.fsum(terms.tolist())
             np.testing.assert_array_equal(terms, kept)
