@@ -224,15 +224,15 @@ class SaddleMachine(LeavesOut, CheckedAgain):
     gamma: Any = 1.0
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        """Set the fitted attributes, all at the end, the one that marks the model as fitted last."""
-        self.ridge_ = ridge
+        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last."""
+        self.ridge_ = on_device_of(X, ridge)
         self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         self._keep_primal(fit.primal)
         if not fit.warned:
             warn_unless_holds(self.certificate_)
-        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
-        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
+        alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
+        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
