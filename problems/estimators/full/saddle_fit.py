@@ -4,7 +4,7 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,16 +14,17 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.answer import Answer, Question, answered, kernel_rounding
-from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
-from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.closed_form.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
 from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
+
+if TYPE_CHECKING:
+    from substrate.closed_form.iterated_fit import IteratedFit
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
@@ -124,7 +125,10 @@ def fit_saddle(
         )
     question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
-    if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and not is_device_array(X)):
+    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
+    if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
+        from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
+
         iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
         if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
@@ -182,7 +186,7 @@ def fit_saddle(
     return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned, way)
 
 
-def _kept(iterated: IteratedFit, question: Question) -> SaddleFit:
+def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
     """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
     if iterated.reason:
         warnings.warn(
@@ -248,6 +252,8 @@ def _closed_form(gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], 
 def _conjugate_gradients(
     kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> _Parts:
+    from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
+
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     diagonal = kernel.diag(X)
     most, warned = 0, False

@@ -1,6 +1,7 @@
 """Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,8 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
 def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
     """Whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
     xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
-    if columns == tuple(range(X.shape[1])):
-        parts = [X]
-    else:  # a few at a time: a copy of all rows may not fit
+    parts: Iterable[Any] = (X,)
+    if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
         numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
         parts = (xp.take(X, some, axis=1) for some in numbers)
     found = [to_numpy(xp.stack([xp.min(part, axis=0), xp.max(part, axis=0)])) for part in parts]
