@@ -48,6 +48,8 @@ HOST = "numpy"
 _KNOWN = ("torch", "cupy", "array_api_strict")
 #: Entries of a block of rows on a device: 1 GiB, so that the cost of launches is negligible.
 _BLOCK_ENTRIES = 1 << 27
+#: Bytes of a vector that is sent to a device while it works.
+_SHORT = 1 << 20
 
 
 #: Library and namespace of the types of arrays that were asked for: a fit asks some hundred times.
@@ -127,6 +129,10 @@ def on_device_of(array: Any, values: Any) -> Any:
     if not is_device_array(array):
         return values if is_sparse(values) else np.asarray(values)
     given = values if is_device_array(values) else np.asarray(values)
+    if isinstance(given, np.ndarray) and given.nbytes <= _SHORT and where_it_lives(array).startswith("torch on cuda"):
+        # by way of pinned memory, which torch keeps until it is read: else the host waits for all work that is queued
+        own = np.array(given, order="C")  # torch warns of views that cannot be written
+        return sys.modules["torch"].as_tensor(own).pin_memory().to(array.device, non_blocking=True)
     return namespace_of(array).asarray(given, device=array.device)
 
 

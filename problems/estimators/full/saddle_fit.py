@@ -142,6 +142,8 @@ def fit_saddle(
     else:
         new = gram is None
         if gram is None:
+            # on a device before the matrix is queued, since the number waits for all that is
+            rounding = kernel_rounding(kernel, X) if is_device_array(X) and kernel.trusted else None
             gram = DeviceGram.of(kernel, X, warn=False, checked=True) if is_device_array(X) else Gram.of(kernel, X)
         diagonal = gram.diagonal
         if direct:
@@ -149,8 +151,6 @@ def fit_saddle(
                 gram.check_definite()
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
-                # while the matrix is computed: after the solution the device would wait for the host
-                rounding = kernel_rounding(kernel, X) if kernel.trusted else None
                 held = HostVectors(gram)
                 alpha, bias, products, rows, facts, steps, warned = _closed_form(held, Y, gammas, weights)
                 diagonal = held.diagonal
