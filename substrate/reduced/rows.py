@@ -17,20 +17,14 @@ from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["CHUNK", "PART", "KernelRows", "KernelValues", "RowValues", "Seen"]
-
-#: Rows whose products are added up at once on a device.
-PART = 4096
-
-#: The same in numpy: the bound on the rounding of a sum grows with the number of terms that are added in sequence, and
-#: products of so few rows are as fast as those of many (measured).
-CHUNK = 128
+__all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
@@ -228,8 +222,7 @@ class KernelRows:
     def product_terms(self) -> int:
         """As ``terms``, for sums of products of features, which are added up in parts."""
         if not self.on_device:
-            size = min(self.values.step, CHUNK)
-            return min(self.n_rows, size) + min(-(-self.n_rows // size), LEAF // size) + self.n_rows.bit_length()
+            return terms_in_parts(min(self.n_rows, LEAF), min(self.values.step, CHUNK)) + self.n_rows.bit_length()
         tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
         return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
 

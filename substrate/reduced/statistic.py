@@ -140,7 +140,8 @@ def _accumulated(
     T, o = features.transform, origin.kernel_values
     squares, sums = None, None
     if here:
-        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms, rows.terms)
+        more = 0 if folds is None else 1 + folds.count  # sums of folds are added up
+        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms + more, rows.terms + more)
     else:
         squares = _kernel_squares(total, o if first else 0.0 * o)
     with blas_threads(features.n_basis):
