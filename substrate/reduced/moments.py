@@ -16,11 +16,11 @@ products times w ([Freivalds1979]_).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, is_sparse
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
@@ -182,6 +182,35 @@ class FoldSums:
         return total, tuple(made[1:])
 
 
+class _Seen:
+    """What is seen of the kernel values of a leaf; one row of every tile is computed again, all of them at the end."""
+
+    def __init__(self, values: RowValues) -> None:
+        self.values, self.diagonal, self.rounding = values, 0.0, 0.0
+        self.points: list[Any] = []
+        self.rows: list[Array] = []
+
+    def add_block(self, block: Block) -> None:
+        self.rounding = max(self.rounding, self.values.rounding(block.X))
+
+    def add_tile(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> None:
+        X, row = block.X[rows], tile.shape[0] // 2
+        self.diagonal += self.values.lengths(Block(X, None, block.start + rows.start), weights)
+        self.points.append(X[row : row + 1])
+        self.rows.append(tile[row : row + 1].copy())
+
+    def done(self) -> Seen:
+        if not self.rows:
+            return Seen()
+        if is_sparse(self.points[0]):
+            from scipy.sparse import vstack
+
+            points = vstack(self.points).tocsr()
+        else:
+            points = np.concatenate(self.points)
+        return Seen(self.diagonal, self.rounding, self.values.deviation(points, np.concatenate(self.rows)))
+
+
 @dataclass(frozen=True, slots=True)
 class MomentsOfLeaf:
     """Sums of kernel values, or of features where a transform is given, which may be lower ``triangular``.
@@ -211,15 +240,16 @@ class MomentsOfLeaf:
             else ProductSums(size, known.shape[0], about, tested)
             for _ in range(1 + (0 if self.folds is None else self.folds.count))
         ]
-        buffer, seen = self.values.buffer(), Seen()
+        buffer, seen = self.values.buffer(), _Seen(self.values)
         for block in blocks:
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
-            seen += Seen(rounding=self.values.rounding(block.X) if self.certifying else 0.0)
+            if self.certifying:
+                seen.add_block(block)
             for rows, tile in self.values.tiles(block, buffer):
                 given = block.Y[rows, :] / unit
                 weights = weights_of_tile(block, rows, tile, given, self.weights)
                 if self.certifying:
-                    seen += self.values.seen(block, rows, tile, weights)
+                    seen.add_tile(block, rows, tile, weights)
                 features, targets = self._features(tile), given - known
                 if labels is None:
                     sums[0].add(features, targets, weights)
@@ -229,7 +259,7 @@ class MomentsOfLeaf:
                     members = np.flatnonzero(present == number)  # rows in no fold come first
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
-        return FoldSums(tuple(Sums(one.count, *one.done()) for one in sums), seen)
+        return FoldSums(tuple(Sums(one.count, *one.done()) for one in sums), seen.done())
 
     @property
     def _about_while_added(self) -> bool:

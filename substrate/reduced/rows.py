@@ -69,9 +69,13 @@ class RowValues(ABC):
         """The relative error of the values; infinite where nothing is known of it."""
         return math.inf
 
-    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
-        """What is known of a tile, once its values are computed."""
-        return Seen(math.inf, math.inf, math.inf)
+    def lengths(self, block: Block, weights: Array | None) -> float:
+        """The sum of v k(x, x) over rows; infinite where nothing is known of it."""
+        return math.inf
+
+    def deviation(self, X: Any, values: Array) -> float:
+        """The largest relative difference of values of some rows from those found by other operations."""
+        return math.inf
 
     @property
     def step(self) -> int:
@@ -144,21 +148,27 @@ class KernelValues(RowValues):
         given = block.X[numbers, block.start + numbers]
         return np.asarray(given, dtype=np.float64).ravel()
 
-    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
-        """The sum of v k(x, x), and one row compared with other operations, by which wrong numbers would be noticed."""
-        X, row = block.X[rows], tile.shape[0] // 2
-        one, again = X[row : row + 1], np.empty((1, self.n_basis))
-        lengths = np.maximum(self.diagonal(Block(X, None, block.start + rows.start)), 0.0)
+    def lengths(self, block: Block, weights: Array | None) -> float:
+        """The sum of v k(x, x)."""
+        lengths = np.maximum(self.diagonal(block), 0.0)
+        return float(lengths.sum() if weights is None else weights @ lengths)
+
+    def deviation(self, X: Any, values: Array) -> float:
+        """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
+        again, scale = np.empty_like(values), np.ones((1, 1))
         if self.kernel is None or is_sparse(X) or is_sparse(self.points):
-            self.fill(one, again)
+            self.fill(X, again)
         else:
-            self.kernel.fill_carefully(one, self.points, again)
-        scale = 1.0 if self.kernel is None else np.sqrt(lengths[row] * np.maximum(self.kernel.diag(self.points), 0.0))
-        gap = np.abs(tile[row] - again[0])
+            self.kernel.fill_carefully(X, self.points, again)
+        if self.kernel is not None:
+            scale = self._sizes(X)[:, None] * self._sizes(self.points)
+        gap = np.abs(values - again)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
-        deviation = math.inf if math.isnan(found) else found  # max would pass over what is not a number
-        return Seen(float(lengths.sum() if weights is None else weights @ lengths), deviation=deviation)
+        return math.inf if math.isnan(found) else found  # max would pass over what is not a number
+
+    def _sizes(self, X: Any) -> Array:
+        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))  # type: ignore[union-attr]
 
     def rounding(self, X: Any) -> float:
         """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""
