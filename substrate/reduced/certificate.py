@@ -224,7 +224,7 @@ def _of_shift(reach: Reach, lam: float) -> float:
     c = reach.curvature
     T = np.abs(c.features.transform)
     product = (T.shape[0] + 4.0) * _HALF * float(np.linalg.norm(c.columns @ T)) / math.sqrt(lam)
-    return 1.0 + math.sqrt(c.mass) * float(reach.of_gradient(c.offsets[:, None])[0]) + product
+    return float(1.0 + math.sqrt(c.mass) * reach.of_gradient(c.offsets[:, None])[0] + product)
 
 
 def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSummary, tolerance: float) -> list[Accuracy]:

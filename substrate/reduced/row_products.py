@@ -35,59 +35,61 @@ class ProductSums:
 
     def __init__(self, size: int, outputs: int, origin: Array | None = None, tested: Array | None = None) -> None:
         self.count, self._parts, self._origin, self._tested = 0, 0, origin, tested
-        self._group, self._second = (np.zeros((size, size), order="F") for _ in range(2))
         self._mass, self._targets, self._squares = 0.0, np.zeros(outputs), np.zeros(outputs)
-        self._first, self._cross = np.zeros(size), np.zeros((outputs, size))
-        self._probed = np.zeros(0 if tested is None else size + 1 + outputs)
+        # sums of features with each other; with a one, with the targets and with the products with the probe; and of
+        # those products with a one and the targets: over the parts of a group, and over all groups
+        shapes = (size, size), (size, 1 + outputs + (tested is not None)), (1 + outputs,)
+        self._group, self._sums = ([np.zeros(shape, order="F") for shape in shapes] for _ in range(2))
 
     def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
         """Add rows of features, from which the origin is subtracted in place, if one is given."""
         n, roots = features.shape[0], None if weights is None else np.sqrt(weights)
-        # a one and the targets, one row each, and then the products with the probe: one matrix product adds all three
-        beside = np.empty((1 + targets.shape[1] + (self._tested is not None), n))
-        beside[0], beside[1 : 1 + targets.shape[1]] = 1.0, targets.T
+        beside = np.empty((self._sums[1].shape[1], n))  # one row each
+        known = beside[1 : 1 + targets.shape[1]]
+        beside[0], known[...] = 1.0, targets.T
         if roots is not None:  # sums of products: each factor is multiplied by the root of the weight
             beside[: 1 + targets.shape[1]] *= roots
-        known = beside[1 : 1 + targets.shape[1]]
         self.count += int(n)
         self._mass += float(n) if roots is None else float(roots @ roots)
         self._targets += known @ beside[0]
         self._squares += np.square(known).sum(axis=1)
-        if self._first.size:
+        if features.shape[1]:
             for rows in strips(n, CHUNK):
                 self._add_part(features[rows], beside[:, rows], None if roots is None else roots[rows, None])
 
     def _add_part(self, part: Array, beside: Array, roots: Array | None) -> None:
         from scipy.linalg.blas import dsyrk
 
+        products, others, checks = self._group
         if self._origin is not None:
             part -= self._origin
         if roots is not None:
             part = part * roots
-        outputs = self._cross.shape[0]
         if self._tested is not None:
             beside[-1] = part @ self._tested
-        found = beside @ part  # before the update, whose own copies take the place of these rows in the cache
-        self._first += found[0]
-        self._cross += found[1 : 1 + outputs]
-        if self._tested is not None:
-            self._probed[: found.shape[1]] += found[-1]
-            self._probed[found.shape[1] :] += beside[: 1 + outputs] @ beside[-1]
-        self._group = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=self._group, overwrite_c=1)
+            checks += beside[:-1] @ beside[-1]
+        others += part.T @ beside.T  # before the update, whose own copies replace these rows in the cache
+        self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
         self._parts += 1
         if self._parts == GROUP:
             self._end_group()
 
     def _end_group(self) -> None:
-        if self._parts:
-            self._second += self._group
-            self._parts = 0
+        if self._parts == 0:
+            return
+        for total, group in zip(self._sums, self._group, strict=True):
+            total += group
+        self._parts = 0  # the first update of the next group overwrites the products
+        for group in self._group[1:]:
+            group[...] = 0.0
 
     def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
         """Sums of features, products (upper triangle), targets, products with them, their squares; mass; probed."""
         self._end_group()
-        cross = np.ascontiguousarray(self._cross.T)
-        return self._first, self._second, self._targets, cross, self._squares, self._mass, self._probed
+        second, others, checks = self._sums
+        first, cross = others[:, 0].copy(), np.ascontiguousarray(others[:, 1 : checks.size])
+        probed = np.zeros(0) if self._tested is None else np.concatenate([others[:, -1], checks])
+        return first, second, self._targets, cross, self._squares, self._mass, probed
 
 
 class ProductSumsOnDevice:

@@ -55,7 +55,7 @@ _ESTIMATED = 128
 _MOSTLY_MEAN = 1.0 / 16.0
 
 #: The same in numpy, where sums about zero must have digits to spare besides: an error of at most so much.
-_HARDLY_MEAN, _NARROW = 1.0 / 4.0, 1e-10
+_HARDLY_MEAN, _NARROW = 1.0 / 4.0, 5e-10
 
 
 @dataclass(frozen=True, slots=True)
