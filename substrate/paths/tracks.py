@@ -88,16 +88,13 @@ class VariationKnots:
     def of(cls, B: Array, target: Array, path: Path, M: Array, offsets: Array) -> "VariationKnots":
         """From the multipliers of a path alone; ``M`` takes u to the validation values, up to their offsets."""
         d, n, r = B.shape
-        xi = _rows(path.dual, d * n)
-        xi.sum_duplicates()
-        rho = path.values
-        # into the balls, by a factor that is one but for rounding
-        block = csr_array((np.ones(d * n), (np.arange(d * n), np.repeat(np.arange(d), n))), shape=(d * n, d))
-        sizes = (abs(xi) @ block).toarray()
+        xi, rho = _rows(path.dual, d * n), path.values
+        # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
+        knot, part = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
+        sizes = np.bincount(knot * d + part, np.abs(xi.data), rho.size * d).reshape(-1, d)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
-        knot = np.repeat(np.arange(rho.size), np.diff(xi.indptr))
-        xi = csr_array((xi.data * shares[knot, xi.indices // n], xi.indices, xi.indptr), shape=xi.shape)
+        xi = csr_array((xi.data * shares[knot, part], xi.indices, xi.indptr), shape=xi.shape)
         u = target - xi @ B.reshape(d * n, r)
         sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
         return cls(rho, u, offsets - u @ M.T, B, target, sigma)
