@@ -2,7 +2,8 @@
 
 ``python -m benchmarks device`` as every topic; ``python -m benchmarks.device`` where cvxpy is not installed: checks
 torch and CuPy against numpy first, then measures, and with ``--write`` puts the section into the record of this kind of
-processor (``--record aarch64``: into another one), leaving the rest alone.
+processor (``--record aarch64``: into another one), leaving the rest alone. With ``--phases`` it prints where the time
+of each fit goes instead.
 """
 
 import gc
@@ -14,6 +15,7 @@ from typing import Any
 
 from benchmarks.data import COLUMNS
 from benchmarks.device_agreement import disagreements
+from benchmarks.device_phases import phases, why
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor
 from substrate.kernels import RBF
@@ -138,8 +140,9 @@ def run(quick: bool) -> Table | None:
         )
         summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=most, limit=ratio, held=held))
         if not met:
+            failed = "" if held else ", certificate does not hold"
             shortfalls.append(
-                f"{case}: {ratio:.2f} times plain torch" + ("" if held else ", certificate does not hold")
+                f"{case}: {ratio:.2f} times plain torch{failed}; of {1e3 * t['fit']:.1f} ms {why(torch, fit)}."
             )
     name = torch.cuda.get_device_name()
     return Table(
@@ -155,6 +158,16 @@ def run(quick: bool) -> Table | None:
     )  # fmt: skip
 
 
+def _print_phases(torch: Any, quick: bool) -> None:
+    for case, (_, _, fit) in contenders(torch, quick).items():
+        fit()
+        whole, found = phases(torch, fit)
+        print(f"{case}: {whole:.4f} s; {why(torch, fit)}")
+        for name, seconds, calls in found:
+            print(f"    {seconds:.4f} s in {calls:4d} calls of {name}")
+        torch.cuda.empty_cache()
+
+
 def main(arguments: list[str]) -> int:
     from benchmarks.__main__ import measured, place
     from benchmarks.record import Record
@@ -162,6 +175,12 @@ def main(arguments: list[str]) -> int:
     quick, write = "--quick" in arguments, "--write" in arguments
     if quick and write:
         raise SystemExit("--quick is never written to the record; leave out one of --quick and --write")
+    if "--phases" in arguments:
+        torch = _torch_with_a_gpu()
+        if torch is None:
+            raise SystemExit("there is no GPU that torch can use")
+        _print_phases(torch, quick)
+        return 0
     named = arguments[arguments.index("--record") + 1] if "--record" in arguments else ""
     wrong = disagreements()
     entry = measured("device", run, quick)

@@ -1,35 +1,35 @@
-"""The time of a fit on a GPU by functions: ``python -m benchmarks.device_phases [--quick]``.
+"""Where the time of a fit on a GPU goes: the work of the device, how often the host waits for it, and functions.
 
-The device is synchronised after every function, so the sum exceeds the time of an ordinary, asynchronous fit.
+For the functions the device is synchronised after every one, so their sum exceeds the time of an ordinary fit.
+``python -m benchmarks.device --phases [--quick]`` prints them.
 """
 
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.device import contenders
+__all__ = ["phases", "why"]
 
 #: Functions by the modules that call them, in which they are replaced.
 PHASES = {
     "problems.estimators.shared.base": ("checked_on_device", "warn_if_unscaled"),
-    "problems.estimators.full.saddle_fit": ("solve_saddle_system", "saddle_rows"),
+    "problems.estimators.full.saddle_fit": ("kernel_rounding", "solve_saddle_system", "saddle_rows", "answered"),
     "problems.estimators.chosen.tasks": ("centred_spectrum",),
     "problems.estimators.chosen.candidates": ("search_spectra",),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
     "substrate.reduced.choice": ("sample_of",),
     "problems.estimators.reduced.prepared": ("origin_of", "accumulate"),
-    "problems.estimators.reduced.ls_svm": ("prepare",),
+    "problems.estimators.reduced.ls_svm_machine": ("prepare",),
     "problems.estimators.reduced.fit": (
         "eigen_features", "reconstruction_errors", "reduced_spectrum", "solve_reduced", "leverage_factor",
     ),
-    "substrate.device_gram": ("device_matrix", "cholesky", "solve_triangular"),
+    "substrate.device_gram": ("device_matrix", "cholesky", "inverse_blocks", "solve_by_blocks", "solve_triangular"),
     "substrate.closed_form.spectrum": ("_decomposition_on_device",),
     "substrate.paths.criteria": ("_leave_one_out_sums",),
-    "substrate.reduced.solution": ("_error", "reduced_rows", "residual_pass"),
+    "substrate.reduced.solution": ("reduced_rows", "residual_pass"),
 }  # fmt: skip
 
 
@@ -59,25 +59,35 @@ def _timed(torch: Any, seconds: dict[str, float], calls: dict[str, int]) -> Iter
             setattr(module, name, function)
 
 
-def main(quick: bool) -> None:
-    import torch
+#: What the profiler calls the functions by which a host waits.
+_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
+#: Functions that a sentence names.
+_NAMED = 3
 
-    for case, (_, plain, fit) in contenders(torch, quick).items():
-        plain()
+
+def phases(torch: Any, fit: Callable[[], object]) -> tuple[float, list[tuple[str, float, int]]]:
+    """Seconds of a fit whose functions are synchronised, and of each: name, seconds, calls; the slowest first."""
+    seconds: dict[str, float] = defaultdict(float)
+    calls: dict[str, int] = defaultdict(int)
+    with _timed(torch, seconds, calls):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
         fit()
-        seconds: dict[str, float] = defaultdict(float)
-        calls: dict[str, int] = defaultdict(int)
-        with _timed(torch, seconds, calls):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            fit()
-            torch.cuda.synchronize()
-            whole = time.perf_counter() - start
-        print(f"{case}: {whole:.4f} s")
-        for key, value in sorted(seconds.items(), key=lambda pair: -pair[1]):
-            print(f"    {value:.4f} s in {calls[key]:4d} calls of {key}")
-        torch.cuda.empty_cache()
+        torch.cuda.synchronize()
+        whole = time.perf_counter() - start
+    return whole, sorted(((key, seconds[key], calls[key]) for key in seconds), key=lambda found: -found[1])
 
 
-if __name__ == "__main__":
-    main("--quick" in sys.argv)
+def why(torch: Any, fit: Callable[[], object]) -> str:
+    """In a sentence: the time of the device's work, the number of waits, and the slowest functions."""
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+        fit()
+    events = found.key_averages()
+    on_device = [event for event in events if str(event.device_type).endswith("CUDA")]
+    busy = sum(getattr(event, "self_device_time_total", 0.0) for event in on_device) / 1e6
+    waits = sum(event.count for event in events if event.key in _WAITS)
+    slowest = "; ".join(f"`{key}` {1e3 * value:.1f} ms" for key, value, _ in phases(torch, fit)[1][:_NAMED])
+    return f"the device works {1e3 * busy:.1f} ms, the host waits for it {waits} times; by functions: {slowest}"

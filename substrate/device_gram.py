@@ -5,34 +5,36 @@ A library on a device factors out of place, so two :math:`N \times N` arrays are
 is not positive definite is refused: there is no indefinite factorisation in the array API.
 """
 
+import sys
 import warnings
 from typing import Any
 
-from substrate.arrays import EPS
+import numpy as np
+
+from substrate.arrays import EPS, Array
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.on_device import device_matrix
 from substrate.namespaces import (
+    all_to_numpy,
     check_factor,
     cholesky,
     device_blocks,
+    device_points,
     diagonal_set,
-    inverse_blocks,
     is_device_array,
-    is_long_and_thin,
     namespace_of,
     on_device_of,
     room_on_device,
-    solve_by_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
     where_it_lives,
 )
 
-__all__ = ["DeviceGram", "HostVectors", "gram_kind"]
+__all__ = ["DeviceGram", "HostVectors", "gram_kind", "inverse_blocks", "is_long_and_thin", "solve_by_blocks"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
@@ -57,16 +59,21 @@ class DeviceGram(Gram):
         self._coordinates = {}
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any, warn: bool = True) -> "DeviceGram":
-        """The Gram matrix of a resolved kernel on points of a device; ``warn`` if it is the identity or constant."""
+    def of(cls, kernel: Kernel, X: Any, warn: bool = True, checked: bool = False) -> "DeviceGram":
+        """The Gram matrix of a resolved kernel on points of a device; ``warn`` if it is the identity or constant.
+
+        ``checked`` states that the points are finite numbers of double precision: asking would wait for the device.
+        """
         n = int(X.shape[0])
+        points = X if checked else device_points(X)
         # K and its factor
         room_on_device(X, 16.0 * n * n, f"the {n} x {n} kernel matrix and its factor", "take a reduced set of rows.")
         if kernel.pairwise:
-            _check_symmetric(X)
-        gram = cls(device_matrix(kernel, X), kernel)
-        if warn and kernel.decays and n > 1:
-            warn_if_degenerate(gram._store, gram.diagonal, X, _extreme_correlations)
+            _check_symmetric(points)
+        gram = cls(device_matrix(kernel, points, checked=True), kernel)
+        if warn and kernel.decays:
+            diagonal, first = all_to_numpy(gram.diagonal, gram._store[0, :])
+            warn_if_degenerate(gram._store, diagonal, points, _extreme_correlations, first=first)
         return gram
 
     @property
@@ -88,8 +95,11 @@ class DeviceGram(Gram):
             diagonal_set(self._store, self.diagonal)
         self._checked = False
 
-    def solve(self, B: Any) -> Any:
-        """(K + diag(ridge))^{-1} B with the present factor."""
+    def solve(self, B: Any, checked: bool = True) -> Any:
+        """(K + diag(ridge))^{-1} B with the present factor.
+
+        With ``checked`` false the solution is not finite where there is no factor, and :meth:`check_factor` refuses.
+        """
         factor = self._present_factor()
         if is_long_and_thin(factor, B):
             if self._inverses is None:
@@ -97,12 +107,13 @@ class DeviceGram(Gram):
             solved = solve_by_blocks(factor, self._inverses, B)
         else:
             solved = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
-        self._checked_factor()  # now that the device has work to do
+        if checked:
+            self.check_factor()  # now that the device has work to do
         return solved
 
     def inverse_factor(self) -> Any:
         """W with (K + diag(ridge))^{-1} = W'W, lower triangular."""
-        factor = self._checked_factor()
+        factor = self.check_factor()
         xp = namespace_of(factor)
         return solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
 
@@ -112,7 +123,7 @@ class DeviceGram(Gram):
         lift = ROUNDED_SINGLE * max(float(xp.mean(self.diagonal)), 0.0)
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
-            self._checked_factor()
+            self.check_factor()
             self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
@@ -149,7 +160,8 @@ class DeviceGram(Gram):
             raise DeclarationError("factorize(ridge) must come before solve and inverse_diagonal")
         return self._factor
 
-    def _checked_factor(self) -> Any:
+    def check_factor(self) -> Any:
+        """The present factor, refused where the matrix is not positive definite."""
         factor = self._present_factor()
         if not self._checked:
             try:
@@ -163,13 +175,22 @@ class DeviceGram(Gram):
 
 class HostVectors:
     """A Gram matrix on a device for vectors on the host: an operation on a short vector takes the device as long as its
-    way there."""
+    way there.
 
-    def __init__(self, gram: Gram) -> None:
+    Every transfer waits for all work that was queued before it, so the diagonal and the first row come with the first
+    solution, and the right-hand side leaves together with the ridge.
+    """
+
+    def __init__(self, gram: DeviceGram) -> None:
         self._gram = gram
         self.n = gram.n
-        self.diagonal = to_numpy(gram.diagonal)
         self._ridge: Any = None
+        self._known: tuple[Array, Array] | None = None
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of K."""
+        return self._entries()[0]
 
     def factorize(self, ridge: Any) -> None:
         """K + diag(ridge) is factored with the next solution: a vector that is sent later would wait for the factor."""
@@ -177,18 +198,80 @@ class HostVectors:
 
     def solve(self, B: Any) -> Any:
         """(K + diag(ridge))^{-1} B with the present factor."""
-        right = self._there(B)
-        if self._ridge is not None:
-            self._gram.factorize(self._there(self._ridge))
-            self._ridge = None
-        return to_numpy(self._gram.solve(right))
+        if self._ridge is None:
+            right = self._there(B)
+        else:
+            both = self._there(np.concatenate([B, self._ridge[:, None]], axis=1))
+            right, self._ridge = both[:, :-1], None
+            self._gram.factorize(both[:, -1])
+        device = self._gram.solve(right, checked=False)
+        if self._known is None:
+            solved, *known = all_to_numpy(device, self._gram.diagonal, self._gram.matrix[0, :])
+            self._known = (known[0], known[1])
+        else:
+            solved = to_numpy(device)
+        if not np.isfinite(solved[-1, 0]):  # the last pivot of a factor that does not exist is not a number
+            self._gram.check_factor()
+        return solved
 
     def product(self, V: Any) -> Any:
         """K V."""
         return to_numpy(self._gram.product(self._there(V)))
 
+    def warn_if_degenerate(self, X: Any) -> None:
+        """Warn if the kernel matrix of the points X is the identity or constant."""
+        diagonal, first = self._entries()
+        warn_if_degenerate(self._gram.matrix, diagonal, X, _extreme_correlations, first=first)
+
+    def _entries(self) -> tuple[Array, Array]:
+        if self._known is None:
+            diagonal, first = all_to_numpy(self._gram.diagonal, self._gram.matrix[0, :])
+            self._known = (diagonal, first)
+        return self._known
+
     def _there(self, values: Any) -> Any:
         return on_device_of(self._gram.diagonal, values)
+
+
+#: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
+_BLOCK_ROWS, _LONG, _THIN = 512, 2048, 16
+
+
+def is_long_and_thin(factor: Any, right: Any) -> bool:
+    """Whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve waiting."""
+    if "torch on cuda" not in where_it_lives(factor):
+        return False
+    return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
+
+
+def inverse_blocks(factor: Any) -> list[Any]:
+    """The inverses of the diagonal blocks of a lower factor, all but the last in one call."""
+    torch, n, size = sys.modules["torch"], factor.shape[0], _BLOCK_ROWS
+    whole, (down, right) = n // size, factor.stride()
+    eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
+    blocks = factor.as_strided((whole, size, size), (size * (down + right), down, right), factor.storage_offset())
+    inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False)) if whole else []
+    rest = n - whole * size
+    if rest:
+        inverses.append(torch.linalg.solve_triangular(factor[-rest:, -rest:], eye[:rest, :rest], upper=False))
+    return inverses
+
+
+def solve_by_blocks(factor: Any, inverses: list[Any], right: Any) -> Any:
+    """L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
+    torch, size = sys.modules["torch"], _BLOCK_ROWS
+    x = right.clone()
+    for k, inverse in enumerate(inverses):
+        own, before = x[k * size : (k + 1) * size], slice(0, k * size)
+        left = torch.addmm(own, factor[k * size : (k + 1) * size, before], x[before], alpha=-1.0) if k else own.clone()
+        torch.mm(inverse, left, out=own)
+    for k, inverse in reversed(list(enumerate(inverses))):
+        own, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
+        last = k + 1 == len(inverses)
+        below = factor[after, k * size : (k + 1) * size].mT
+        left = own.clone() if last else torch.addmm(own, below, x[after], alpha=-1.0)
+        torch.mm(inverse.mT, left, out=own)
+    return x
 
 
 def _check_symmetric(K: Any) -> None:
@@ -204,9 +287,10 @@ def _check_symmetric(K: Any) -> None:
         )
 
 
-def _extreme_correlations(matrix: Any, root: Any) -> tuple[float, float]:
+def _extreme_correlations(matrix: Any, root: Array) -> tuple[float, float]:
     xp, n = namespace_of(matrix), matrix.shape[0]
-    numbers, scale = xp.arange(n, device=root.device), 1.0 / root
+    scale = on_device_of(matrix, 1.0 / root)
+    numbers = xp.arange(n, device=scale.device)
     lowest, highest = float("inf"), float("-inf")
     for rows in device_blocks(n, n):
         block = matrix[rows, :] * scale[rows][:, None] * scale

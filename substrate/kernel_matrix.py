@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels.base import mirror_square, row_blocks
-from substrate.namespaces import namespace_of, to_numpy
+from substrate.namespaces import namespace_of
 from substrate.threads import blas_threads
 
 __all__ = ["ROUNDED", "Alteration", "Coordinates", "mirror_lower", "refuse_negative", "symmetric", "warn_if_degenerate"]
@@ -93,19 +93,26 @@ def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:
     return float(found.min()), float(found.max())
 
 
-def warn_if_degenerate(matrix: Array, diagonal: Array, X: Any, extremes: Extremes = _extreme_correlations) -> None:
-    """Warn where no two points are told apart by degree: the matrix is the identity, or constant."""
+def warn_if_degenerate(
+    matrix: Any,
+    diagonal: Array,
+    X: Any,
+    extremes: Extremes = _extreme_correlations,
+    *,
+    first: Array | None = None,
+) -> None:
+    """Warn where no two points are told apart by degree: the matrix is the identity, or constant.
+
+    Of a matrix on a device the diagonal and the ``first`` row are numpy's.
+    """
     # The first row decides in almost every case; the whole matrix is read only when it looks suspicious.
-    root = namespace_of(diagonal).sqrt(diagonal)
-    known = to_numpy(root)
-    if matrix.shape[0] < 2 or not (known > 0.0).all():
+    root = np.sqrt(diagonal)
+    if matrix.shape[0] < 2 or not (root > 0.0).all():
         return
-    first = to_numpy(matrix[0, 1:]) / (known[0] * known[1:])
-    if float(first.max()) < EPS and extremes(matrix, root)[1] < EPS:
+    row = (matrix[0] if first is None else first)[1:] / (root[0] * root[1:])
+    if float(row.max()) < EPS and extremes(matrix, root)[1] < EPS:
         problem = "the identity: sigma is far smaller than every distance"
-    elif (
-        float(first.min()) > 1.0 - _CONSTANT and extremes(matrix, root)[0] > 1.0 - _CONSTANT and not _all_rows_equal(X)
-    ):
+    elif float(row.min()) > 1.0 - _CONSTANT and extremes(matrix, root)[0] > 1.0 - _CONSTANT and not _all_rows_equal(X):
         problem = "constant: sigma is far larger than every distance"
     else:
         return

@@ -19,22 +19,22 @@ from substrate.errors import DataError, SolverError
 
 __all__ = [
     "HOST",
+    "all_to_numpy",
     "check_factor",
+    "check_finite",
     "cholesky",
     "device_blocks",
+    "device_numbers",
     "device_points",
     "device_vector",
     "diagonal_set",
-    "inverse_blocks",
     "is_device_array",
-    "is_long_and_thin",
     "namespace_of",
     "on_device_of",
     "own_copy",
     "paired_sums",
     "room_on_device",
     "same_home",
-    "solve_by_blocks",
     "solve_triangular",
     "take_rows",
     "to_numpy",
@@ -50,9 +50,17 @@ _KNOWN = ("torch", "cupy", "array_api_strict")
 _BLOCK_ENTRIES = 1 << 27
 
 
+#: Library and namespace of the types of arrays that were asked for: a fit asks some hundred times.
+_LIBRARIES: dict[type, str] = {}
+_NAMESPACES: dict[type, Any] = {}
+
+
 def _library(array: Any) -> str:
-    name = type(array).__module__.partition(".")[0]
-    return name if name in _KNOWN else "numpy"
+    kind = type(array)
+    if kind not in _LIBRARIES:
+        name = kind.__module__.partition(".")[0]
+        _LIBRARIES[kind] = name if name in _KNOWN else "numpy"
+    return _LIBRARIES[kind]
 
 
 def is_device_array(array: Any) -> bool:
@@ -64,9 +72,11 @@ def namespace_of(array: Any) -> Any:
     """numpy itself, or the array API namespace of a device array."""
     if not is_device_array(array):
         return np
-    from array_api_compat import array_namespace
+    if type(array) not in _NAMESPACES:
+        from array_api_compat import array_namespace
 
-    return array_namespace(array)
+        _NAMESPACES[type(array)] = array_namespace(array)
+    return _NAMESPACES[type(array)]
 
 
 def where_it_lives(array: Any) -> str:
@@ -98,6 +108,20 @@ def to_numpy(array: Any) -> Any:
     return np.asarray(array) if library == "array_api_strict" else array
 
 
+def all_to_numpy(*arrays: Any) -> tuple[Any, ...]:
+    """The same values in numpy; those of double precision on a device come in one transfer, and so with one wait."""
+    if not is_device_array(arrays[0]):
+        return arrays
+    xp = namespace_of(arrays[0])
+    flat = to_numpy(xp.concat([xp.reshape(array, (-1,)) for array in arrays]))
+    found, start = [], 0
+    for shape in (tuple(array.shape) for array in arrays):
+        size = math.prod(shape)
+        found.append(flat[start : start + size].reshape(shape))
+        start += size
+    return tuple(found)
+
+
 def on_device_of(array: Any, values: Any) -> Any:
     """Values beside ``array``: in its library, on its device, of their own dtype."""
     if not is_device_array(array):
@@ -121,18 +145,26 @@ def paired_sums(left: Any, right: Any, axis: int) -> Any:
 
 def device_points(X: Any, name: str = "X") -> Any:
     """Points as the rows of a finite float64 matrix on its device."""
-    return _real(X, name, (2,))
+    points = device_numbers(X, name, (2,))
+    check_finite(**{name: points})
+    return points
 
 
-def device_vector(y: Any, name: str, *, n: int, multiple: bool = False) -> Any:
-    """One finite float64 number for each of n rows, or one row of numbers per row if ``multiple`` is true."""
-    values = _real(y, name, (1, 2) if multiple else (1,))
+def device_vector(y: Any, name: str, *, n: int, multiple: bool = False, checked: bool = True) -> Any:
+    """One finite float64 number for each of n rows, or one row of numbers per row if ``multiple`` is true.
+
+    With ``checked`` false the caller calls :func:`check_finite`, once for several arrays.
+    """
+    values = device_numbers(y, name, (1, 2) if multiple else (1,))
     if values.shape[0] != n:
         raise DataError(f"{name} must have one entry per row: expected {n}, received {values.shape[0]}")
+    if checked:
+        check_finite(**{name: values})
     return values
 
 
-def _real(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
+def device_numbers(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
+    """Real numbers in double precision; they may be NaN or infinite, which only the device knows."""
     xp = namespace_of(values)
     if getattr(values, "requires_grad", False):
         raise DataError(f"{name} requires a gradient, and no fit or prediction carries one; pass {name}.detach()")
@@ -143,10 +175,17 @@ def _real(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
         raise DataError(f"{name} must be {wanted}, received {values.ndim}-D of shape {tuple(values.shape)}")
     if 0 in values.shape:
         raise DataError(f"{name} is empty: received shape {tuple(values.shape)}")
-    result = xp.astype(values, xp.float64, copy=False)
-    if not bool(xp.all(xp.isfinite(result))):
-        raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
-    return result
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def check_finite(**arrays: Any) -> None:
+    """Refuse NaN and infinity in arrays on one device, by their names, after one transfer for all of them."""
+    xp = namespace_of(next(iter(arrays.values())))
+    with np.errstate(invalid="ignore"):
+        sums = [xp.sum(array * 0.0) for array in arrays.values()]  # 0 times NaN or infinity is NaN
+    for name, total in zip(arrays, to_numpy(xp.stack(sums)), strict=True):
+        if total != 0.0:
+            raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
 
 
 def own_copy(array: Any) -> Any:
@@ -217,47 +256,6 @@ def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> An
 
         return solve(factor, right, trans=int(transposed), lower=True)
     return namespace_of(factor).linalg.solve(factor.mT if transposed else factor, right)
-
-
-#: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
-_BLOCK_ROWS, _LONG, _THIN = 512, 2048, 16
-
-
-def is_long_and_thin(factor: Any, right: Any) -> bool:
-    """Whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve waiting."""
-    if _library(factor) != "torch" or factor.device.type != "cuda":
-        return False
-    return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
-
-
-def inverse_blocks(factor: Any) -> list[Any]:
-    """The inverses of the diagonal blocks of a lower factor, all but the last in one call."""
-    torch, n, size = sys.modules["torch"], factor.shape[0], _BLOCK_ROWS
-    whole, (down, right) = n // size, factor.stride()
-    eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
-    blocks = factor.as_strided((whole, size, size), (size * (down + right), down, right), factor.storage_offset())
-    inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False)) if whole else []
-    rest = n - whole * size
-    if rest:
-        inverses.append(torch.linalg.solve_triangular(factor[-rest:, -rest:], eye[:rest, :rest], upper=False))
-    return inverses
-
-
-def solve_by_blocks(factor: Any, inverses: list[Any], right: Any) -> Any:
-    """L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
-    torch, size = sys.modules["torch"], _BLOCK_ROWS
-    x = right.clone()
-    for k, inverse in enumerate(inverses):
-        own, before = x[k * size : (k + 1) * size], slice(0, k * size)
-        left = torch.addmm(own, factor[k * size : (k + 1) * size, before], x[before], alpha=-1.0) if k else own.clone()
-        torch.mm(inverse, left, out=own)
-    for k, inverse in reversed(list(enumerate(inverses))):
-        own, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
-        last = k + 1 == len(inverses)
-        below = factor[after, k * size : (k + 1) * size].mT
-        left = own.clone() if last else torch.addmm(own, below, x[after], alpha=-1.0)
-        torch.mm(inverse.mT, left, out=own)
-    return x
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:

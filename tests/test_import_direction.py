@@ -12,6 +12,7 @@ import pytest
 import problems
 from problems.command_line.verify import problem_modules
 from problems.displays import DISPLAYS
+from substrate import uncertainty
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,6 +73,7 @@ LOOKED_UP = {
     "problems.estimators.shared.base": _PAGES,
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
+    "substrate.uncertainty": {f"substrate.uncertainty.{module}" for module in uncertainty._MODULES.values()},
 }
 
 
@@ -265,11 +267,14 @@ def test_names_are_looked_up_at_run_time_only_where_it_is_meant():
 def test_every_exported_name_can_be_had():
     assert all(getattr(problems, name) is not None for name in problems.__all__)
     assert set(problems.__all__) <= set(dir(problems))
+    assert all(getattr(uncertainty, name).__name__ == name for name in uncertainty.__all__)
+    assert set(uncertainty.__all__) == set(uncertainty._MODULES)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+@pytest.mark.parametrize("package", [problems, uncertainty])
+def test_a_name_that_is_not_there_is_an_attribute_error(package):
     with pytest.raises(AttributeError, match="no attribute 'NoSuchEstimator'"):
-        problems.NoSuchEstimator  # noqa: B018
+        package.NoSuchEstimator  # noqa: B018
 
 
 def test_every_problem_file_is_exported():
@@ -304,6 +309,14 @@ X = np.linspace(0.0, 1.0, 12).reshape(-1, 1)
 model = LSSVMRegressor().fit(X, X.ravel() ** 2)
 model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 """
+
+
+def test_an_estimator_is_imported_without_what_few_fits_need():
+    iterations = ("substrate.closed_form.iterated_fit", "substrate.closed_form.conjugate_gradient")
+    sure = ("substrate.uncertainty.influence", "substrate.uncertainty.venn_abers", "substrate.proof", "fractions")
+    asked = ("problems.estimators.shared.importance", "problems.estimators.shared.left_out")
+    found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *sure, *asked)
+    assert found == "problems.estimators.shared.left_out", "the check can fail"
 
 
 def test_neither_imports_nor_the_closed_form_pay_for_cvxpy_or_for_devices():

@@ -23,7 +23,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Answer", "Question", "answered", "certified", "worst_accuracy"]
+__all__ = ["Answer", "Question", "answered", "certified", "kernel_rounding", "worst_accuracy"]
 
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
@@ -67,6 +67,12 @@ class Answer:
     facts: tuple[tuple[str, str], ...]
 
 
+def kernel_rounding(kernel: Kernel, X: Any) -> float:
+    """The rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
+    envelope = kernel.envelope
+    return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
+
+
 def answered(
     question: Question,
     alpha: Array,
@@ -76,16 +82,17 @@ def answered(
     gram: Gram | None = None,
     *,
     primal: bool = False,
+    rounding: float | None = None,
 ) -> Answer:
     """Bound the answer, and refine it where the bound is above the tolerance.
 
     ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` states
-    whether the caller keeps primal weights, which may then replace the support values.
+    whether the caller keeps primal weights, which may then replace the support values; ``rounding`` is the
+    :func:`kernel_rounding`, where it is known already.
     """
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),))
-    envelope = question.kernel.envelope
-    rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
+    rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
     predicted = _predicted(question, alpha, bias)
     rows = [

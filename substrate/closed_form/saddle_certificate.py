@@ -47,7 +47,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
+from substrate.certificates.doubled_precision import add, exact_product, exact_sum, minus, multiplied
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, gap_row, root_mean_square, roundoff, spread_of
 from substrate.closed_form.saddle_system import target_unit
 from substrate.gram import Gram
@@ -102,7 +102,7 @@ def saddle_rows(
     # The border of ones is part of the matrix, so the scale includes its norm times alpha, and the rounding of y.
     scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b) + norm_alpha)
     scale += float(np.linalg.norm(t)) + root * rounded / tolerance
-    norm_squared, total = float(alpha @ p), math.fsum(alpha.tolist())
+    norm_squared, total = float(alpha @ p), exact_sum(alpha)
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
         dual=(float(t @ alpha) + center * total, -0.5 * norm_squared, -0.5 * float(alpha @ implied)),
@@ -261,7 +261,7 @@ def _imbalance(machine: Expansion) -> float:
     largest = float(np.abs(machine.a).max(initial=0.0))
     if not largest < 1e300:  # the sum might overflow
         return math.inf
-    epsilon = abs(math.fsum(machine.a.tolist()))
+    epsilon = abs(exact_sum(machine.a))
     if epsilon == 0.0:
         return 0.0
     v, s = machine.weights, machine.roots

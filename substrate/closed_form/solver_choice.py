@@ -21,6 +21,7 @@ import numpy as np
 
 from substrate.arrays import Array, stated_memory
 from substrate.closed_form.projected_gradients import Patience
+from substrate.closed_form.saddle_system import FACTORED_ROWS
 from substrate.closed_form.stored_kernel import KernelSample
 from substrate.kernels import Kernel
 
@@ -28,8 +29,6 @@ __all__ = ["Plan", "planned", "sample_size"]
 
 #: Nanoseconds: an operation of a factorisation, an entry of a stored product, a kernel value.
 _FLOP, _ENTRY, _VALUE = 0.03, 0.4, 12.0
-#: Below this many rows a factorisation takes a fifth of a second at most, and its further digits are free.
-_LEAST_ROWS = 2000
 #: Iterations do not reach smaller tolerances reliably.
 _LEAST_TOLERANCE = 1e-9
 #: Bytes of a stored triangle, unless a memory limit is stated.
@@ -63,7 +62,7 @@ def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
 def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: float) -> Plan:
     """The plan for targets of ``n_outputs`` columns, each to be known to ``tolerance`` times its spread."""
     n = X.shape[0]
-    if n < _LEAST_ROWS:
+    if n < FACTORED_ROWS:
         return Plan("cholesky")
     if not kernel.trusted:
         return Plan("cholesky", fact="a factorisation, which also shows whether the given kernel is definite")

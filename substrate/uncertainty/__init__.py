@@ -1,1 +1,94 @@
-"""How sure a fitted machine is: prediction intervals and regions, from the inverse that leave-one-out already uses."""
+"""How sure a fitted machine is: prediction intervals and regions, from the inverse that leave-one-out already uses.
+
+What estimators use of it can be had from here; a module is imported when it is first asked for, since a fit needs few.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
+    from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
+    from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
+    from substrate.uncertainty.influence import Influence, KernelInfluence, LeftOutMachines, kernel_influence
+    from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+    from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
+    from substrate.uncertainty.levels import exact_level
+    from substrate.uncertainty.own_rows import (
+        MachinesInFeatures,
+        MachinesOnRows,
+        OwnRows,
+        machines_on_rows,
+        primal_influence,
+    )
+    from substrate.uncertainty.venn_abers import MergedMap, VennAbers
+
+#: The names, each with its module.
+_MODULES = {
+    "Influence": "influence",
+    "KernelInfluence": "influence",
+    "LeftOutMachines": "influence",
+    "MachinesInFeatures": "own_rows",
+    "MachinesOnRows": "own_rows",
+    "MergedMap": "venn_abers",
+    "OwnRows": "own_rows",
+    "VennAbers": "venn_abers",
+    "beside_decision": "calibration",
+    "conformal_hull": "conformal",
+    "conformal_region": "conformal",
+    "exact_level": "levels",
+    "fit_isotonic": "calibration",
+    "fit_sigmoid": "calibration",
+    "gaussian_deviations": "gaussian",
+    "gaussian_ends": "gaussian",
+    "in_set": "label_sets",
+    "jackknife_minmax": "jackknife",
+    "jackknife_plus": "jackknife",
+    "kernel_influence": "influence",
+    "less_strange": "label_sets",
+    "less_strange_enlarged": "label_sets",
+    "machines_on_rows": "own_rows",
+    "margins": "calibration",
+    "noise_of_targets": "gaussian",
+    "primal_influence": "own_rows",
+    "split_ends": "conformal",
+    "strangeness": "label_sets",
+}
+
+__all__ = [
+    "Influence",
+    "KernelInfluence",
+    "LeftOutMachines",
+    "MachinesInFeatures",
+    "MachinesOnRows",
+    "MergedMap",
+    "OwnRows",
+    "VennAbers",
+    "beside_decision",
+    "conformal_hull",
+    "conformal_region",
+    "exact_level",
+    "fit_isotonic",
+    "fit_sigmoid",
+    "gaussian_deviations",
+    "gaussian_ends",
+    "in_set",
+    "jackknife_minmax",
+    "jackknife_plus",
+    "kernel_influence",
+    "less_strange",
+    "less_strange_enlarged",
+    "machines_on_rows",
+    "margins",
+    "noise_of_targets",
+    "primal_influence",
+    "split_ends",
+    "strangeness",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        found = globals()[name] = getattr(import_module(f"substrate.uncertainty.{_MODULES[name]}"), name)
+        return found
+    raise AttributeError(f"module 'substrate.uncertainty' has no attribute {name!r}")

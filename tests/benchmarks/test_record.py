@@ -1,5 +1,6 @@
 """The record of benchmarks: what a run writes, keeps and resumes. No figure is measured here."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +180,11 @@ def test_the_written_record_is_its_page(bench: SimpleNamespace) -> None:
     for path in records:
         assert path.with_suffix(".md").read_text(encoding="utf-8") == read(path.stem[len("RESULTS-") :]).page()
     assert (folder / "RESULTS.md").read_text(encoding="utf-8") == bench.record.index(folder)
+
+
+def test_the_functions_that_are_timed_exist(bench: SimpleNamespace) -> None:
+    """They are replaced by their names, which a change to the package may have moved."""
+    phases = importlib.import_module("benchmarks.device_phases").PHASES
+    missing = [f"{m}.{n}" for m, names in phases.items() for n in names if not hasattr(importlib.import_module(m), n)]
+    assert phases
+    assert missing == []

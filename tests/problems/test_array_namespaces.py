@@ -22,7 +22,14 @@ from problems import (
     SymmetricLSSVMRegressor,
     load,
 )
-from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, ScaleWarning
+from substrate.errors import (
+    DataError,
+    DeclarationError,
+    DegenerateKernelWarning,
+    IndefiniteKernelWarning,
+    ScaleWarning,
+    SolverError,
+)
 from substrate.kernels import RBF, Componentwise, Precomputed, SinglePrecision
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
@@ -93,6 +100,27 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
             np.testing.assert_allclose(moved.predict(NEW), values, rtol=0.0, atol=1e-9 * np.abs(values).max())
     finally:
         model._begin_fit()
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [(LSSVMRegressor(RBF(1.5)), y), (LSSVMRegressor(RBF(1.5)), Y), (LSSVMClassifier(RBF(1.5)), LABELS)],
+    ids=["one output", "two outputs", "classes"],
+)
+def test_a_fit_waits_for_its_device_seven_times(model, target, monkeypatch):
+    """Whether all is finite; targets (and weights of labels); ranges; the reach of the rows, twice; alpha; K alpha."""
+    torch, waits = pytest.importorskip("torch"), []
+    for name in ("__bool__", "__float__", "__index__", "__int__", "cpu", "item", "tolist"):
+        ordinary = getattr(torch.Tensor, name)
+
+        def counted(self, *rest, ordinary=ordinary, name=name):
+            waits.append(name)
+            return ordinary(self, *rest)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+    found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(target))
+    assert found.certificate_.holds
+    assert 0 < len(waits) <= 7 + (target is LABELS)
 
 
 @everywhere
@@ -303,6 +331,14 @@ def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
         assert told.filename == __file__
         # on a constant kernel rounding tells the rows apart, and a reduced machine rests on it
         assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
+
+
+@everywhere
+def test_a_matrix_without_a_factor_is_refused(home):
+    """The warning is that of the matrix; the solution is not a number, and is not used."""
+    send, K = sender(home), -np.eye(90)
+    with pytest.warns(IndefiniteKernelWarning), pytest.raises(SolverError, match="not positive definite"):
+        LSSVMRegressor("precomputed", 2.0).fit(send(K), send(y))
 
 
 def test_columns_of_different_scale_are_warned_of():

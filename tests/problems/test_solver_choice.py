@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifier, LSSVMRegressor, load
+from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
 from substrate.closed_form import iterated_fit, solver_choice
 from substrate.errors import DeclarationError
@@ -19,7 +20,8 @@ from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 @pytest.fixture
 def iterating(monkeypatch):
     """Conjugate gradients for few rows too, by the cost of a processor that factors slowly."""
-    monkeypatch.setattr(solver_choice, "_LEAST_ROWS", 10)
+    for module in (solver_choice, saddle_fit):
+        monkeypatch.setattr(module, "FACTORED_ROWS", 10)
     monkeypatch.setattr(solver_choice, "_FLOP", 1e4)
 
 

@@ -6,27 +6,27 @@ from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from substrate import namespaces
+from substrate import device_gram, namespaces
 from substrate.arrays import memory_limit
+from substrate.device_gram import inverse_blocks, is_long_and_thin, solve_by_blocks
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
     HOST,
+    all_to_numpy,
     check_factor,
+    check_finite,
     cholesky,
     device_blocks,
     device_points,
     device_vector,
     diagonal_set,
-    inverse_blocks,
     is_device_array,
-    is_long_and_thin,
     namespace_of,
     on_device_of,
     own_copy,
     paired_sums,
     room_on_device,
     same_home,
-    solve_by_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
@@ -47,6 +47,32 @@ def test_an_array_goes_there_and_back(home):
     assert is_device_array(on_device_of(there, [1, 2]))
     assert_close(take_rows(there, [2, 0]), values[[2, 0]])
     assert_close(own_copy(there[:, 0]), values[:, 0])
+
+
+@everywhere
+def test_several_arrays_come_in_one_transfer(home, monkeypatch):
+    send, wanted = sender(home), (np.arange(6.0).reshape(3, 2), np.ones(4), np.array(7.0), np.empty((0, 3)))
+    there = tuple(send(values) for values in wanted)
+    transfers, ordinary = [], namespaces.to_numpy
+    monkeypatch.setattr(namespaces, "to_numpy", lambda array: transfers.append(array) or ordinary(array))
+    found = all_to_numpy(*there)
+    assert len(transfers) == 1
+    for values, other in zip(found, wanted, strict=True):
+        assert_array_equal(values, other, strict=True)
+    assert all_to_numpy(*wanted) == wanted
+    assert len(transfers) == 1
+
+
+@everywhere
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_named(home, value):
+    send, whole = sender(home), np.ones((3, 2))
+    check_finite(X=send(1e308 * whole), y=send(-5e-324 * whole))
+    broken = whole.copy()
+    broken[1, 1] = value
+    for first, second, name in ((broken, whole, "X"), (whole, broken, "y")):
+        with pytest.raises(DataError, match=f"^{name} contains NaN or infinity"):
+            check_finite(X=send(first), y=send(second))
 
 
 @everywhere
@@ -99,7 +125,7 @@ def test_triangular_systems_and_factors(home):
 @pytest.mark.parametrize("n", [1, 7, 8, 29])
 def test_blocks_solve_as_one_triangle_does(n, monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(namespaces, "_BLOCK_ROWS", 8)
+    monkeypatch.setattr(device_gram, "_BLOCK_ROWS", 8)
     rng = np.random.default_rng(n)
     root = rng.normal(size=(n, n + 3))
     A, B = root @ root.T + np.eye(n), rng.normal(size=(n, 2))

@@ -8,13 +8,11 @@ from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import shared_columns
+from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, room_on_device, to_numpy
-from substrate.uncertainty.gaussian import noise_of_targets
-from substrate.uncertainty.influence import Influence, LeftOutMachines, kernel_influence
-from substrate.uncertainty.own_rows import primal_influence
 
 __all__ = ["DenseIntervals"]
 
@@ -22,11 +20,11 @@ __all__ = ["DenseIntervals"]
 class DenseIntervals(LeftOutIntervals, LeavesOut):
     """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
 
-    def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+    def _left_out_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         alpha, ridge = self._support_columns()
         gammas, primal = self._interval_gammas(alpha.shape[1]), self._primal()
         bias = np.atleast_1d(to_numpy(self.bias_))
-        machines: dict[int, LeftOutMachines] = {}
+        machines: dict[int, uncertainty.LeftOutMachines] = {}
         if primal is None:
             n = int(alpha.shape[0])
             copies = 4.0 if is_device_array(self.support_values_) else 3.0
@@ -35,17 +33,17 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             gram = self._training_gram(rows[0] if isinstance(rows, tuple) else rows)
         for columns in shared_columns(ridge, np.ones(ridge.shape, dtype=bool)):
             d = np.array(ridge[:, columns[0]])  # of its own: a view of a broadcast array cannot be sent to a device
-            influence: Influence
+            influence: uncertainty.Influence
             if primal is not None:
-                influence = primal_influence(primal, self.support_vectors_, 1.0 / d)
+                influence = uncertainty.primal_influence(primal, self.support_vectors_, 1.0 / d)
             else:
-                influence = kernel_influence(gram, on_device_of(gram.diagonal, d), self._kernel_rows)
+                influence = uncertainty.kernel_influence(gram, on_device_of(gram.diagonal, d), self._kernel_rows)
             home, diagonal = influence.diagonal, to_numpy(influence.diagonal)
             residuals = leave_one_out_residuals(alpha[:, columns], diagonal)
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
                 b = float(bias[int(column)]) if primal is None else None
-                machines[int(column)] = LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
+                machines[int(column)] = uncertainty.LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def _noise(self, rows: Any) -> Array:
@@ -58,7 +56,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             fitted = to_numpy(self._training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
         else:
             fitted = np.reshape(to_numpy(self._evaluated(self.support_vectors_)), alpha.shape)
-        return noise_of_targets(fitted + ridge * alpha, alpha, self._interval_gammas(alpha.shape[1]))
+        return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self._interval_gammas(alpha.shape[1]))
 
     def _support_columns(self) -> tuple[Array, Array]:
         """Support values and diagonal in numpy, one column per output."""
@@ -84,7 +82,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
 
     def _keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """What a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        noise, ridge = noise_of_targets(Y, fit.support_values, gammas), 1.0 / np.array(gammas)
+        noise, ridge = uncertainty.noise_of_targets(Y, fit.support_values, gammas), 1.0 / np.array(gammas)
         self.noise_variance_ = float(noise[0]) if one_output else noise
         self.unit_ridge_ = float(ridge[0]) if one_output else ridge
 

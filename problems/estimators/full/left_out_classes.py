@@ -11,14 +11,13 @@ from problems.estimators.shared.calibration_scores import CalibrationScores, equ
 from problems.estimators.shared.coded import CodedClassifier, judged, numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from problems.estimators.shared.machine_rows import points_of
+from substrate import uncertainty
 from substrate.arrays import Array, positive, real_array
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import row_blocks
 from substrate.namespaces import is_device_array, to_numpy
-from substrate.uncertainty.influence import KernelInfluence, kernel_influence
-from substrate.uncertainty.label_sets import less_strange_enlarged
 
 __all__ = ["LeftOutClasses"]
 
@@ -107,11 +106,13 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         points = self._new_points(X)
         own = self._own_diagonal(points, diagonal)
         gram = self._training_gram(self._matrix_rows(self._rows(rows)))
-        influence = kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented)
+        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented)
         known = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
         decode = partial(_decoded, coding=self.coding, book=book)
-        return less_strange_enlarged(self._blocks(influence, points, own), known, classes, book, decode), gram.n
+        return uncertainty.less_strange_enlarged(
+            self._blocks(influence, points, own), known, classes, book, decode
+        ), gram.n
 
     def _represented(self, points: Any) -> Array:
         """Kernel values of new points with the rows of the fit."""
@@ -138,7 +139,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             raise DataError(f"diagonal must have one entry per row of X: expected {points.shape[0]}, got {own.size}")
         return own
 
-    def _blocks(self, influence: KernelInfluence, points: Any, own: Array) -> Iterator[tuple[Array, Array, Array]]:
+    def _blocks(
+        self, influence: "uncertainty.KernelInfluence", points: Any, own: Array
+    ) -> Iterator[tuple[Array, Array, Array]]:
         """Outputs, c and S of the new points, block by block."""
         gamma = self._class_gammas(1)[0]
         for some in row_blocks(points.shape[0], self.support_.size):

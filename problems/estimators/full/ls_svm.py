@@ -25,7 +25,7 @@ from substrate.arrays import Array, positive
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
-from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.namespaces import all_to_numpy, on_device_of, take_rows, to_numpy
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
 
@@ -96,7 +96,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
         self._begin_fit()
         method = self._method()
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
-        X, y, weights, rows = self._kept(X, y, weights)
+        X, y, weights, rows = self._kept(X, *all_to_numpy(y, weights))  # vectors are on the host until they are kept
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
@@ -180,12 +180,12 @@ class LSSVMClassifier(LeftOutClasses):
         gamma = positive(self.gamma, "gamma")
         self._check_coding()
         X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
-        X, labels, weights, rows = self._weighted(X, labels, weights)
+        X, labels, weights, rows = self._weighted(X, to_numpy(labels), to_numpy(weights))  # kept on the host meanwhile
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
         kernel = self._resolved_kernel(X)
         fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
-        self._keep_classes(classes, Y)
+        self._keep_classes(classes, on_device_of(X, Y))
         signed = replace(fit, support_values=Y * fit.support_values)
         self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self

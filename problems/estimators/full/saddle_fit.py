@@ -4,7 +4,7 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,17 +13,18 @@ from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
-from substrate.closed_form.answer import Answer, Question, answered
-from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients
-from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit
+from substrate.closed_form.answer import Answer, Question, answered, kernel_rounding
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
-from substrate.device_gram import HostVectors, gram_kind
+from substrate.closed_form.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
+from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
+
+if TYPE_CHECKING:
+    from substrate.closed_form.iterated_fit import IteratedFit
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
@@ -112,7 +113,7 @@ def fit_saddle(
     gram: Gram | None = None,
     primal: bool = False,
 ) -> SaddleFit:
-    """Fit every column of Y.
+    """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
     ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
     would predict by support values that cannot represent the answer.
@@ -124,24 +125,39 @@ def fit_saddle(
         )
     question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
-    if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and not is_device_array(X)):
+    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
+    if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
+        from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
+
         iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
         if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
-    negative = 0.0
+    negative, rounding, home = 0.0, None, Y
     if method.solver == "cg":
         alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
     else:
-        gram = gram_kind(X).of(kernel, X) if gram is None else gram
+        new = gram is None
+        if gram is None:
+            gram = DeviceGram.of(kernel, X, warn=False, checked=True) if is_device_array(X) else Gram.of(kernel, X)
+        diagonal = gram.diagonal
         if direct:
             if not kernel.trusted:
                 gram.check_definite()
             Y, weights = to_numpy(Y), to_numpy(weights)
-            alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
+            if isinstance(gram, DeviceGram):
+                # while the matrix is computed: after the solution the device would wait for the host
+                rounding = kernel_rounding(kernel, X) if kernel.trusted else None
+                held = HostVectors(gram)
+                alpha, bias, products, rows, facts, steps, warned = _closed_form(held, Y, gammas, weights)
+                diagonal = held.diagonal
+                if new and kernel.decays:
+                    held.warn_if_degenerate(X)
+            else:
+                alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
@@ -149,15 +165,15 @@ def fit_saddle(
 
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
-            known = (kernel, X, K, Y, gammas, weights)
-            alpha, bias, rows, facts, warned = declared_fit(*known, method.page, name)
+            alpha, bias, rows, facts, warned = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name)
             products, steps = gram.product(alpha), 1
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
-        record, diagonal, negative = gram.record(), gram.diagonal, gram.negative
+        record, negative = gram.record(), gram.negative
     facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
-    answer = answered(question, alpha, bias, products, diagonal, gram if direct else None, primal=primal)
+    known = (alpha, bias, products, diagonal, gram if direct else None)
+    answer = answered(question, *known, primal=primal, rounding=rounding)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
     elif gram is not None and direct and _refined(answer, alpha, bias):
@@ -166,11 +182,11 @@ def fit_saddle(
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
-    support_values, bias = (on_device_of(X, part) for part in (answer.support_values, answer.bias))
+    support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
     return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned, way)
 
 
-def _kept(iterated: IteratedFit, question: Question) -> SaddleFit:
+def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
     """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
     if iterated.reason:
         warnings.warn(
@@ -218,18 +234,17 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
 
 
-def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
+def _closed_form(gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
-    held = HostVectors(gram) if is_device_array(gram.diagonal) else gram
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(held, Y[:, columns], ridge)
+        solved = solve_saddle_system(gram, Y[:, columns], ridge)
         refinements = max(refinements, solved.refinements)
         for k, column in enumerate(columns):
             a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
             alpha[:, column], bias[column], stored[:, column] = a, b, p
-            rows.append(saddle_rows(p, held.diagonal, Y[:, column], ridge, a, float(b)))
+            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b)))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
 
@@ -237,6 +252,8 @@ def _closed_form(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array
 def _conjugate_gradients(
     kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
 ) -> _Parts:
+    from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
+
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     diagonal = kernel.diag(X)
     most, warned = 0, False

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,15 +11,9 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import CheckedAgain
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.importance import (
-    LeftOutImportance,
-    Losses,
-    importance_of,
-    refuse_matrix,
-    weights_of,
-)
 from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal, shared_columns
 from problems.estimators.shared.machine_rows import points_of
+from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished
@@ -36,13 +30,9 @@ from substrate.namespaces import (
     room_on_device,
     to_numpy,
 )
-from substrate.uncertainty.own_rows import (
-    MachinesInFeatures,
-    MachinesOnRows,
-    OwnRows,
-    machines_on_rows,
-    primal_influence,
-)
+
+if TYPE_CHECKING:
+    from problems.estimators.shared.importance import LeftOutImportance
 
 __all__ = ["LeavesOut", "SaddleMachine", "SolvedMachine", "ridges_of"]
 
@@ -95,7 +85,7 @@ class LeavesOut(KernelEstimator):
 
     def left_out_importance(
         self, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
-    ) -> LeftOutImportance:
+    ) -> "LeftOutImportance":
         """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
         Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
@@ -118,6 +108,8 @@ class LeavesOut(KernelEstimator):
             ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
             the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
         """
+        from problems.estimators.shared.importance import Losses, importance_of, refuse_matrix, weights_of  # for few
+
         check_is_fitted(self)
         refuse_matrix(self)
         weights = weights_of(sample_weight, self.support_)
@@ -128,7 +120,7 @@ class LeavesOut(KernelEstimator):
         known = (machines, self.support_vectors_, outputs, losses)
         return importance_of(*known, n_repeats, random_state, self._rests_on())
 
-    def _own_rows(self, gram: Gram) -> tuple[OwnRows, Array, Array]:
+    def _own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
         alpha, ridge, codes = self._in_columns()
         X, primal, members = self.support_vectors_, self._primal(), self._members(alpha, codes)
@@ -138,22 +130,26 @@ class LeavesOut(KernelEstimator):
         for columns in shared_columns(ridge, members):
             (rows,) = np.nonzero(members[:, columns[0]])
             here, d = np.ix_(rows, columns), np.ascontiguousarray(ridge[rows, columns[0]])
-            group: MachinesOnRows | MachinesInFeatures
+            group: uncertainty.MachinesOnRows | uncertainty.MachinesInFeatures
             if primal is not None:
-                influence = primal_influence(primal, X, 1.0 / d)
+                influence = uncertainty.primal_influence(primal, X, 1.0 / d)
                 spare = np.maximum(influence.spare, np.finfo(np.float64).tiny)
-                group = MachinesInFeatures(columns, influence, (ridge * alpha)[here] / spare[:, None])
+                group = uncertainty.MachinesInFeatures(columns, influence, (ridge * alpha)[here] / spare[:, None])
             else:
                 part = gram if rows.size == gram.n else gram.block(rows)
-                group = machines_on_rows(part, d, columns, rows, alpha[here])
+                group = uncertainty.machines_on_rows(part, d, columns, rows, alpha[here])
             outputs[here] = targets[here] - group.residuals
             groups.append(group)
         truth = codes if self._labels else targets
         if primal is not None:
-            return OwnRows(tuple(groups), None, primal), outputs, truth
+            return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
         known = on_device_of(gram.diagonal, np.ascontiguousarray(alpha)), on_device_of(gram.diagonal, bias)
         represent = partial(self.kernel_, Z=X)
-        return OwnRows(tuple(groups), represent, lambda values: values @ known[0] + known[1]), outputs, truth
+        return (
+            uncertainty.OwnRows(tuple(groups), represent, lambda values: values @ known[0] + known[1]),
+            outputs,
+            truth,
+        )
 
     def _check_room(self, advice: str) -> None:
         """Refuse an inverse that does not fit memory."""
@@ -224,15 +220,15 @@ class SaddleMachine(LeavesOut, CheckedAgain):
     gamma: Any = 1.0
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        """Set the fitted attributes, all at the end, the one that marks the model as fitted last."""
-        self.ridge_ = ridge
+        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last."""
+        self.ridge_ = on_device_of(X, ridge)
         self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         self._keep_primal(fit.primal)
         if not fit.warned:
             warn_unless_holds(self.certificate_)
-        alpha = own_copy(fit.support_values[:, 0] if one_output else fit.support_values)
-        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else fit.bias)
+        alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
+        self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

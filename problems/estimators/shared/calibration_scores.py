@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
-from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
-from substrate.uncertainty.label_sets import strangeness
-from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 from substrate.values import Record
 
 __all__ = [
@@ -79,41 +77,41 @@ class CalibrationScores(Record):
     @property
     def strangeness(self) -> Array:
         """How far the class of each row is behind the best other one."""
-        return strangeness(self.scores, self.classes)
+        return uncertainty.strangeness(self.scores, self.classes)
 
 
 def _of_classes(known: CalibrationScores) -> list[tuple[Array, Any, Array]]:
     """Margins, whether a row is of the class, and weights, for each class; for two classes those of the second."""
-    ahead = margins(known.scores)
+    ahead = uncertainty.margins(known.scores)
     wanted = [1] if known.scores.ndim == 1 else range(known.n_classes)
     return [(ahead[:, number], known.classes == number, known.weights) for number in wanted]
 
 
-def venn_abers(known: CalibrationScores) -> list[VennAbers]:
+def venn_abers(known: CalibrationScores) -> "list[uncertainty.VennAbers]":
     """The Venn-Abers predictor of each class; for two classes that of the second."""
-    return [VennAbers.of(*parts) for parts in _of_classes(known)]
+    return [uncertainty.VennAbers.of(*parts) for parts in _of_classes(known)]
 
 
 def probability_maps(known: CalibrationScores, calibration: str) -> list[Map]:
     """The map of each class; for two classes that of the second."""
     if calibration == "venn-abers":
-        return [MergedMap(one) for one in venn_abers(known)]
-    fit = fit_sigmoid if calibration == "sigmoid" else fit_isotonic
+        return [uncertainty.MergedMap(one) for one in venn_abers(known)]
+    fit = uncertainty.fit_sigmoid if calibration == "sigmoid" else uncertainty.fit_isotonic
     return [fit(*parts) for parts in _of_classes(known)]
 
 
 def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
     """Probabilities of the classes, one column each, that agree with the decisions and sum to one."""
-    ahead = margins(scores)
+    ahead = uncertainty.margins(scores)
     if scores.ndim == 1:
         second = maps[0](ahead[:, 1])
-        return beside_decision(np.column_stack([1.0 - second, second]), decided)
-    return beside_decision(np.column_stack([one(ahead[:, k]) for k, one in enumerate(maps)]), decided)
+        return uncertainty.beside_decision(np.column_stack([1.0 - second, second]), decided)
+    return uncertainty.beside_decision(np.column_stack([one(ahead[:, k]) for k, one in enumerate(maps)]), decided)
 
 
-def probability_pairs(predictors: list[VennAbers], scores: Array) -> Array:
+def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) -> Array:
     """The pairs of Venn-Abers: of the second of two classes, or one pair per class."""
-    ahead = margins(scores)
+    ahead = uncertainty.margins(scores)
     if scores.ndim == 1:
         return predictors[0](ahead[:, 1])
     return np.stack([one(ahead[:, k]) for k, one in enumerate(predictors)], axis=1)

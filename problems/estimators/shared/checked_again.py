@@ -10,7 +10,7 @@ data are given again, and no result of the fit is trusted: kernel values, fitted
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -28,7 +28,9 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.namespaces import own_copy, take_rows, to_numpy
-from substrate.proof import Proof, worst_proof
+
+if TYPE_CHECKING:
+    from substrate.proof import Proof
 
 __all__ = [
     "Asked",
@@ -104,7 +106,7 @@ class CheckedAgain:
         check_given(self, y, sample_weight, self._takes_weights)
         return certify_machines(self, self._given_again(X, y, sample_weight))
 
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
         ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
@@ -153,8 +155,9 @@ def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row,
     return tuple(replace(row, value=row.value + short) if isinstance(row, Accuracy) else row for row in rows)
 
 
-def prove_machines(model: Any, asked: Asked) -> Proof:
+def prove_machines(model: Any, asked: Asked) -> "Proof":
     """The proof of the worst output."""
+    from substrate.proof import worst_proof
     from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
 
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)

@@ -1,6 +1,7 @@
 """Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, ScaleWarning
 from substrate.kernels import Kernel
 from substrate.namespaces import (
-    device_points,
+    check_finite,
+    device_numbers,
     device_vector,
     is_device_array,
     namespace_of,
@@ -42,18 +44,25 @@ def checked_on_device(
     if y is None:
         raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
-    X = device_points(X)
+    X = device_numbers(X, "X", (2,))
     n = int(X.shape[0])
     if n < 2:
         raise DataError(f"at least two rows are needed, received {n}")
-    y = device_vector(y, "y", n=n, multiple=multi_output) if numeric else labels_on_device(y, n)
+    finite = {"X": X}
+    if numeric:
+        y = finite["y"] = device_vector(y, "y", n=n, multiple=multi_output, checked=False)
+    else:
+        y = labels_on_device(y, n)
+    if sample_weight is not None:
+        finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n, checked=False)
+    check_finite(**finite)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     xp = namespace_of(X)
     if sample_weight is None:
         weights = xp.ones(n, dtype=xp.float64, device=X.device)
     else:
-        weights = device_vector(sample_weight, "sample_weight", n=n)
+        weights = finite["sample_weight"]
         if bool(xp.any(weights < 0.0)):
             raise DataError(f"sample_weight must not be negative, received {float(xp.min(weights))}")
     estimator.n_features_in_ = int(X.shape[1])
@@ -81,7 +90,9 @@ _SPREAD_CELLS = 2**18
 def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
     """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
-    # others, a single outlier a large range but an ordinary deviation.
+    # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
+    if len(columns) < 2 or not _ranges_apart(X, columns):
+        return
     if is_device_array(X) and X.shape[0] * X.shape[1] > _SPREAD_CELLS:
         low, high, deviations = _spreads_on_device(X, columns)
     else:
@@ -89,6 +100,23 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
     with np.errstate(over="ignore"):
         ranges = high - low
     warn_of_scales(model, columns, ranges, deviations, kernel)
+
+
+def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
+    """Whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
+    xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
+    parts: Iterable[Any] = (X,)
+    if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
+        numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
+        parts = (xp.take(X, some, axis=1) for some in numbers)
+    found = [to_numpy(xp.stack([xp.min(part, axis=0), xp.max(part, axis=0)])) for part in parts]
+    with np.errstate(over="ignore"):
+        ranges = np.concatenate([high - low for low, high in found])
+    moving = ranges[ranges > 0.0]
+    if moving.size < 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity over infinity is not known to be near one
+        return not moving.max() / moving.min() <= _SCALES_APART
 
 
 def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:

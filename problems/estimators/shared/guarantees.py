@@ -1,11 +1,10 @@
 """What a prediction interval guarantees, in words that follow from how the machine was made."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
+from substrate import uncertainty
 from substrate.errors import DeclarationError
-from substrate.uncertainty.levels import exact_level
 
 __all__ = ["Guarantee", "check_method", "guarantee_of"]
 
@@ -61,7 +60,7 @@ def check_method(method: Any, methods: tuple[str, ...]) -> str:
 
 def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: tuple[str, ...]) -> Guarantee:
     """The guarantee of a method; ``broken`` is what a machine did with its training rows."""
-    level = exact_level(coverage)
+    level = uncertainty.exact_level(coverage)
     given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()
     if split:
@@ -70,5 +69,5 @@ def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: 
     if method == "gaussian":
         model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
         return Guarantee(method, given, None, (model, *each))
-    proved = max(2 * level - 1, Fraction(0)) if method == "jackknife+" else level
+    proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
     return Guarantee(method, given, float(proved), (_EXCHANGEABLE, _FIXED, *each), broken)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.coded import scores_of, winners
+from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE, spread_of
@@ -26,7 +27,6 @@ from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, on_device_of, own_copy, take_rows, to_numpy
-from substrate.uncertainty.own_rows import OwnRows
 from substrate.values import Record
 
 __all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]
@@ -121,7 +121,7 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: OwnRows, X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any,
+    machines: "uncertainty.OwnRows", X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any,
     rests_on: tuple[Row, ...] = (),
 ) -> LeftOutImportance:  # fmt: skip
     """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
@@ -159,7 +159,9 @@ def importance_of(
     )
 
 
-def _certified(machines: OwnRows, X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]) -> Certificate:
+def _certified(
+    machines: "uncertainty.OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
+) -> Certificate:
     """Unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
     spreads = [spread_of(column, np.ones(n)) for column in targets.T]

@@ -13,14 +13,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
+from substrate import uncertainty
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, same_home, to_numpy
-from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
-from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends
-from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
-from substrate.uncertainty.levels import exact_level
 
 __all__ = ["Intervals", "LeftOutIntervals"]
 
@@ -69,7 +65,7 @@ class Intervals:
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
         check_method(method, self._interval_methods)
-        exact_level(coverage)
+        uncertainty.exact_level(coverage)
         check_is_fitted(self)
         return self._split_interval(X, coverage)
 
@@ -102,8 +98,8 @@ class Intervals:
             )
         fitted, scores = self.predict(X), self.calibration_scores_  # type: ignore[attr-defined]
         if scores.ndim == 1:
-            return split_ends(scores, fitted, coverage)
-        ends = [split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
+            return uncertainty.split_ends(scores, fitted, coverage)
+        ends = [uncertainty.split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
         return namespace_of(fitted).stack(ends, axis=1)  # type: ignore[no-any-return]
 
     def _check_loaded(self) -> None:
@@ -122,7 +118,7 @@ class LeftOutIntervals(Intervals):
     _interval_methods = ("conformal", "jackknife+", "jackknife-minmax", "gaussian", "split")
 
     @abstractmethod
-    def _left_out_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+    def _left_out_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """All machines without one row, for every output."""
 
     @abstractmethod
@@ -157,14 +153,18 @@ class LeftOutIntervals(Intervals):
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
         check_method(method, self._interval_methods)
-        exact_level(coverage)
+        uncertainty.exact_level(coverage)
         check_is_fitted(self)
         if method == "split":
             return self._split_interval(X, coverage)
         points, own = self._at(X, diagonal, method)
         if method == "gaussian":
             return self._gaussian(points, own, coverage, rows)
-        interval = {"conformal": conformal_hull, "jackknife+": jackknife_plus, "jackknife-minmax": jackknife_minmax}
+        interval = {
+            "conformal": uncertainty.conformal_hull,
+            "jackknife+": uncertainty.jackknife_plus,
+            "jackknife-minmax": uncertainty.jackknife_minmax,
+        }
         ends = [
             interval[method](machines, fitted, points, own, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
@@ -177,17 +177,17 @@ class LeftOutIntervals(Intervals):
         Ends may be infinite. ``rows`` and ``diagonal`` are those of :meth:`predict_interval`. The arrays are numpy's;
         of several outputs each row has a list of them.
         """
-        exact_level(coverage)
+        uncertainty.exact_level(coverage)
         check_is_fitted(self)
         points, own = self._at(X, diagonal, "conformal")
         found = [
-            conformal_region(machines, fitted, points, own, coverage)
+            uncertainty.conformal_region(machines, fitted, points, own, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
         ]
         one = self._outputs() == ()  # type: ignore[attr-defined]
         return list(found[0]) if one else [list(pieces) for pieces in zip(*found, strict=True)]
 
-    def _machines_and_outputs(self, points: Any, rows: Any) -> list[tuple[LeftOutMachines, Array | None]]:
+    def _machines_and_outputs(self, points: Any, rows: Any) -> "list[tuple[uncertainty.LeftOutMachines, Array | None]]":
         """For every output its machines without one row, and predictions, where these are not computed on the way."""
         machines = self._left_out_machines(rows)
         if all(one.bias is not None for one in machines):
@@ -212,14 +212,14 @@ class LeftOutIntervals(Intervals):
 
     def _gaussian(self, points: Any, own: Array, coverage: float, rows: Any) -> Array:
         fitted, deviations = self._evaluated(points), self._deviations(points, own, rows)  # type: ignore[attr-defined]
-        return gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
+        return uncertainty.gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
 
     def _deviations(self, points: Any, own: Array, rows: Any) -> Array:
         noise, machines = to_numpy(self._noise(rows)), self._spreading_machines(rows)
-        found = [gaussian_deviations(one, float(noise[k]), points, own) for k, one in enumerate(machines)]
+        found = [uncertainty.gaussian_deviations(one, float(noise[k]), points, own) for k, one in enumerate(machines)]
         return namespace_of(found[0]).stack(found, axis=1)  # type: ignore[no-any-return]
 
-    def _spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
+    def _spreading_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Machines as far as p(x) needs them."""
         return self._left_out_machines(rows)
 

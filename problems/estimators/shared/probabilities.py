@@ -29,12 +29,11 @@ from problems.estimators.shared.calibration_scores import (
     venn_abers,
 )
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
+from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.closed_form.robust_weights import check_choice
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.uncertainty.label_sets import in_set, less_strange
-from substrate.uncertainty.levels import exact_level
 
 __all__ = ["Probabilities"]
 
@@ -121,11 +120,11 @@ class Probabilities(KernelEstimator):
         -------
         array of bool of shape (n, n_classes)
         """
-        exact_level(coverage)
+        uncertainty.exact_level(coverage)
         check_is_fitted(self)
         self._calibration()
         less, n = self._less_strange(X, rows, diagonal)
-        return on_device_of(self.support_values_, in_set(less, coverage, n))
+        return on_device_of(self.support_values_, uncertainty.in_set(less, coverage, n))
 
     def set_guarantee(self, coverage: float = 0.9) -> Guarantee:
         """What :meth:`predict_set` guarantees for this model, and what breaks it, if anything does."""
@@ -138,7 +137,7 @@ class Probabilities(KernelEstimator):
             return exact
         how = "left-out rows" if self._leaves_rows_out else f"rows left out in {N_FOLDS} folds"
         stable = "the machine changes little when a row is left out"
-        return Guarantee(f"the strangeness of {how}", float(exact_level(coverage)), None, (stable,))
+        return Guarantee(f"the strangeness of {how}", float(uncertainty.exact_level(coverage)), None, (stable,))
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Calibrate on rows that this fitted model has not seen, instead of by leaving out training rows.
@@ -269,7 +268,7 @@ class Probabilities(KernelEstimator):
         if diagonal is not None:
             raise DataError("diagonal is k(x, x) for exact sets with a precomputed kernel; leave it out here")
         scores, known = to_numpy(self.decision_function(X)), self._scores(rows)
-        return less_strange(known.strangeness, scores), known.n_rows
+        return uncertainty.less_strange(known.strangeness, scores), known.n_rows
 
     def _also_fitted(self) -> dict[str, Any]:
         scores = self._state().scores if self.__sklearn_is_fitted__() else None

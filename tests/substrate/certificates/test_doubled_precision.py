@@ -1,11 +1,12 @@
 """Products without rounding: within their stated error of the exact ones, in all units, zeros and overflow included."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from substrate.certificates.doubled_precision import exact_product, multiplied
+from substrate.certificates.doubled_precision import exact_product, exact_sum, multiplied
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e-30, 1.0, 1e30, 1e140])
@@ -36,3 +37,16 @@ def test_overflow_is_never_finite():
         product, rest = multiplied(np.array([1e305]), np.array([2.0]))
     assert not np.isfinite(high + low + error).any()
     assert not np.isfinite(product + rest).any()
+
+
+@pytest.mark.parametrize("n", [3, 1023, 1024, 5000])
+def test_a_sum_is_rounded_once(n):
+    rng = np.random.default_rng(n)
+    for unit in (1.0, 1e-310, 1e300, 10.0 ** rng.uniform(-8.0, 8.0, n), 10.0 ** rng.uniform(-300.0, 280.0, n)):
+        values = unit * rng.normal(size=n)
+        for terms in (values, values - values.mean(), np.concatenate([values, -values[::-1]])):
+            kept = terms.copy()
+            assert exact_sum(terms) == math.fsum(terms.tolist())
+            np.testing.assert_array_equal(terms, kept)
+    assert exact_sum(np.zeros(n)) == 0.0
+    assert math.isnan(exact_sum(np.full(n, np.nan)))
