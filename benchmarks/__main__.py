@@ -29,7 +29,7 @@ FIRST = (
     "sparse_fit", "regression_fit", "classification_svc", "solution_paths", "fused_paths", "model_selection", "pruning",
     "basis_selection", "imports", "device", "l1_substrate", "conjugate_gradient",
 )  # fmt: skip
-LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "accuracy", "joint_fusion", "certified_width")
+LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "certified_width", "joint_fusion", "accuracy")
 
 
 def topics() -> dict[str, Run]:

@@ -1,9 +1,11 @@
-"""CPU time of contenders that take turns, and peak memory of a call in a process of its own."""
+"""CPU time of contenders that take turns, its shares, and peak memory of a call in a process of its own."""
 
 import contextlib
+import cProfile
 import ctypes
 import gc
 import json
+import pstats
 import resource
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-__all__ = ["MIB", "cost", "interleaved", "peak_memory"]
+__all__ = ["MIB", "cost", "interleaved", "peak_memory", "shares"]
 
 MIB = float(2**20)
 _ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +42,27 @@ def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) ->
             if turn > 0:
                 seconds[name].append(elapsed)
     return {name: median(values) for name, values in seconds.items()}
+
+
+def shares(call: Callable[[], object], parts: Mapping[str, tuple[str, str]], repeats: int = 3) -> str:
+    """What share of the CPU time of a call its parts take, in words, largest first.
+
+    A part is a function, by the end of its file's path and its name; none of them may call another. The time of all
+    others is "the rest".
+    """
+    profile = cProfile.Profile(time.process_time)
+    for _ in range(repeats):
+        profile.runcall(call)
+    found = pstats.Stats(profile)
+    seconds = dict.fromkeys(parts, 0.0)
+    for (path, _, name), timings in found.stats.items():  # type: ignore[attr-defined]
+        for part, (file, function) in parts.items():
+            if name == function and path.endswith(file):
+                seconds[part] += timings[3]
+    whole = float(found.total_tt)  # type: ignore[attr-defined]
+    seconds["the rest"] = whole - sum(seconds.values())
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])
+    return ", ".join(f"{part} {100.0 * spent / whole:.0f} %" for part, spent in ordered if spent >= 0.005 * whole)
 
 
 def peak_memory(prepare: str, *arguments: Any, repeats: int = 3) -> float:

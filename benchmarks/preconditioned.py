@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
     def direct(self, lam: float) -> tuple[ReducedSolution, str]:
         statistic = accumulate(self.rows, self.features, self.origin, lam)
-        spectrum = reduced_spectrum(self.features, self.origin, statistic.total, statistic.error)
+        spectrum = reduced_spectrum(self.features, statistic.origin, statistic.total, statistic.error)
         return solve_reduced(self.rows, spectrum, lam, self.K, sums=statistic.sums), statistic.method
 
     def iterated(self, lam: float) -> IteratedSolution:

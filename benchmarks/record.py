@@ -17,10 +17,12 @@ from pathlib import Path
 from benchmarks.machine import description
 from benchmarks.table import Headline, Table
 
-__all__ = ["Entry", "Progress", "Record", "entry_of", "state_of_the_code"]
+__all__ = ["Entry", "Progress", "Record", "commit_of_the_code", "entry_of", "state_of_the_code"]
 
 FOLDER = Path(__file__).parent
 _ROOT = FOLDER.parent
+#: What figures depend on.
+_CODE = ("substrate/*.py", "problems/*.py", "benchmarks/*.py", "pyproject.toml")
 _SUMMARY = ("work", "against", "ratio", "of the limit", "target", "met")
 
 
@@ -52,9 +54,8 @@ class Entry:
 def entry_of(topic: str, table: Table, command: str, cpu_seconds: float, wall_seconds: float, quick: bool) -> Entry:
     met, judged = table.verdicts
     today = datetime.date.today().isoformat()
-    commit = state_of_the_code().partition(" ")[0]
     text = table.markdown()
-    made = (command, today, commit, round(cpu_seconds, 1), round(wall_seconds, 1))
+    made = (command, today, commit_of_the_code(), round(cpu_seconds, 1), round(wall_seconds, 1))
     return Entry(topic, table.title, text, *made, met, judged, table.summary, quick)
 
 
@@ -161,20 +162,27 @@ def index(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def commit_of_the_code() -> str:
+    """The commit, with a digest of what differs from it."""
+    changed = _git("diff", "HEAD", "--", *_CODE)
+    return _git("rev-parse", "--short=9", "HEAD") + (f"+{_digest(changed)}" if changed else "")
+
+
 def state_of_the_code() -> str:
-    """The commit, with a digest of what differs from it, and the versions: figures of equal ones may stand together."""
-
-    def git(*arguments: str) -> str:
-        try:
-            done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-        return done.stdout.strip()
-
-    changed = git("diff", "HEAD", "--", "*.py", "pyproject.toml")
-    edits = f"+{hashlib.sha256(changed.encode()).hexdigest()[:8]}" if changed else ""
-    versions = hashlib.sha256("\n".join(description()).encode()).hexdigest()[:8]
-    return f"{git('rev-parse', '--short=9', 'HEAD')}{edits} {versions}"
+    """A digest of the programs and the versions: figures of equal ones may stand together, whatever else changed."""
+    return _digest("\n".join([_git("ls-files", "--stage", "--", *_CODE), _git("diff", "--", *_CODE), *description()]))
 
 
 class Progress:

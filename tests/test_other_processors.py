@@ -34,10 +34,9 @@ def answered(environment):
     return [["openblas", kernel, int(environment["OPENBLAS_NUM_THREADS"])]] * 2
 
 
-def test_every_kind_of_processor_has_three_kernels_and_one_run_on_two_threads():
+def test_every_kind_of_processor_has_three_kernels():
     for choices in other_processors.CHOICES.values():
         assert len({choice.kernel for choice in choices} - {None}) >= 3
-        assert [choice for choice in choices if choice.threads == 2] == [other_processors.TWO_THREADS]
 
 
 def test_instructions_are_those_of_all_processors():
@@ -48,9 +47,8 @@ def test_instructions_are_those_of_all_processors():
 
 def test_a_kernel_that_the_processor_cannot_run_says_what_is_lacking():
     flags = other_processors.flags_of(OLD)
-    assert other_processors.lacking(HASWELL, flags, 2) == "this processor has no avx2, fma"
-    assert other_processors.lacking(HASWELL, flags | {"avx2", "fma"}, 2) == ""
-    assert "one processor" in other_processors.lacking(other_processors.TWO_THREADS, flags, 1)
+    assert other_processors.lacking(HASWELL, flags) == "this processor has no avx2, fma"
+    assert other_processors.lacking(HASWELL, flags | {"avx2", "fma"}) == ""
 
 
 def test_the_environment_names_the_kernel_and_the_threads(monkeypatch):
@@ -86,9 +84,18 @@ def test_one_line_a_kernel(machine, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "SkylakeX: SKIPPED, this processor has no avx512f, avx512cd, avx512bw, avx512dq, avx512vl",
         "Nehalem: openblas Nehalem on 1, openblas Nehalem on 1: 12 passed in 3s",
-        "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s",
-        "own choice, 2 threads: openblas Zen on 2, openblas Zen on 2: 12 passed in 3s",
+        "Haswell, 2 threads: openblas Haswell on 2, openblas Haswell on 2: 12 passed in 3s",
     ]
+
+
+def test_without_another_kernel_two_threads_run_and_one_processor_runs_no_two(machine, capsys):
+    machine.setattr(other_processors, "CHOICES", {})
+    assert other_processors.main() == 0
+    assert capsys.readouterr().out == "own choice, 2 threads: openblas Zen on 2, openblas Zen on 2: 12 passed in 3s\n"
+    machine.setattr(other_processors.os, "sched_getaffinity", lambda process: {0}, raising=False)
+    machine.setattr(other_processors, "CHOICES", {"x86_64": (HASWELL,)})
+    assert other_processors.main() == 0
+    assert capsys.readouterr().out == "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s\n"
 
 
 def test_the_kernel_of_the_ordinary_run_is_not_run_again(machine, capsys):
@@ -96,7 +103,7 @@ def test_the_kernel_of_the_ordinary_run_is_not_run_again(machine, capsys):
     assert other_processors.main() == 0
     assert capsys.readouterr().out.splitlines() == [
         "Zen: SKIPPED, this processor takes it by itself",
-        "Haswell: openblas Haswell on 1, openblas Haswell on 1: 12 passed in 3s",
+        "Haswell, 2 threads: openblas Haswell on 2, openblas Haswell on 2: 12 passed in 3s",
     ]
 
 
@@ -109,7 +116,7 @@ def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
     assert other_processors.main() == 1
     said = capsys.readouterr().out
     assert "Nehalem: FAILED with openblas Nehalem on 1, openblas Nehalem on 1: 1 failed in 3s\nE  1 != 2" in said
-    assert "Haswell: openblas Haswell on 1" in said
+    assert "Haswell, 2 threads: openblas Haswell on 2" in said
 
 
 def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
@@ -121,7 +128,7 @@ def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
     )
     machine.setattr(other_processors, "CHOICES", {"x86_64": (HASWELL,)})
     assert other_processors.main() == 1
-    assert "Haswell: FAILED, the choice was not taken: openblas took Zen" in capsys.readouterr().out
+    assert "Haswell, 2 threads: FAILED, the choice was not taken: openblas took Zen" in capsys.readouterr().out
 
 
 def test_another_blas_is_skipped_by_name(machine, capsys):

@@ -115,7 +115,8 @@ def _sliced(values: Array, exponents: Array, bits: int) -> list[Array]:
 def _sliced_once(rest: Array, exponents: Array, bits: int) -> Array:
     """The leading bits of the values, which are subtracted from them in place."""
     anchor = np.ldexp(0.75, exponents + (54 - bits))
-    part = (rest + anchor) - anchor
+    part = rest + anchor
+    part -= anchor
     rest -= part
     return part
 

@@ -76,21 +76,26 @@ class ConeProgram:
 
     def take_over(self, other: "ConeProgram") -> None:
         """Take over what was computed from A, or from A and P, where the other program has the same ones."""
-        if not _same(self.A, other.A):
+        kinds = np.array_equal(self.equal, other.equal) and np.array_equal(self.linear, other.linear)
+        if not kinds or not _same(self.A, other.A):
             return
-        known = vars(other)
-        if "_long" in known:
-            vars(self)["_long"] = known["_long"]
+        known, kept = vars(other), ["_long", "moves", "equalities"]
+        vars(self).update({name: known[name] for name in kept if name in known})
         if "sizes" in known:
             vars(self)["sizes"] = abs(self.P), known["sizes"][1]
         if _same(self.P, other.P):
-            kept = ("moves", "alone", "_lengths", "_steep")
+            kept = ["alone", "_lengths", "_steep"]
             vars(self).update({name: known[name] for name in kept if name in known})
 
     @cached_property
     def moves(self) -> list[Any]:
-        """What bounds the changes of coordinates by those of the rows, where that was computed."""
+        """What bounds the changes of coordinates by those of the rows of A, where that was computed."""
         return []
+
+    @cached_property
+    def equalities(self) -> Any:
+        """The rows of A that are equalities."""
+        return sp.csr_array(self.A[self.equal])
 
     @cached_property
     def sizes(self) -> tuple[Any, Any]:

@@ -56,7 +56,7 @@ class Tie:
 
 def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
     """Where each of the values has a squared error of its own."""
-    rows = sp.csr_array(program.A[program.equal])
+    rows = program.equalities
     alone = program.alone
     ours = np.zeros(program.q.size, dtype=bool)
     ours[columns] = True
@@ -162,7 +162,7 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
 
 def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
     """X, and the sizes of E with their rounding; None where there is no such X."""
-    n, rows = program.q.size, program.A[program.equal]
+    n, rows = program.q.size, program.equalities
     if not program.P.nnz:
         return None
     right = np.zeros((n + rows.shape[0], F.shape[0]))

@@ -62,7 +62,7 @@ def towards(program: ConeProgram, x: Array, inside: Array | None) -> Step:
         if inside is None:
             return None
         way = inside - x
-        rises = (program.A[program.linear[near]] @ way) / np.maximum(gains[near], np.finfo(float).tiny)
+        rises = (program.A @ way)[program.linear[near]] / np.maximum(gains[near], np.finfo(float).tiny)
         return way / float(rises.min()) if rises.size and float(rises.min()) > 0.0 else None
 
     return step
@@ -79,9 +79,9 @@ def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
         step = np.linalg.lstsq(np.vstack([equal.toarray(), rows.toarray()]), right, rcond=None)[0]
     else:
         step = _by_conditions(sp.vstack([equal, rows], format="csr"), right)
-    if not _serves(equal, rows, gains / unit, step):
+    if not _serves(equal @ step, rows @ step, gains / unit, step):
         other = _by_program(equal, rows, gains / unit)
-        if other is None or not _serves(equal, rows, gains / unit, other):
+        if other is None or not _serves(equal @ other, rows @ other, gains / unit, other):
             return None
         step = other
     return np.asarray(unit * step)
@@ -95,12 +95,13 @@ def _by_conditions(rows: Any, right: Array) -> Array:
         return np.full(n, np.nan)
 
 
-def _serves(equal: Any, rows: Any, gains: Array, step: Array) -> bool:
+def _serves(changed: Array, gained: Array, gains: Array, step: Array) -> bool:
+    """Whether a step gains nearly what is asked for, and changes the equalities by nothing that counts."""
     if not np.isfinite(step).all():
         return False
     size = 1.0 + float(np.abs(step).max(initial=0.0))
-    missed = float(np.abs(equal @ step).max(initial=0.0)) if equal.shape[0] else 0.0
-    return bool((rows @ step >= 0.9 * gains - 1e-6).all()) and missed <= 1e-6 * size
+    missed = float(np.abs(changed).max(initial=0.0))
+    return bool((gained >= 0.9 * gains - 1e-6).all()) and missed <= 1e-6 * size
 
 
 def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
@@ -166,13 +167,14 @@ class Feasibility:
 
     def _moved(self, x: Array, near: NDArray[np.bool_], gains: Array, step: Step | None) -> Array | None:
         program = self.program
-        equal, rows = program.A[program.equal], _inward(program, x)[near]
         unit = float(gains[near].max(initial=0.0))
         if step is not None and unit > 0.0:
             moved = step(near, gains / unit)
-            if moved is not None and _serves(equal, rows, gains[near] / unit, moved):
+            if moved is not None and _serves(
+                program.equalities @ moved, _gained(program, x, moved)[near], gains[near] / unit, moved
+            ):
                 return np.asarray(unit * moved)
-        return least_step(equal, rows, gains[near])
+        return least_step(program.equalities, _inward(program, x)[near], gains[near])
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
@@ -198,7 +200,7 @@ class _Equalities:
 
     @classmethod
     def of(cls, program: ConeProgram) -> "_Equalities | str":
-        rows = sp.csc_array(program.A[program.equal])
+        rows = sp.csc_array(program.equalities)
         counts = np.diff(rows.indptr)
         own, pivots = np.full(program.equal.size, -1, dtype=np.intp), np.ones(program.equal.size)
         for column in np.flatnonzero(counts == 1):
@@ -270,15 +272,23 @@ def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:
 
 def _inward(program: ConeProgram, x: Array) -> Any:
     """The rows along which each inequality and each cone gains, for cones to first order."""
-    rows = [program.A[program.linear]]
     slack = program.A @ x + program.b
-    for part in program.parts:
-        s = slack[part.rows]
-        if part.kind == "SOC":
-            norm = float(np.linalg.norm(s[1:])) or 1.0
-            gain = np.append(1.0, -s[1:] / norm)
-        else:
-            rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))
-            gain = np.array([-rise, -rise * (1.0 - s[0] / max(s[1], 1e-300)), 1.0])
-        rows.append(sp.csr_array(gain[None, :] @ program.A[part.rows]))
-    return sp.vstack(rows, format="csr")
+    cones = [sp.csr_array(_gain(part, slack)[None, :] @ program.A[part.rows]) for part in program.parts]
+    return sp.vstack([program.A[program.linear], *cones], format="csr")
+
+
+def _gained(program: ConeProgram, x: Array, step: Array) -> Array:
+    """What each inequality and each cone gains by a step, for cones to first order."""
+    slack, change = program.A @ x + program.b, program.A @ step
+    cones = [np.array([_gain(part, slack) @ change[part.rows]]) for part in program.parts]
+    return np.concatenate([change[program.linear], *cones])
+
+
+def _gain(part: Part, slack: Array) -> Array:
+    """The slope of what a cone has left, in its rows."""
+    s = slack[part.rows]
+    if part.kind == "SOC":
+        norm = float(np.linalg.norm(s[1:])) or 1.0
+        return np.append(1.0, -s[1:] / norm)
+    rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))
+    return np.array([-rise, -rise * (1.0 - s[0] / max(s[1], 1e-300)), 1.0])

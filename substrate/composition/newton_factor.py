@@ -102,7 +102,11 @@ class Factor:
 
     def _factor_of(self, scaled: Array, shift: float) -> None:
         structure, k = self._structure, self._kept
-        M = np.asfortranarray(np.diag(structure.P[:k]) if structure.P.ndim == 1 else structure.P[:k, :k].copy())
+        M = np.zeros((k, k), order="F")
+        if structure.P.ndim == 1:
+            np.einsum("ii->i", M)[...] = structure.P[:k]
+        else:
+            M[...] = structure.P[:k, :k]
         if shift:
             M[np.diag_indices_from(M)] += shift
         for rows_of, columns in structure.parts:
@@ -125,7 +129,8 @@ class Factor:
         s, k = self._structure, self._structure.own.size
         own, g, first = np.zeros(k), np.zeros(s.F.shape[0]), right[:k]
         if pulls is not None:
-            first, g = first + s.C.T @ pulls, s.T.T @ pulls
+            C, T = s.transposed
+            first, g = first + C @ pulls, T @ pulls
         for blocks, inverse, beside in self._solved:
             halves = np.einsum("bij,bi->bj", inverse, first[blocks.own])  # R_v^{-T} r
             own[blocks.own] = np.einsum("bij,bj->bi", inverse, halves)

@@ -26,12 +26,13 @@ and the optimum is in it.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.determined import CoordinateTies
 from substrate.composition.feasible_point import Conditions
@@ -140,16 +141,20 @@ def within_radius(program: ConeProgram, x: Array, radius: Array, ties: Coordinat
         if inside is None:
             continue
         with np.errstate(all="ignore"):
-            if _proved(program, x, radius, ties, *inside):
-                return True
+            proved = _proved(program, x, radius, ties, *inside)
+        if proved is not None:
+            return proved
     return False
 
 
-def _proved(program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies, centre: Array, z: Array) -> bool:
+def _proved(
+    program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies, centre: Array, z: Array
+) -> bool | None:
+    """Whether a centre proves it; None where another one may."""
     z = _stationary(program, centre, z)
     linear, weights = program.linear, z[program.linear]
     if not np.isfinite(z).all() or (weights <= 0.0).any():
-        return False
+        return None
     slope, error = program.slope(centre, z)
     a, untied = ties.split(np.abs(slope) + error, radius)
     apart = x - centre
@@ -159,11 +164,14 @@ def _proved(program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies,
     gap = 1.001 * (float(weights @ slacks) + float(untied @ radius))
     distance = a + math.sqrt(a * a + 2.0 * gap)
     reach = np.maximum(slacks, (gap + 0.5 * a * a) / weights)
+    lost = False
     for moves in _moves(program, distance, reach):
         if (moves.largest(distance, reach, radius) <= _MARGIN * radius).all():
             program.moves[:] = [moves]
             return True
-    return False
+        # E is that of the matrices, and no centre makes it smaller
+        lost = bool((moves.rest @ radius > _MARGIN * radius).any())
+    return False if lost else None
 
 
 def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
@@ -178,9 +186,9 @@ def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """|W|, the norms of X in P, and |E| of the module's page, one line for each coordinate; they prove any program with
-    the same A and P."""
+    """|W|, the norms of X in P, and |E| of the module's page, one line for each coordinate, for one matrix A."""
 
+    P: Any
     rows: Array
     norms: Array
     rest: Array
@@ -190,10 +198,29 @@ class _Moves:
         m, n = program.b.size, program.q.size
         A, P = program.A.toarray().T, program.P.toarray()
         sizes = np.abs(X)
-        rest = np.abs(np.eye(n) - A @ W - P @ X) + 1e-15 * (m + n) * (np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
+        # a sum of k products, in any order, is wrong by k u / (1 - k u) of their sizes; u is half of EPS
+        rounding = 0.51 * EPS * (m + n + 4)
+        rest = np.abs(np.eye(n) - A @ W - P @ X) + rounding * (np.eye(n) + np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
         squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0)
         squares += 1e-15 * n * np.sum(sizes * (np.abs(P) @ sizes), axis=0)
-        return cls(np.abs(W[program.linear]).T, np.sqrt(squares), rest.T)
+        return cls(program.P, np.abs(W[program.linear]).T, np.sqrt(squares), rest.T)
+
+    def at(self, program: ConeProgram) -> "_Moves | None":
+        """Those of a program with the same A and another P.
+
+        With diagonal matrices P and P', :math:`X' = P'^{-1} P X` has :math:`P' X' = P X` exactly, so that E stays, and
+        :math:`X'^T P' X' \\le \\max_j (P_{jj} / P'_{jj}) X^T P X`.
+        """
+        if not (self.P != program.P).nnz:
+            return self
+        if any((one.diagonal() != 0.0).sum() < one.count_nonzero() for one in (self.P, program.P)):
+            return None
+        ours, theirs = self.P.diagonal(), program.P.diagonal()
+        weighed = ours > 0.0
+        if (theirs[weighed] <= 0.0).any():
+            return None
+        ratio = float((ours[weighed] / theirs[weighed]).max(initial=0.0))
+        return _Moves(program.P, self.rows, 1.001 * math.sqrt(ratio) * self.norms, self.rest)
 
     def largest(self, distance: float, reach: Array, radius: Array) -> Array:
         """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
@@ -202,7 +229,7 @@ class _Moves:
 
 def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[_Moves]:
     """Those of an earlier program with the same matrices, and the least for these bounds, the cheaper ones first."""
-    yield from program.moves
+    yield from filter(None, (known.at(program) for known in program.moves))
     m = program.b.size
     cost = np.full(m, 1e-6 * float(reach.min(initial=1.0)))  # equalities do not move
     cost[program.linear] = reach

@@ -17,6 +17,7 @@ Its Newton matrix is factored in :mod:`substrate.composition.newton_factor`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Significance:
     rows: Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Structure:
     """The numbers above; ``n_rows`` inequalities first, then the squares with weights ``squares``.
 
@@ -100,9 +101,15 @@ class Structure:
         k = self.own.size
         return np.asarray(self.C @ u[:k] + self.T @ (self.F @ u[k:]))
 
+    @cached_property
+    def transposed(self) -> tuple[Any, Any]:
+        """The transposed C and T."""
+        return self.C.T, self.T.T
+
     def pulled(self, weights: Array) -> Array:
         """The transposed rows times weights."""
-        return np.concatenate([self.C.T @ weights, self.F.T @ (self.T.T @ weights)])
+        C, T = self.transposed
+        return np.concatenate([C @ weights, self.F.T @ (T @ weights)])
 
     def quadratic(self, u: Array) -> Array:
         """P u in the dense coordinates."""
@@ -124,11 +131,11 @@ class Structure:
         every[program.linear[self.keep]] = z
         slope = program.P @ x + program.q - program.A.T @ every
         # a definition uses its own variable and later ones: a triangular system
-        E = sp.csr_array(program.A[program.equal[known.rows]][:, known.columns])
+        E = sp.csr_array(program.equalities[known.rows][:, known.columns])
         every[program.equal[known.rows]] = spsolve_triangular(sp.csr_array(E.T), slope[known.columns], lower=True)
         if self.reflectors is not None:
             slope = program.P @ x + program.q - program.A.T @ every
-            E = program.A[program.equal[self.equal]][:, self.dense].toarray()
+            E = program.equalities[self.equal][:, self.dense].toarray()
             every[program.equal[self.equal]] = np.linalg.lstsq(E.T, slope[self.dense], rcond=None)[0]
         return every
 

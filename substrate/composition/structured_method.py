@@ -73,6 +73,8 @@ class StructuredMethod:
 
     def _point(self, form: LiftedForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:
         program = ConeProgram.of(form.numbers(), form.cones)
+        if self._structure is not None:
+            program.take_over(self._structure.program)
         structure = None if self._structure is None else renewed(self._structure, program)
         if structure is None:
             ends = sorted({*form.columns.values(), program.q.size})

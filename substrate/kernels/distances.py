@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse
-from substrate.namespaces import is_device_array, namespace_of, on_device_of
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums
 
 __all__ = [
     "MOST_DENSE",
@@ -86,9 +86,12 @@ def squared_distance_error(X: Any, root: Units) -> float:
             reach = 2.0 * float(_row_norms(_times(X, root)).max())
         else:
             # a block is centred by the mean of the rows it is compared with, which is no farther than any of them
+            # (one coordinate per row: vector operations are as long as there are points)
             xp = namespace_of(X)
-            centred = (X - xp.mean(X, axis=0)) * (root if isinstance(root, float) else on_device_of(X, root))
-            reach = 8.0 * float(xp.max(xp.sum(centred * centred, axis=1)))
+            columns = xp.permute_dims(X, (1, 0))
+            centred = columns - xp.mean(columns, axis=1)[:, None]
+            centred *= root if isinstance(root, float) else on_device_of(X, root)[:, None]
+            reach = 8.0 * float(xp.max(paired_sums(centred, centred, 0)))
         # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
         error = (1.5 * X.shape[1] + 7.0) * EPS * reach
     # beyond the accepted error the entries are computed again from differences, and those left out are zero

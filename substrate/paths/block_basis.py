@@ -29,7 +29,7 @@ from substrate.paths.signed_rows import compiled, loops_of
 
 __all__ = [
     "append", "drift", "exchange", "four_products", "outer_taken", "rebuild", "refined", "remove", "straightened",
-    "sweep", "times", "transposed_times",
+    "sweep", "times", "transposed_added", "transposed_times", "turned",
 ]  # fmt: skip
 
 #: A projection that leaves at least this share of a vector need not be repeated.
@@ -89,6 +89,13 @@ def transposed_times(A: Array, rows: int, columns: int, v: Array) -> Array:
 @loops_of(transposed_times)
 def _transposed_times(A, rows, columns, v):  # type: ignore[no-untyped-def]
     out = np.zeros(columns)
+    transposed_added(A, rows, columns, v, out)
+    return out
+
+
+@compiled
+def transposed_added(A: Array, rows: int, columns: int, v: Array, out: Array) -> None:
+    """Add v times the first rows and columns of A to ``out``."""
     i = 0
     while i + 4 <= rows:
         a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
@@ -100,7 +107,6 @@ def _transposed_times(A, rows, columns, v):  # type: ignore[no-untyped-def]
         for j in range(columns):
             out[j] += v[i] * A[i, j]
         i += 1
-    return out
 
 
 def outer_taken(A: Array, rows: int, columns: int, a: Array, b: Array) -> None:
@@ -281,9 +287,13 @@ def drift(Q: Array, S: Array, C: Array, D: Array, chance: np.random.Generator) -
     m, r = D.shape
     if not m:
         return 0.0, 0.0, 0.0
-    v, a = chance.standard_normal(r), chance.standard_normal(m)
-    own = C[:m, :m]
-    sizes = np.sqrt(np.einsum("ij,ij->i", D, D))
-    apart = float(np.max(np.abs(D @ v - own @ (Q[:m] @ v)) / sizes))
-    turned = float(np.abs(Q[:m] @ (a @ Q[:m]) - a).max())
-    return apart, turned, float(np.abs(S[:m, :m] @ (a @ own) - a).max())
+    v, sizes = chance.standard_normal(r), np.sqrt(np.einsum("ij,ij->i", D, D))
+    apart = float(np.max(np.abs(D @ v - C[:m, :m] @ (Q[:m] @ v)) / sizes))
+    return apart, *turned(Q, S, C, m, chance)
+
+
+def turned(Q: Array, S: Array, C: Array, m: int, chance: np.random.Generator) -> tuple[float, float]:
+    """The same of QQ' - I and of SC' - I alone, for which the rows themselves are not needed."""
+    a = chance.standard_normal(m)
+    basis = float(np.abs(Q[:m] @ (a @ Q[:m]) - a).max(initial=0.0))
+    return basis, float(np.abs(S[:m, :m] @ (a @ C[:m, :m]) - a).max(initial=0.0))

@@ -36,13 +36,15 @@ __all__ = ["BlockPath"]
 
 #: Exchanges between two corrections of the multipliers, and between two looks at the gap.
 _RENEW, _LOOK = 100, 20
-#: Entries of the active rows up to which their factors are computed again at every look: that costs less than a step.
-_FEW = 10000
+#: Entries of the active rows up to which their factors are computed again at every look, and up to which that is done
+#: where rounding has begun to show: it takes as long as a few steps, and as twenty.
+_FEW, _SOME = 2500, 10000
 #: The path ends where the levels have fallen to this share of their initial values.
 _LEVEL = 1e-12
 #: Rounding of the factors, as random vectors see it, from which on they are computed again: of the rows, of the
-#: orthogonality of their basis, and of the dual basis, which is refined wherever it is used.
-_DRIFT = (1e-12, 1e-11, 1e-3)
+#: orthogonality of their basis, and of the dual basis, which is refined wherever it is used; and from which on that of
+#: the last two has begun to show.
+_DRIFT, _SHOWS = (1e-12, 1e-11, 1e-3), (1e-13, 1e-9)
 
 
 class BlockPath:
@@ -132,8 +134,7 @@ class BlockPath:
 
     def advance(self, most: int = 1) -> str:
         """Go on by a few segments, at most as many; "" or why the path cannot continue: "end" or "stall"."""
-        few = (self.n_active - self.blocks) * self.u.size <= _FEW
-        if (few and self.age >= _LOOK and not self.settle()) or (self.age >= _RENEW and not self.renew()):
+        if (self._rounded() and not self.settle()) or (self.age >= _RENEW and not self.renew()):
             return "stall"
         draws = self.chance.uniform(size=min(most, _LOOK - self.age % _LOOK))
         rows, before = (self.product.B, self.product.F, self.product.G, self.problem.block, self.flat), self.steps
@@ -167,10 +168,18 @@ class BlockPath:
         eta[:d] = self.rho - np.bincount(self.home[d:n], eta[d:], d)
         self.u = self.problem.target - self.problem.combined(self.active[:n], eta)
 
+    def _rounded(self) -> bool:
+        """Whether to factor the active rows again at this look already: they are few, or rounding shows."""
+        m = self.n_active - self.blocks
+        if self.age < _LOOK or m * self.u.size > _SOME:
+            return False
+        if m * self.u.size <= _FEW or self.age % (2 * _LOOK):  # that it shows is looked for half as often
+            return m * self.u.size <= _FEW
+        return not _within(block_basis.turned(self.Q, self.S, self.C, m, self.chance), _SHOWS)
+
     def renew(self) -> bool:
         """Remove rounding from the multipliers, and from the factors if there is much; False where rows depend."""
-        seen = block_basis.drift(self.Q, self.S, self.C, self._differences(), self.chance)
-        if not all(rounding <= most for rounding, most in zip(seen, _DRIFT, strict=True)):
+        if not _within(block_basis.drift(self.Q, self.S, self.C, self._differences(), self.chance), _DRIFT):
             return self.settle()
         self._correct()
         self.age = 0
@@ -223,3 +232,8 @@ class BlockPath:
         self.t = self.references @ self.u
         self.slack = self.t[self.problem.block] - values
         return self._gap(self.problem.levels_of(values))
+
+
+def _within(seen: tuple[float, ...], limits: tuple[float, ...]) -> bool:
+    """Whether none exceeds its limit; what is not a number does."""
+    return all(rounding <= most for rounding, most in zip(seen, limits, strict=True))

@@ -16,7 +16,7 @@ from substrate.paths.block_basis import (
     remove,
     straightened,
     times,
-    transposed_times,
+    transposed_added,
 )
 from substrate.paths.ratio_test import FLAT, travel
 from substrate.paths.signed_rows import Index, compiled, loops_of
@@ -44,9 +44,9 @@ def _rows_times(B, F, G, x, active, known):  # type: ignore[no-untyped-def]
     if blocks == 0:
         return _others_times(B, x, active, known)
     inner = times(G, G.shape[0], G.shape[1], x)
-    out = np.empty(blocks * n)
+    out = np.zeros(blocks * n)
     for k in range(blocks):
-        np.add(transposed_times(F[k], rank, n, inner[k * rank : (k + 1) * rank]), 0.0, out[k * n : (k + 1) * n])
+        transposed_added(F[k], rank, n, inner[k * rank : (k + 1) * rank], out[k * n : (k + 1) * n])
     return out
 
 

@@ -13,11 +13,16 @@ affine in x and move by at most :math:`\sigma \|x - x'\|_H`, then
 
 Both terms are square roots of quadratics in :math:`\theta`, so an interval is bounded by a handful of numbers; folds
 add up. [Pelckmans2005]_ eq. (28) is solved to global optimality by this bound and a search.
+
+A chord need not join neighbours: one over many knots of an exact path has a larger gap, and is still a proof.
+:func:`lowest_by_chords` bounds most of a path by few chords, and goes from knot to knot only where a chord leaves room
+for an error below the best one known.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +30,12 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["Track", "interval_bounds", "least", "merged", "settled"]
+__all__ = ["ChordSource", "Track", "interval_bounds", "least", "lowest_by_chords", "merged", "settled"]
 
 #: Parts into which an interval is cut before each is bounded by its worst point.
 _PIECES = 16
+#: Knots under one chord at first.
+_STRIDE = 16
 _ROUNDING = 1e-12
 
 
@@ -75,6 +82,46 @@ class Track:
         if self.floors is not None:
             radii[:, 0] += self.floors
         return errors, radii
+
+
+class ChordSource(Protocol):
+    """A path of which gaps and cross terms are computed for the knots that are asked for."""
+
+    @property
+    def values(self) -> Array:
+        """The parameter at the knots, ascending."""
+
+    @property
+    def errors(self) -> Array:
+        """Validation errors at the knots, one row per knot."""
+
+    def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
+        """The track of the knots with these numbers, ascending, the first and the last among them; or of all."""
+
+
+def lowest_by_chords(paths: Sequence[ChordSource], low: float, high: float, best: float) -> float:
+    """A lower bound of the sum of squared validation errors of all paths together between two values.
+
+    Chords over many knots suffice where their bound is at least ``best``; elsewhere every knot is used.
+    """
+    chosen = [np.unique(np.append(np.arange(0, one.values.size, _STRIDE), one.values.size - 1)) for one in paths]
+    while True:
+        tracks = [one.track(own) for one, own in zip(paths, chosen, strict=True)]
+        inside = np.concatenate([track.values for track in tracks])
+        values = np.unique(np.concatenate([[low], inside[(inside > low) & (inside < high)], [high]]))
+        bounds, _ = interval_bounds(*merged(tracks, values))
+        unsure = 0.5 * (values[:-1] + values[1:])[~(bounds >= best)]
+        finer = [_every_knot(one.values, own, unsure) for one, own in zip(paths, chosen, strict=True)]
+        if all(new.size == own.size for new, own in zip(finer, chosen, strict=True)):
+            return float(bounds.min())
+        chosen = finer
+
+
+def _every_knot(values: Array, chosen: NDArray[np.int64], places: Array) -> NDArray[np.int64]:
+    """The chosen knots, and all under the chords that these places lie on."""
+    every = np.arange(values.size)
+    on = np.searchsorted(values[chosen], places, side="right")
+    return every[np.isin(every, chosen) | np.isin(np.searchsorted(values[chosen], values, side="right"), on)]
 
 
 def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:

@@ -86,19 +86,36 @@ def one_of(places: Index, rates: Array, draw: float) -> int:
 
 @loops_of(first_event)
 def _first_event(slack, rate, least, eta, slope, speed, level, rho, draw):  # type: ignore[no-untyped-def]
-    longest = _ENDLESS
-    for i in range(slope.size):
-        if slope[i] < -FLAT:
-            longest = min(longest, (max(eta[i], 0.0) + _MARGIN * rho) / -slope[i])
-    near, count, step = np.empty(rate.size, dtype=np.int64), 0, longest
+    longest = longest_step(eta, slope, rho)
+    near, count = np.empty(rate.size, dtype=np.int64), 0
     for i in range(rate.size):
         if slack[i] <= longest * rate[i] and rate[i] > speed * least[i]:
             near[count] = i
             count += 1
-            step = min(step, (max(slack[i], 0.0) + _MARGIN * level) / rate[i])
+    return first_of(near[:count], slack, rate, eta, slope, longest, level, draw)
+
+
+@compiled
+def longest_step(eta: Array, slope: Array, rho: float) -> float:
+    """The relaxed step after which the first multiplier vanishes."""
+    longest = _ENDLESS
+    for i in range(slope.size):
+        if slope[i] < -FLAT:
+            longest = min(longest, (max(eta[i], 0.0) + _MARGIN * rho) / -slope[i])
+    return longest
+
+
+@compiled
+def first_of(
+    near: Index, slack: Array, rate: Array, eta: Array, slope: Array, longest: float, level: float, draw: float
+) -> tuple[bool, int, float]:
+    """What :func:`first_event` returns, once the rows are known that reach their level before a multiplier vanishes."""
+    step = longest
+    for i in near:
+        step = min(step, (max(slack[i], 0.0) + _MARGIN * level) / rate[i])
     if step >= _ENDLESS:
         return False, -1, np.inf
-    found, ties = np.empty(max(slope.size, count), dtype=np.int64), 0
+    found, ties = np.empty(max(slope.size, near.size), dtype=np.int64), 0
     for i in range(slope.size):
         if slope[i] < -FLAT and max(eta[i], 0.0) <= step * -slope[i]:
             found[ties] = i
@@ -106,8 +123,7 @@ def _first_event(slack, rate, least, eta, slope, speed, level, rho, draw):  # ty
     if ties > 0:
         which = one_of(found[:ties], -slope[found[:ties]], draw)
         return True, which, max(eta[which], 0.0) / -slope[which]
-    for k in range(count):
-        i = near[k]
+    for i in near:
         if max(slack[i], 0.0) <= step * rate[i]:
             found[ties] = i
             ties += 1
@@ -156,11 +172,18 @@ def travel(
 
 @loops_of(travel)
 def _travel(dv, block, slack, least, eta, slope, t, dt, speed, rho, floor, draw):  # type: ignore[no-untyped-def]
-    p, rate = dv.size, np.empty(slack.size)
-    for i in range(p):
-        rate[i] = dv[i] - dt[block[i]]
-        rate[p + i] = -dv[i] - dt[block[p + i]]
-    leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
+    p, rate, near, count = dv.size, np.empty(slack.size), np.empty(slack.size, dtype=np.int64), 0
+    longest = longest_step(eta, slope, rho)
+    for i in range(p):  # the rows that may end the segment are found as their rates are made, in one pass
+        up, down = dv[i] - dt[block[i]], -dv[i] - dt[block[p + i]]
+        rate[i], rate[p + i] = up, down
+        if slack[i] <= longest * up and up > speed * least[i]:
+            near[count] = i
+            count += 1
+        if slack[p + i] <= longest * down and down > speed * least[p + i]:
+            near[count] = p + i
+            count += 1
+    leaves, which, step = first_of(np.sort(near[:count]), slack, rate, eta, slope, longest, t.max(), draw)
     kind, step = _ended(leaves, which, step, t, dt, floor)
     if kind == 0:
         return kind, which, step

@@ -1,4 +1,4 @@
-r"""Exact paths and validation sets: the input of the chord certificate, and the global optimum over all folds.
+r"""Exact paths and validation sets: the input of the chord certificate.
 
 *Maximal variation* has :math:`u = \tilde y - \sum_l B^{lT} \xi^l`; from the multipliers alone, brought into their
 balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
@@ -14,15 +14,13 @@ predictions. It helps that :math:`\|a\|_1` is known, and that of the optimum too
           \qquad E = (\Omega^v - 1 \bar k^T - W P \Omega) P ,
 
 and W is taken from a family of regularised inverses, the best of them.
-
-The global optimum is read off exact paths: one quadratic per segment, with the knots of all folds merged.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
@@ -30,12 +28,11 @@ from substrate.arrays import Array
 from substrate.closed_form.component_coordinates import ComponentCoordinates
 from substrate.closed_form.l1_active_set import correlation_noise, zeta_max
 from substrate.closed_form.maximal_variation import right_divided
-from substrate.errors import DataError
-from substrate.paths.chord_certificate import Track, interval_bounds, least, merged
+from substrate.paths.chord_certificate import Track
 from substrate.paths.homotopies import l1_path, variation_path
 from substrate.paths.knots import Path, SparseRows
 
-__all__ = ["L1Fold", "ReadOff", "VariationFold", "read_off"]
+__all__ = ["L1Fold", "VariationFold", "VariationKnots"]
 
 #: Columns whose entries differ by less than this share of the largest are constant.
 _CONSTANT = 1e-9
@@ -48,8 +45,7 @@ class VariationFold:
     """One training set, its path in rho, and one validation set."""
 
     path: Path
-    track: Track
-    variations: Array
+    knots: "VariationKnots"
 
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
@@ -60,7 +56,7 @@ class VariationFold:
         mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
         M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
         offsets = y_val - (y.mean() if coordinates.bias else 0.0)
-        return cls(path, *_variation_track(B, target, path, M, offsets))
+        return cls(path, VariationKnots.of(B, target, path, M, offsets))
 
 
 def _rows(rows: Array | SparseRows, width: int) -> Any:
@@ -70,33 +66,59 @@ def _rows(rows: Array | SparseRows, width: int) -> Any:
     return csr_array(rows)
 
 
-def _variation_track(B: Array, target: Array, path: Path, M: Array, offsets: Array) -> tuple[Track, Array]:
-    """The track, and the maximal variations at its knots."""
-    d, n, r = B.shape
-    xi = _rows(path.dual, d * n)
-    xi.sum_duplicates()
-    rho = path.values
-    # into the balls, by a factor that is one but for rounding
-    block = csr_array((np.ones(d * n), (np.arange(d * n), np.repeat(np.arange(d), n))), shape=(d * n, d))
-    sizes = (abs(xi) @ block).toarray()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
-    knot = np.repeat(np.arange(rho.size), np.diff(xi.indptr))
-    xi = csr_array((xi.data * shares[knot, xi.indices // n], xi.indices, xi.indptr), shape=xi.shape)
-    flat = B.reshape(d * n, r)
-    u = target - xi @ flat
-    t = np.empty((rho.size, d))
-    step = max(1, 600_000 // max(d * n, 1))
-    for start in range(0, rho.size, step):
-        part = slice(start, start + step)
-        t[part] = np.abs(u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
-    total, along = t.sum(axis=1), u @ target
-    inner = np.einsum("kr,kr->k", u, u)
-    gaps = np.maximum(rho * total - along + inner, 0.0)
-    both = np.einsum("kr,kr->k", u[:-1], u[1:])
-    crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
-    sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
-    return Track(rho, offsets - u @ M.T, gaps, crosses, sigma), t
+@dataclass(frozen=True, slots=True)
+class VariationKnots:
+    """Knots in rho, with their points ``u`` and validation errors; levels, gaps and cross terms come when asked for.
+
+    The levels take most of the work of a certificate: all rows of the components ``B`` (d x N x r) times every u.
+    """
+
+    values: Array
+    u: Array
+    errors: Array
+    B: Array
+    target: Array
+    sigma: float
+    _levels: Array = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_levels", np.full((self.values.size, self.B.shape[0]), np.nan))  # not computed yet
+
+    @classmethod
+    def of(cls, B: Array, target: Array, path: Path, M: Array, offsets: Array) -> "VariationKnots":
+        """From the multipliers of a path alone; ``M`` takes u to the validation values, up to their offsets."""
+        d, n, r = B.shape
+        xi, rho = _rows(path.dual, d * n), path.values
+        # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
+        knot, part = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
+        sizes = np.bincount(knot * d + part, np.abs(xi.data), rho.size * d).reshape(-1, d)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
+        xi = csr_array((xi.data * shares[knot, part], xi.indices, xi.indptr), shape=xi.shape)
+        u = target - xi @ B.reshape(d * n, r)
+        sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
+        return cls(rho, u, offsets - u @ M.T, B, target, sigma)
+
+    def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
+        """The maximal variation of each component, one row per knot: of those with these numbers, or of all."""
+        d, n, r = self.B.shape
+        chosen = np.arange(self.values.size) if chosen is None else chosen
+        flat, missing = self.B.reshape(d * n, r), chosen[np.isnan(self._levels[chosen]).any(axis=1)]
+        step = max(1, 600_000 // max(d * n, 1))
+        for start in range(0, missing.size, step):
+            part = missing[start : start + step]
+            self._levels[part] = np.abs(self.u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
+        return self._levels[chosen]
+
+    def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
+        """The track of the knots with these numbers, ascending, or of all."""
+        own = np.arange(self.values.size) if chosen is None else chosen
+        rho, u, total = self.values[own], self.u[own], self.variations(own).sum(axis=1)
+        along, inner = u @ self.target, np.einsum("kr,kr->k", u, u)
+        gaps = np.maximum(rho * total - along + inner, 0.0)
+        both = np.einsum("kr,kr->k", u[:-1], u[1:])
+        crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
+        return Track(rho, self.errors[own], gaps, crosses, self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,84 +211,3 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) ->
         # (x + y)^2 <= 2 x^2 + 2 y^2
         sigma[better], floors[better] = np.sqrt(2.0) * size, 2.0 * (left * apart[better]) ** 2
     return sigma, floors
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOff:
-    """The best value, its mean squared error, the bound, and the merged path.
-
-    Parameters
-    ----------
-    value, error, lower_bound
-        The parameter that validates best, its error, and a bound below which no other value falls; the bound is minus
-        infinity where a path has holes.
-    values, errors
-        The merged knots, and the error at each.
-    coverage, holes
-        The values for which the bound holds, and the intervals for which it does not.
-    ended
-        Whether the coverage ends above the lowest knot: where rounding reaches the gap, or where ``begin`` is.
-    minima
-        How many segments have a local minimum inside.
-    """
-
-    value: float
-    error: float
-    lower_bound: float
-    values: Array
-    errors: Array
-    coverage: tuple[float, float]
-    holes: tuple[tuple[float, float], ...]
-    minima: int
-    ended: bool = False
-
-    @property
-    def at_lower_end(self) -> bool:
-        """Whether the best value is the smallest covered, so that smaller ones may be better."""
-        return self.coverage[0] > 0.0 and self.value <= self.coverage[0] * (1.0 + 1e-9)
-
-
-def read_off(tracks: Sequence[Track], paths: Sequence[Path], gap: float | None = None, begin: float = 0.0) -> ReadOff:
-    """Minimise the error of all tracks together over the values that every path covers, from ``begin`` on.
-
-    With a ``gap``, only down to where the bound is within that share of the error: below that the bound is not claimed.
-    """
-    rows = sum(track.errors.shape[1] for track in tracks)
-    lowest = max(float(path.values[0]) for path in paths)
-    low = max(lowest, begin)
-    high = max(float(path.values[-1]) for path in paths)
-    if not all(path.constant_above for path in paths):
-        high = min(float(path.values[-1]) for path in paths if not path.constant_above)
-    if not low < high and not low == high:
-        raise DataError(f"the paths of the folds have no value in common: {low:g} is above {high:g}")
-    holes = tuple(sorted({hole for path in paths for hole in path.holes if hole[1] > low and hole[0] < high}))
-    inside = np.unique(np.concatenate([track.values for track in tracks]))
-    values = np.unique(np.concatenate([[low], inside[(inside >= low) & (inside <= high)], [high]]))
-    if values.size == 1:
-        square = sum(float(track.squares()[-1]) for track in tracks)
-        return ReadOff(low, square / rows, square / rows, values, np.array([square / rows]), (low, np.inf), (), 0)
-    errors, radii = merged(tracks, values)
-    squares, places = least(errors, 0.0, 1.0)
-    bounds, _ = interval_bounds(errors, radii)
-    first = 0 if gap is None or holes else _first_within(bounds, squares, gap)
-    values, errors, squares, places = values[first:], errors[first:], squares[first:], places[first:]
-    bounds, low = bounds[first:], float(values[0])
-    claimed = np.ones(squares.size, dtype=bool)
-    for start, stop in holes:
-        claimed &= ~((values[:-1] < stop) & (values[1:] > start))
-    k = int(np.where(claimed, squares, np.inf).argmin())
-    at_knots = np.append(errors[:, 0], errors[-1].sum())
-    lower = -np.inf if holes else min(float(bounds.min()), float(squares[k]))
-    top = np.inf if all(path.constant_above for path in paths) else high
-    inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
-    value = float(values[k] + places[k] * (values[k + 1] - values[k]))
-    best, knots = float(squares[k]) / rows, at_knots / rows
-    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest)
-
-
-def _first_within(bounds: Array, squares: Array, gap: float) -> int:
-    """The first interval from which on the bound is within the gap of the best error; zero where there is none."""
-    lowest = np.minimum.accumulate(bounds[::-1])[::-1]
-    best = np.minimum.accumulate(squares[::-1])[::-1]
-    within = np.flatnonzero(lowest >= (1.0 - gap) * best)
-    return int(within[0]) if within.size else 0

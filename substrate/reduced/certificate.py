@@ -32,7 +32,7 @@ from substrate.certificates import Row
 from substrate.certificates.doubled_precision import add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.reduced.curvature import Curvature
+from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
 
@@ -203,14 +203,28 @@ def reduced_accuracy(
     for sharp in (False, True):  # the sharper bound of the slopes is computed where it may matter
         moved = others + reach.of_slopes(1.0, sharp=sharp) * relative
         if rounded.pulled is not None and rounded.shifted is not None:
-            moved = moved + reach.of_slopes(1.0, sharp=sharp, summed=True) * (rounded.pulled + rounded.shifted)
-            moved = moved + rounded.shifted
+            pulled = rounded.pulled + reach.summed * rounded.shifted
+            moved = moved + reach.of_slopes(1.0, sharp=sharp, summed=True) * pulled
+            moved = moved + _of_shift(reach, lam) * rounded.shifted
         made = _rows(1.01 * unit * moved / root_mass, residuals, unit, targets, tolerance)
         if all(row.passes for row in made):
             break
     pulled = 1.01 * unit * effect / root_mass
     helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
     return made, helped
+
+
+def _of_shift(reach: Reach, lam: float) -> float:
+    """The effect of an error of 1'e on the fitted values, relative to the root of the mass.
+
+    It changes their mean, and g by a multiple of the mean feature about the origin of the sums. That is one known
+    direction, so the effect is far smaller than that of as large an error in any direction. The mean feature itself is
+    right up to the rounding of the sums, which :meth:`Reach.of_slopes` bounds, and of its product with T.
+    """
+    c = reach.curvature
+    T = np.abs(c.features.transform)
+    product = (T.shape[0] + 4.0) * _HALF * float(np.linalg.norm(c.columns @ T)) / math.sqrt(lam)
+    return float(1.0 + math.sqrt(c.mass) * reach.of_gradient(c.offsets[:, None])[0] + product)
 
 
 def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSummary, tolerance: float) -> list[Accuracy]:

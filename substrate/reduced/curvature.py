@@ -79,7 +79,7 @@ class Curvature:
                     raise
                 return Reach(self, A, A, math.inf, own, spread, summed, lengths)
             W = inner / roots
-            pull = W @ T.T
+            pull = _triangle_times(W, T.T)
             faint = float(xp.linalg.vector_norm(xp.abs(pull) @ s))
         eta = 2.0 * own * spread * faint + (own * spread * faint) ** 2
         eta += summed * float(xp.sum((xp.abs(W) @ lengths) ** 2))
@@ -116,6 +116,15 @@ def _inverse_of_triangle(L: Array) -> Array:
     if status != 0:
         raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
     return np.asarray(inverse)
+
+
+def _triangle_times(L: Array, right: Array) -> Array:
+    """The product with a lower triangle, in half the time where there is a function for it."""
+    if is_device_array(L):
+        return L @ right
+    from scipy.linalg.blas import dtrmm
+
+    return np.asarray(dtrmm(1.0, np.asfortranarray(L), np.asfortranarray(right), lower=1))
 
 
 @dataclass(frozen=True, slots=True)

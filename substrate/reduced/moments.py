@@ -6,8 +6,8 @@ Sums of parts add up to those of all, and the rows of a part are left out by sub
 in numpy or on a device.
 
 Every fit on a reduced basis is computed from these sums. Rows become kernel values about the origin, and, where a
-transform is given, features; their products are added in place to one triangle (:math:`\sum_i z_i z_i^T` by a symmetric
-rank-k update; on a device, which has none, to both), a few rows of a tile at a time, wherever the rows are stored.
+transform is given, features, whose products :mod:`~substrate.reduced.row_products` adds up, wherever the rows are
+stored.
 
 A pass for a certificate also adds what :mod:`~substrate.reduced.summed_errors` needs: bounds on the kernel values, and,
 against errors in the products themselves, :math:`\sum_i z_i (z_i^T w)` for one fixed w, which must be the sum of the
@@ -16,16 +16,16 @@ products times w ([Freivalds1979]_).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, zeros_beside
+from substrate.arrays import Array, is_sparse
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
-from substrate.reduced.rows import CHUNK, PART, RowValues, Seen
+from substrate.reduced.row_products import ProductSums, ProductSumsOnDevice
+from substrate.reduced.rows import RowValues, Seen
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 
@@ -182,6 +182,35 @@ class FoldSums:
         return total, tuple(made[1:])
 
 
+class _Seen:
+    """What is seen of the kernel values of a leaf; one row of every tile is computed again, all of them at the end."""
+
+    def __init__(self, values: RowValues) -> None:
+        self.values, self.diagonal, self.rounding = values, 0.0, 0.0
+        self.points: list[Any] = []
+        self.rows: list[Array] = []
+
+    def add_block(self, block: Block) -> None:
+        self.rounding = max(self.rounding, self.values.rounding(block.X))
+
+    def add_tile(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> None:
+        X, row = block.X[rows], tile.shape[0] // 2
+        self.diagonal += self.values.lengths(Block(X, None, block.start + rows.start), weights)
+        self.points.append(X[row : row + 1])
+        self.rows.append(tile[row : row + 1].copy())
+
+    def done(self) -> Seen:
+        if not self.rows:
+            return Seen()
+        if is_sparse(self.points[0]):
+            from scipy.sparse import vstack
+
+            points = vstack(self.points).tocsr()
+        else:
+            points = np.concatenate(self.points)
+        return Seen(self.diagonal, self.rounding, self.values.deviation(points, np.concatenate(self.rows)))
+
+
 @dataclass(frozen=True, slots=True)
 class MomentsOfLeaf:
     """Sums of kernel values, or of features where a transform is given, which may be lower ``triangular``.
@@ -204,16 +233,23 @@ class MomentsOfLeaf:
         size = self.values.n_basis if self.transform is None else self.transform.shape[1]
         known, unit = self.origin.targets, self.origin.unit
         tested = probe(size) if self.certifying else None
-        sums = [_Sums(size, known, tested) for _ in range(1 + (0 if self.folds is None else self.folds.count))]
-        buffer, seen = self.values.buffer(), Seen()
+        about = self.origin.kernel_values if self._about_while_added else None
+        sums = [
+            ProductSumsOnDevice(size, known)
+            if is_device_array(known)
+            else ProductSums(size, known.shape[0], about, tested)
+            for _ in range(1 + (0 if self.folds is None else self.folds.count))
+        ]
+        buffer, seen = self.values.buffer(), _Seen(self.values)
         for block in blocks:
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
-            seen += Seen(rounding=self.values.rounding(block.X) if self.certifying else 0.0)
+            if self.certifying:
+                seen.add_block(block)
             for rows, tile in self.values.tiles(block, buffer):
                 given = block.Y[rows, :] / unit
                 weights = weights_of_tile(block, rows, tile, given, self.weights)
                 if self.certifying:
-                    seen += self.values.seen(block, rows, tile, weights)
+                    seen.add_tile(block, rows, tile, weights)
                 features, targets = self._features(tile), given - known
                 if labels is None:
                     sums[0].add(features, targets, weights)
@@ -223,70 +259,18 @@ class MomentsOfLeaf:
                     members = np.flatnonzero(present == number)  # rows in no fold come first
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
-        return FoldSums(tuple(one.done() for one in sums), seen)
+        return FoldSums(tuple(Sums(one.count, *one.done()) for one in sums), seen.done())
+
+    @property
+    def _about_while_added(self) -> bool:
+        """Whether the origin is subtracted from a few rows in cache, as they are added; features need it before."""
+        return self.about and self.transform is None and not is_device_array(self.origin.kernel_values)
 
     def _features(self, tile: Array) -> Array:
         from scipy.linalg.blas import dtrmm
 
-        if self.about:
+        if self.about and not self._about_while_added:
             tile -= self.origin.kernel_values
         if self.triangular:
             return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
         return tile if self.transform is None else tile @ self.transform
-
-
-class _Sums:
-    """Sums being accumulated on the device of ``like``, which has one number per output."""
-
-    def __init__(self, size: int, like: Array, tested: Array | None = None) -> None:
-        outputs, self.tested = like.shape[0], tested
-        self.probed = zeros_beside(like, 0 if tested is None else size + 1 + outputs)
-        self.count, self.mass = 0, 0.0
-        self.first, self.second = zeros_beside(like, size), zeros_beside(like, (size, size))
-        self.targets, self.squares = zeros_beside(like, outputs), zeros_beside(like, outputs)
-        self.cross = zeros_beside(like, (size, outputs))
-
-    def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
-        xp = namespace_of(targets)
-        ones = xp.ones_like(targets[:, 0])
-        if weights is not None:  # sums of products: each factor is multiplied by the root of the weight
-            ones = xp.sqrt(weights)
-            features, targets = features * ones[:, None], targets * ones[:, None]
-        self.count += int(features.shape[0])
-        self.mass += float(features.shape[0]) if weights is None else float(ones @ ones)
-        self.targets += ones @ targets
-        self.squares += xp.sum(targets * targets, axis=0)
-        if self.first.shape[0] == 0:
-            return
-        beside = xp.concat([ones[:, None], targets], axis=1)
-        if is_device_array(features):
-            self._products_on_device(features, beside)
-        else:
-            self._products(features, beside)
-
-    def _products(self, features: Array, beside: Array) -> None:
-        """One triangle of the sum in place, in LAPACK's order; the other sums of the same rows while they are near."""
-        from scipy.linalg.blas import dsyrk
-
-        beside = np.ascontiguousarray(beside.T)
-        for rows in strips(features.shape[0], CHUNK):
-            part = features[rows]
-            self.second = dsyrk(1.0, part.T, beta=1.0, c=self.second.T, overwrite_c=1).T
-            both = beside[:, rows] @ part
-            self.first += both[0]
-            self.cross += both[1:].T
-            if self.tested is not None:
-                products = part @ self.tested
-                self.probed += np.concatenate([products @ part, beside[:, rows] @ products])
-
-    def _products_on_device(self, features: Array, beside: Array) -> None:
-        both = features.T @ beside
-        self.first += both[:, 0]
-        self.cross += both[:, 1:]
-        for rows in strips(int(features.shape[0]), PART):
-            self.second += features[rows, :].T @ features[rows, :]
-
-    def done(self) -> Sums:
-        return Sums(
-            self.count, self.first, self.second.T, self.targets, self.cross, self.squares, self.mass, self.probed
-        )

@@ -17,20 +17,14 @@ from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["CHUNK", "PART", "KernelRows", "KernelValues", "RowValues", "Seen"]
-
-#: Rows whose products are added up at once on a device.
-PART = 4096
-
-#: The same in numpy: the bound on the rounding of a sum grows with the number of terms that are added in sequence, and
-#: products of so few rows are as fast as those of many (measured).
-CHUNK = 128
+__all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 
 #: Entries of a tile: 8 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 20
@@ -75,9 +69,13 @@ class RowValues(ABC):
         """The relative error of the values; infinite where nothing is known of it."""
         return math.inf
 
-    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
-        """What is known of a tile, once its values are computed."""
-        return Seen(math.inf, math.inf, math.inf)
+    def lengths(self, block: Block, weights: Array | None) -> float:
+        """The sum of v k(x, x) over rows; infinite where nothing is known of it."""
+        return math.inf
+
+    def deviation(self, X: Any, values: Array) -> float:
+        """The largest relative difference of values of some rows from those found by other operations."""
+        return math.inf
 
     @property
     def step(self) -> int:
@@ -150,21 +148,27 @@ class KernelValues(RowValues):
         given = block.X[numbers, block.start + numbers]
         return np.asarray(given, dtype=np.float64).ravel()
 
-    def seen(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> Seen:
-        """The sum of v k(x, x), and one row compared with other operations, by which wrong numbers would be noticed."""
-        X, row = block.X[rows], tile.shape[0] // 2
-        one, again = X[row : row + 1], np.empty((1, self.n_basis))
-        lengths = np.maximum(self.diagonal(Block(X, None, block.start + rows.start)), 0.0)
+    def lengths(self, block: Block, weights: Array | None) -> float:
+        """The sum of v k(x, x)."""
+        lengths = np.maximum(self.diagonal(block), 0.0)
+        return float(lengths.sum() if weights is None else weights @ lengths)
+
+    def deviation(self, X: Any, values: Array) -> float:
+        """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
+        again, scale = np.empty_like(values), np.ones((1, 1))
         if self.kernel is None or is_sparse(X) or is_sparse(self.points):
-            self.fill(one, again)
+            self.fill(X, again)
         else:
-            self.kernel.fill_carefully(one, self.points, again)
-        scale = 1.0 if self.kernel is None else np.sqrt(lengths[row] * np.maximum(self.kernel.diag(self.points), 0.0))
-        gap = np.abs(tile[row] - again[0])
+            self.kernel.fill_carefully(X, self.points, again)
+        if self.kernel is not None:
+            scale = self._sizes(X)[:, None] * self._sizes(self.points)
+        gap = np.abs(values - again)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
-        deviation = math.inf if math.isnan(found) else found  # max would pass over what is not a number
-        return Seen(float(lengths.sum() if weights is None else weights @ lengths), deviation=deviation)
+        return math.inf if math.isnan(found) else found  # max would pass over what is not a number
+
+    def _sizes(self, X: Any) -> Array:
+        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))  # type: ignore[union-attr]
 
     def rounding(self, X: Any) -> float:
         """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""
@@ -228,8 +232,7 @@ class KernelRows:
     def product_terms(self) -> int:
         """As ``terms``, for sums of products of features, which are added up in parts."""
         if not self.on_device:
-            size = min(self.values.step, CHUNK)
-            return min(self.n_rows, size) + min(-(-self.n_rows // size), LEAF // size) + self.n_rows.bit_length()
+            return terms_in_parts(min(self.n_rows, LEAF), min(self.values.step, CHUNK)) + self.n_rows.bit_length()
         tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
         return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
 

@@ -145,10 +145,8 @@ def solve_reduced(
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    columns = None if sums is None else sums.lengths
-    judge = AnswerJudge(
-        rows, spectrum.curvature(K_basis, rows.product_terms, columns), lam, unit, known, weights_of_rows, tolerance
-    )
+    columns, terms = (None, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
+    judge = AnswerJudge(rows, spectrum.curvature(K_basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     found: ReducedSolution | tuple[Array, Array] | None = None

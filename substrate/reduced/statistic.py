@@ -15,12 +15,13 @@ solves by the errors of the rows, and lets the bound on its answer decide. The r
 :math:`K_{SS}` is well conditioned the triangular factor of T is applied to the rows, for half the work, and the
 remaining rotation once.
 
-The origin is subtracted from every tile before squaring. On a device, where that is one more pass through memory, it is
-subtracted from the sums instead, unless the squares of the kernel values are mostly those of their means.
+The origin is subtracted from every tile before squaring, unless the kernel is so narrow that sums about zero have
+digits to spare. On a device, where that is one more pass through memory, it is subtracted from the sums instead, unless
+the squares of the kernel values are mostly those of their means.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,13 @@ _LARGEST_OF_ONE = 5e-7
 _SPREAD = 2048
 
 #: The rows among them whose kernel values are computed for it, in numpy.
-_ESTIMATED = 512
+_ESTIMATED = 128
 
 #: Remaining share of the squares of kernel values about the origin, below which it is subtracted first.
 _MOSTLY_MEAN = 1.0 / 16.0
+
+#: The same in numpy, where sums about zero must have digits to spare besides: an error of at most so much.
+_HARDLY_MEAN, _NARROW = 1.0 / 4.0, 5e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +137,17 @@ def _accumulated(
     weights: RowWeights | None,
     first: bool,
 ) -> Statistic:
-    here = not rows.on_device
-    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=first, certifying=here)
+    here, subtracted = not rows.on_device, first
+    if here and not first:  # then the sums are about zero, and so are their bounds
+        origin, first = replace(origin, kernel_values=0.0 * origin.kernel_values), True
+    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=subtracted, certifying=here)
     found = rows.sums(function, "sums of kernel values")
     total, parts = found.moments()
     T, o = features.transform, origin.kernel_values
     squares, sums = None, None
     if here:
-        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms, rows.terms)
+        more = 0 if folds is None else 1 + folds.count  # sums of folds are added up
+        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms + more, rows.terms + more)
     else:
         squares = _kernel_squares(total, o if first else 0.0 * o)
     with blas_threads(features.n_basis):
@@ -172,18 +179,28 @@ def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: fl
     T, many = features.transform, rows.n_rows
     with blas_threads(features.n_basis):
         if not rows.on_device:
-            block = rows.values.matrix(X[:: -(-X.shape[0] // _ESTIMATED)]) - origin.kernel_values
-            share, large = many / block.shape[0], block.shape[0] >= features.n_basis
-            # B'B and BB' have the same norm
-            entry = _entry(block.T @ block if large else block @ block.T) * share
-            entry *= 1.0 if large else block.shape[0] / features.n_basis
-            return True, _error(entry, share * np.square(block @ T).sum(axis=0), features, lam)
+            values = rows.values.matrix(X[:: -(-X.shape[0] // _ESTIMATED)])
+            block = values - origin.kernel_values
+            if _squares(block) >= _HARDLY_MEAN * _squares(values):
+                expected = _expected_here(values, features, lam, many)
+                if expected <= _NARROW:
+                    return False, expected
+            return True, _expected_here(block, features, lam, many)
         values = rows.values.matrix(X)
         block = values - origin.kernel_values
         first = _squares(block) < _MOSTLY_MEAN * _squares(values)
         block = block if first else values
         second = many / block.shape[0] * (block.T @ block)
         return first, _error(_entry(second), paired_sums(T, second @ T, 0), features, lam)
+
+
+def _expected_here(block: Array, features: EigenFeatures, lam: float, many: int) -> float:
+    """The error of sums in numpy, from the kernel values of some rows."""
+    share, large = many / block.shape[0], block.shape[0] >= features.n_basis
+    # B'B and BB' have the same norm
+    entry = _entry(block.T @ block if large else block @ block.T) * share
+    entry *= 1.0 if large else block.shape[0] / features.n_basis
+    return _error(entry, share * np.square(block @ features.transform).sum(axis=0), features, lam)
 
 
 def _squares(values: Array) -> float:

@@ -27,7 +27,8 @@ from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
 from substrate.paths.gamma_search import PRICE
 from substrate.paths.knots import Path
-from substrate.paths.tracks import L1Fold, ReadOff, VariationFold, read_off
+from substrate.paths.read_off import ReadOff, read_off
+from substrate.paths.tracks import L1Fold, VariationFold
 
 __all__ = ["OverRho", "OverZeta"]
 
@@ -206,10 +207,10 @@ class OverRho(VariationAnswers, FusedEstimator):
             folds: list[Any] = [variation_fold(*machine, members, ends) for machine in machines]
             return joint_choice(kernel, names, folds, ends, float(self.gap), self.max_evaluations)
         folds = [VariationFold.of(*machine) for machine in machines]
-        read = read_off([fold.track for fold in folds], [fold.path for fold in folds])
+        read = read_off([fold.knots for fold in folds], [fold.path for fold in folds])
         choice = _chosen(kernel, "rho", read, folds)
         if len(folds) == 1:
-            choice.path["maximal_variation"] = folds[0].variations
+            choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
 
     def _columns_of(self, kernel: Any) -> tuple[tuple[tuple[int, ...], ...], int, Any]:

@@ -31,6 +31,7 @@ from substrate.streaming.array_source import ArraySource, CodedSource, LabelCode
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import Labels, Survey, TargetSummary
+from substrate.threads import blas_threads
 
 __all__ = ["CONDITIONAL", "FitData", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare", "solved_at"]
 
@@ -235,8 +236,9 @@ def solved_at(
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
-    statistic, spectrum, solved = solved_at(prepared, 1.0 / gamma, tolerance)
-    return _kept(prepared, gamma, spectrum, statistic, solved)
+    with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
+        statistic, spectrum, solved = solved_at(prepared, 1.0 / gamma, tolerance)
+        return _kept(prepared, gamma, spectrum, statistic, solved)
 
 
 def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:

@@ -95,10 +95,38 @@ def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
     assert away.max() > 1e-3
     assert not within_radius(other, start, 0.9 * away, CoordinateTies.of(other, 1000))
 
-    stretched = [replace(first, P=2.0 * first.P), replace(first, A=2.0 * first.A)]
-    for changed in stretched:
+    for changed in (replace(first, A=2.0 * first.A), replace(first, linear=first.linear[:-1])):
         changed.take_over(first)
         assert changed.moves == []
+
+
+def test_moves_of_another_diagonal_bound_every_step_as_well():
+    rng = np.random.default_rng(5)
+    program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
+    A, m = program.A.toarray(), program.b.size
+    weights = program.P.diagonal()
+    assert program.P.count_nonzero() == np.count_nonzero(weights)
+    exact = np.linalg.lstsq(np.hstack([A.T, np.diag(weights)]), np.eye(program.q.size), rcond=None)[0]
+    moves = _Moves.of(program, exact[:m], exact[m:])
+    tight = []
+    for _ in range(20):
+        other = weights * 10.0 ** rng.uniform(-3.0, 3.0, weights.size)
+        taken = moves.at(replace(program, P=sp.csr_array(np.diag(other))))
+        d = random_step(program, rng)
+        reach, distance = np.abs(A[program.linear] @ d), float(np.sqrt(d @ (other * d)))
+        largest = taken.largest(distance, reach, np.abs(d))
+        assert (np.abs(d) <= largest * (1.0 + 1e-9) + 1e-12).all()
+        tight.append(float((np.abs(d) / largest).max()))
+        # X' that gives the same P X
+        turned = exact[m:] * (weights / np.where(other > 0.0, other, 1.0))[:, None]
+        assert (np.sqrt(np.sum(turned * (other[:, None] * turned), axis=0)) <= taken.norms * (1.0 + 1e-9)).all()
+    assert max(tight) > 1e-3
+    # a weight that vanishes, or one off the diagonal, says nothing of the same rows
+    gone, beside = np.diag(np.where(weights > 0.0, 0.0, weights)), np.diag(weights + 1.0)
+    beside[0, 1] = beside[1, 0] = 0.5
+    for P in (gone, beside):
+        assert moves.at(replace(program, P=sp.csr_array(P))) is None
+    assert moves.at(program) is moves
 
 
 @pytest.mark.parametrize("left", [0.0, 0.5, 1.0])

@@ -11,10 +11,11 @@ from substrate.closed_form.l1_active_set import solve_l1
 from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.paths.chord_certificate import Track
+from substrate.paths.chord_certificate import Track, lowest_by_chords
 from substrate.paths.knots import Path
+from substrate.paths.read_off import read_off
 from substrate.paths.signed_rows import interpreted
-from substrate.paths.tracks import L1Fold, VariationFold, read_off
+from substrate.paths.tracks import L1Fold, VariationFold
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +61,12 @@ class Folds:
                 self.folds.append(VariationFold.of(coordinates, y[train], below, y[test]))
                 self.parts.append((coordinates, y[train], below, y[test]))
 
+    @property
+    def tracks(self):
+        return [fold.track if self.over == "zeta" else fold.knots for fold in self.folds]
+
     def read(self):
-        return read_off([fold.track for fold in self.folds], [fold.path for fold in self.folds])
+        return read_off(self.tracks, [fold.path for fold in self.folds])
 
     def solved(self, value):
         """The mean squared error over all folds, by a solver that knows nothing of paths."""
@@ -138,9 +143,29 @@ def test_merged_knots_are_all_knots_between_the_ends(folds):
 
 def test_order_of_the_folds_does_not_matter(folds):
     read = folds.read()
-    other = read_off([fold.track for fold in folds.folds[::-1]], [fold.path for fold in folds.folds[::-1]])
+    other = read_off(folds.tracks[::-1], [fold.path for fold in folds.folds[::-1]])
     assert other.error == pytest.approx(read.error, rel=1e-12)
     assert other.lower_bound == pytest.approx(read.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["rho, rbf", "rho, linear"])
+def test_chords_over_many_knots_prove_as_much_as_those_between_neighbours(name):
+    """With gaps made larger, so that chords of both kinds decide."""
+    folds = Folds(*CASES[name])
+    paths, largest = [fold.path for fold in folds.folds], max(fold.path.values.size for fold in folds.folds)
+    for sigma in (1.0, 30.0, 1000.0):
+        knots = [replace(one, sigma=sigma * one.sigma) for one in folds.tracks]
+        read, every = read_off(knots, paths), read_off([one.track() for one in knots], paths)
+        assert (read.value, read.error) == (every.value, every.error)
+        assert every.lower_bound * (1.0 - 1e-12) <= read.lower_bound <= read.error
+        low, high, best = read.values[0], read.values[-1], read.error * folds.n
+        for most in (0.0, 0.9 * best, best, np.inf):
+            bound = lowest_by_chords(knots, low, high, most)
+            assert bound >= min(most, (1.0 - 1e-12) * every.lower_bound * folds.n)
+        coarse, fine = (lowest_by_chords(knots, low, high, most) for most in (0.0, np.inf))
+        assert coarse <= fine * (1.0 + 1e-12)
+        if sigma == 30.0 and largest > 100:
+            assert coarse < fine, "a chord over sixteen knots has a larger gap than those under it"
 
 
 def test_a_minimum_inside_a_segment():
@@ -192,7 +217,7 @@ def test_a_hole_of_one_fold_is_one_of_all_of_them(folds):
     k = values.size // 2
     path = replace(folds.folds[0].path, holes=((float(values[k]), float(values[k + 1])),))
     paths = [path, *(fold.path for fold in folds.folds[1:])]
-    read = read_off([fold.track for fold in folds.folds], paths)
+    read = read_off(folds.tracks, paths)
     assert read.lower_bound == -np.inf
     assert read.holes == path.holes
     assert read.error >= folds.read().error

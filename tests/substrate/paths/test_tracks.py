@@ -14,8 +14,9 @@ from substrate.kernels import RBF, Linear, Polynomial
 from substrate.paths.chord_certificate import Track, interval_bounds
 from substrate.paths.homotopies import l1_path
 from substrate.paths.knots import Path
+from substrate.paths.read_off import read_off
 from substrate.paths.signed_rows import interpreted
-from substrate.paths.tracks import L1Fold, VariationFold, _l1_track, _variation_track, read_off
+from substrate.paths.tracks import L1Fold, VariationFold, VariationKnots, _l1_track
 
 SMOOTH = RBF(0.5)
 
@@ -76,7 +77,7 @@ class Variation:
     def track(self, path: Path) -> Track:
         mean = self.coordinates.parts.sum(axis=0).mean(axis=0)
         M = (self.below - mean) @ self.inverse
-        return _variation_track(self.B, self.target, path, M, self.y_val - self.y.mean())[0]
+        return VariationKnots.of(self.B, self.target, path, M, self.y_val - self.y.mean()).track()
 
     def primal(self, rho, u, t=None):
         t = np.abs(self.B @ u).max(axis=1) if t is None else t
@@ -133,19 +134,19 @@ def test_variation_gaps_are_primal_less_dual(variation, every, share):
 
 def test_variation_errors_interpolate(variation):
     rng = np.random.default_rng(1)
-    path, track = variation.fold.path, variation.fold.track
+    path, track = variation.fold.path, variation.fold.knots.track()
     size = np.abs(variation.y_val).max()
     for k, theta in zip(rng.integers(0, len(path) - 1, 8), rng.uniform(size=8), strict=True):
         rho = (1.0 - theta) * path.values[k] + theta * path.values[k + 1]
         expected = (1.0 - theta) * track.errors[k] + theta * track.errors[k + 1]
         assert_allclose(variation.errors(path.at(rho).primal), expected, atol=1e-7 * size)
-    assert_allclose(variation.fold.variations[0], np.abs(variation.B @ variation.target).max(axis=1), rtol=1e-9)
+    assert_allclose(variation.fold.knots.variations()[0], np.abs(variation.B @ variation.target).max(axis=1), rtol=1e-9)
     assert_allclose(track.errors[-1], variation.y_val - variation.y.mean(), atol=1e-7 * size)
 
 
 def test_variation_errors_move_by_sigma_at_most_and_in_one_direction_by_all_of_it(variation):
     rng = np.random.default_rng(2)
-    track = variation.fold.track
+    track = variation.fold.knots.track()
     r = variation.target.size
     for size in (1e-3, 1.0, 1e3):
         for step in size * rng.standard_normal((10, r)):
@@ -182,7 +183,7 @@ def test_variation_bound_is_below_independent_solves(variation):
     for rho in np.geomspace(1e-3, 1.2, 25) * full.values[-1]:
         v = solve_maximal_variation(variation.coordinates, variation.y, rho).v
         solves.append(np.mean(variation.errors(variation.coordinates.metric @ v) ** 2))
-    exact = read_off([variation.fold.track], [full])
+    exact = read_off([variation.fold.knots.track()], [full])
     assert exact.error <= min(solves) * (1.0 + 1e-7)
     assert exact.lower_bound <= exact.error
     assert exact.error - exact.lower_bound < 1e-3 * exact.error
@@ -196,23 +197,23 @@ def test_u_is_recomputed_from_the_multipliers(variation):
     """A path that claims other fitted values gains nothing by it."""
     path = variation.fold.path
     other = replace(path, primal=np.zeros_like(path.primal))
-    assert_allclose(variation.track(other).errors, variation.fold.track.errors, atol=1e-9)
-    assert_allclose(variation.track(other).gaps, variation.fold.track.gaps, atol=1e-9)
+    assert_allclose(variation.track(other).errors, variation.fold.knots.track().errors, atol=1e-9)
+    assert_allclose(variation.track(other).gaps, variation.fold.knots.track().gaps, atol=1e-9)
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.9, 1.1, 3.0, -1.0])
 def test_a_tampered_multiplier_raises_the_gap_and_lowers_the_bound(variation, factor):
-    path, exact = variation.fold.path, read_off([variation.fold.track], [variation.fold.path])
+    path, exact = variation.fold.path, read_off([variation.fold.knots.track()], [variation.fold.path])
     k = int(np.clip(np.searchsorted(path.values, exact.value), 1, len(path) - 2))
     xi = np.array([path.dual[j] for j in range(len(path))])
     xi[k, np.abs(xi[k]).argmax()] *= factor
     track = variation.track(replace(path, dual=xi))
     read = read_off([track], [path])
     cost = 0.5 * variation.target @ variation.target
-    assert track.gaps[k] >= variation.fold.track.gaps[k] - 1e-12 * cost
+    assert track.gaps[k] >= variation.fold.knots.track().gaps[k] - 1e-12 * cost
     assert read.lower_bound <= exact.error * (1.0 + 1e-12), "the true optimum is still above the bound"
     if factor <= 0.0:
-        assert track.gaps[k] > 1e3 * variation.fold.track.gaps[k] + 1e-12 * cost
+        assert track.gaps[k] > 1e3 * variation.fold.knots.track().gaps[k] + 1e-12 * cost
         assert read.lower_bound < exact.lower_bound
 
 
@@ -233,7 +234,7 @@ def test_a_component_that_sees_nothing_and_a_target_that_is_constant():
     instance = Variation()
     flat = np.full_like(instance.y, 2.0)
     fold = VariationFold.of(instance.coordinates, flat, instance.below, instance.y_val)
-    read = read_off([fold.track], [fold.path])
+    read = read_off([fold.knots], [fold.path])
     assert read.error == pytest.approx(np.mean((instance.y_val - 2.0) ** 2), rel=1e-9)
     assert read.error - read.lower_bound <= 1e-9 * read.error
 

@@ -43,7 +43,7 @@ def fitted(kernel, solution, points=BASIS):
 def test_the_outputs_are_those_of_the_direct_solve(kernel, gamma):
     rows, features, origin, K = pieces(kernel)
     statistic = accumulate(rows, features, origin, 1.0 / gamma)
-    spectrum = reduced_spectrum(features, origin, statistic.total, statistic.error)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     direct = fitted(kernel, solve_reduced(rows, spectrum, 1.0 / gamma, K))
     solution = solve_by_gradients(rows, features, origin, 1.0 / gamma, K)
     difference = np.linalg.norm(fitted(kernel, solution) - direct, axis=0)

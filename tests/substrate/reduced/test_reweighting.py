@@ -55,7 +55,7 @@ def test_weighted_sums_solve_the_weighted_problem(method):
     statistic = accumulate(ROWS, features, origin, LAM, method=method, weights=weights_of_rows())
     assert_allclose(statistic.total.mass, v.sum(), rtol=1e-12)
     assert statistic.total.count == 400
-    spectrum = reduced_spectrum(features, origin, statistic.total, statistic.error)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     solved = solve_reduced(ROWS, spectrum, LAM, K, weights_of_rows=weights_of_rows())
     # by hand: the gradient of lam/2 b'K b + 1/2 sum v e^2 in beta and bias
     A = np.block([[K_ALL.T @ (v[:, None] * K_ALL) + LAM * K, (K_ALL.T @ v)[:, None]], [K_ALL.T @ v, v.sum()]])
@@ -68,7 +68,8 @@ def test_the_check_sees_wrong_weights():
     """A solution of the plain problem does not pass as one of the weighted problem."""
     features = eigen_features(K)
     origin = origin_of(K, ROWS.target_summary(), UNIT)
-    spectrum = reduced_spectrum(features, origin, accumulate(ROWS, features, origin, LAM).total)
+    statistic = accumulate(ROWS, features, origin, LAM)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
     solved = solve_reduced(ROWS, spectrum, LAM, K, most=0, weights_of_rows=weights_of_rows())
     assert not all(row.passes for row in solved.rows)
     mended = solve_reduced(ROWS, spectrum, LAM, K, most=0)
@@ -89,9 +90,8 @@ def test_residual_sums_are_those_of_weighted_rows():
 def test_one_correction_from_nothing_is_the_solution():
     features = eigen_features(K)
     origin = origin_of(K, ROWS.target_summary(), UNIT)
-    spectrum = reduced_spectrum(
-        features, origin, accumulate(ROWS, features, origin, LAM, weights=weights_of_rows()).total
-    )
+    statistic = accumulate(ROWS, features, origin, LAM, weights=weights_of_rows())
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
     nothing = residual_pass(ROWS, UNIT, np.zeros((12, 1)), np.zeros(1), weights_of_rows())
     change, shift = spectrum.correction(features.transform.T @ nothing.slope, nothing.total, LAM)
     assert_allclose(change, spectrum.weights(LAM), rtol=1e-9, atol=1e-9)

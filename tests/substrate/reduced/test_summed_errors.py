@@ -12,6 +12,7 @@ from problems.estimators.reduced import fit as fits
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced import Basis, solution
 from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.certificate import _of_shift
 from substrate.reduced.features import INNER, eigen_features, product
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -179,3 +180,39 @@ def test_a_product_in_parts_is_a_product(inner):
     bound = (inner + 2) * np.finfo(float).eps * (np.abs(left) @ np.abs(right))
     assert np.all(np.abs(product(left, right) - left @ right) <= bound)
     assert product(left, right[:, :0]).shape == (7, 0)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.5])
+@pytest.mark.parametrize("kernel", [RBF(2.0), RBF(8.0)], ids=repr)
+def test_an_error_of_the_sum_of_errors_moves_fitted_values_by_no_more_than_its_bound(kernel, lam):
+    """The same error in any other direction may move them much farther, and none is bounded by less than its own."""
+    found = summed(kernel, X, Y, POINTS)
+    spectrum = found[-1]
+    curvature = spectrum.curvature(found[1], found[0].product_terms, found[3].sums.lengths)
+    reach = curvature.at(lam, 1e-13, np.sqrt(len(X)))
+    H = curvature.scatter + lam * np.eye(curvature.features.rank)
+    moved = np.linalg.solve(H, spectrum.mean) * np.sqrt(curvature.mass)
+    effect = np.sqrt(moved @ curvature.scatter @ moved)
+    bound = _of_shift(reach, lam)
+    assert 1.0 + effect <= bound * (1.0 + 1e-9)
+    assert bound <= 1.0 + 1.1 * effect + 1e-6
+
+
+def test_sums_of_a_narrow_kernel_are_about_zero_and_those_of_a_wide_one_about_their_mean():
+    """Either way the certificate holds, and the machines agree within its bound."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(600, 4))
+    y = np.sin(points[:, 0]) + 0.1 * rng.normal(size=600)
+    for sigma, about_zero in ((1.0, True), (8.0, False)):
+        rows, K, known, other, again = summed(RBF(sigma), points, y[:, None], points[:12])
+        given = origin_of(K, known, other.origin.unit)
+        assert (other.origin.kernel_values == given.kernel_values).all()
+        statistic = accumulate(rows, other.features, given, LAM)
+        assert (statistic.origin.kernel_values == 0.0).all() == about_zero
+        spectrum = reduced_spectrum(statistic.features, statistic.origin, statistic.total, statistic.error)
+        one = solve_reduced(rows, spectrum, LAM, K, targets=known, sums=statistic.sums)
+        two = solve_reduced(rows, again, LAM, K, targets=known, sums=other.sums)
+        assert all(row.passes for row in (*one.rows, *two.rows))
+        K_all = rows.values.matrix(points)
+        apart = K_all @ (one.coefficients - two.coefficients) + one.bias - two.bias
+        assert np.sqrt(np.mean(apart**2)) <= one.rows[0].value + two.rows[0].value

@@ -1,0 +1,126 @@
+r"""Sums of products of rows being added up: in numpy a few rows at a time, on a device many.
+
+In numpy the products of a few rows are added to one triangle by a symmetric rank-k update, and the other sums of the
+same rows while they are in the cache of a core. The bound on the rounding of a sum grows with the number of terms that
+are added in sequence ([Higham2002]_ section 4.2), so sums of rows are added to sums of parts, and those to sums of
+groups of parts. The sums of products with the probe are added by other operations, which is what makes them a check.
+"""
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.kernels.base import strips
+from substrate.namespaces import namespace_of, zeros_beside
+
+__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "terms_in_parts"]
+
+#: Rows whose products are added up at once on a device.
+PART = 4096
+
+#: The same in numpy: products of so few rows are as fast as those of many (measured).
+CHUNK = 128
+
+#: Parts whose sums are added up before they are added to those of the parts before.
+GROUP = 32
+
+
+def terms_in_parts(n_rows: int, size: int) -> int:
+    """The number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete one."""
+    parts = -(-n_rows // size)
+    return min(n_rows, size) + min(parts, GROUP) + -(-parts // GROUP)
+
+
+class ProductSums:
+    """Sums over rows in numpy. ``tested`` is the probe; None where nothing is checked."""
+
+    def __init__(self, size: int, outputs: int, origin: Array | None = None, tested: Array | None = None) -> None:
+        self.count, self._parts, self._origin, self._tested = 0, 0, origin, tested
+        self._mass, self._targets, self._squares = 0.0, np.zeros(outputs), np.zeros(outputs)
+        # sums of features with each other; with a one, with the targets and with the products with the probe; and of
+        # those products with a one and the targets: over the parts of a group, and over all groups
+        shapes = (size, size), (size, 1 + outputs + (tested is not None)), (1 + outputs,)
+        self._group, self._sums = ([np.zeros(shape, order="F") for shape in shapes] for _ in range(2))
+
+    def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
+        """Add rows of features, from which the origin is subtracted in place, if one is given."""
+        n, roots = features.shape[0], None if weights is None else np.sqrt(weights)
+        beside = np.empty((self._sums[1].shape[1], n))  # one row each
+        known = beside[1 : 1 + targets.shape[1]]
+        beside[0], known[...] = 1.0, targets.T
+        if roots is not None:  # sums of products: each factor is multiplied by the root of the weight
+            beside[: 1 + targets.shape[1]] *= roots
+        self.count += int(n)
+        self._mass += float(n) if roots is None else float(roots @ roots)
+        self._targets += known @ beside[0]
+        self._squares += np.square(known).sum(axis=1)
+        if features.shape[1]:
+            for rows in strips(n, CHUNK):
+                self._add_part(features[rows], beside[:, rows], None if roots is None else roots[rows, None])
+
+    def _add_part(self, part: Array, beside: Array, roots: Array | None) -> None:
+        from scipy.linalg.blas import dsyrk
+
+        products, others, checks = self._group
+        if self._origin is not None:
+            part -= self._origin
+        if roots is not None:
+            part = part * roots
+        if self._tested is not None:
+            beside[-1] = part @ self._tested
+            checks += beside[:-1] @ beside[-1]
+        others += part.T @ beside.T  # before the update, whose own copies replace these rows in the cache
+        self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
+        self._parts += 1
+        if self._parts == GROUP:
+            self._end_group()
+
+    def _end_group(self) -> None:
+        if self._parts == 0:
+            return
+        for total, group in zip(self._sums, self._group, strict=True):
+            total += group
+        self._parts = 0  # the first update of the next group overwrites the products
+        for group in self._group[1:]:
+            group[...] = 0.0
+
+    def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
+        """Sums of features, products (upper triangle), targets, products with them, their squares; mass; probed."""
+        self._end_group()
+        second, others, checks = self._sums
+        first, cross = others[:, 0].copy(), np.ascontiguousarray(others[:, 1 : checks.size])
+        probed = np.zeros(0) if self._tested is None else np.concatenate([others[:, -1], checks])
+        return first, second, self._targets, cross, self._squares, self._mass, probed
+
+
+class ProductSumsOnDevice:
+    """The same on the device of ``like``, which has one number per output; about no origin, and nothing is checked."""
+
+    def __init__(self, size: int, like: Array) -> None:
+        outputs, self.count, self._mass = like.shape[0], 0, 0.0
+        self._probed = zeros_beside(like, 0)
+        self._first, self._second = zeros_beside(like, size), zeros_beside(like, (size, size))
+        self._targets, self._squares = zeros_beside(like, outputs), zeros_beside(like, outputs)
+        self._cross = zeros_beside(like, (size, outputs))
+
+    def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
+        """Add rows of features."""
+        xp = namespace_of(targets)
+        ones = xp.ones_like(targets[:, 0])
+        if weights is not None:
+            ones = xp.sqrt(weights)
+            features, targets = features * ones[:, None], targets * ones[:, None]
+        self.count += int(features.shape[0])
+        self._mass += float(features.shape[0]) if weights is None else float(ones @ ones)
+        self._targets += ones @ targets
+        self._squares += xp.sum(targets * targets, axis=0)
+        if self._first.shape[0] == 0:
+            return
+        both = features.T @ xp.concat([ones[:, None], targets], axis=1)
+        self._first += both[:, 0]
+        self._cross += both[:, 1:]
+        for rows in strips(int(features.shape[0]), PART):
+            self._second += features[rows, :].T @ features[rows, :]
+
+    def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
+        """As those in numpy; both triangles are there."""
+        return self._first, self._second.T, self._targets, self._cross, self._squares, self._mass, self._probed
