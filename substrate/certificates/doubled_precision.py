@@ -51,7 +51,7 @@ def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
 
 
 def exact_sum(values: Array) -> float:
-    """The sum of a vector, rounded once: that of :func:`math.fsum`, several times as fast for thousands of terms.
+    """The sum of a vector, rounded once: that of ``math.fsum``, several times as fast for thousands of terms.
 
     The leading bits of all terms, relative to n times the largest, add up without an error in any order
     [Ozaki2012]_; so do those of what is left, until nothing is.
