@@ -34,8 +34,8 @@ from substrate.paths.signed_rows import Knots, Product, SignedRows, chosen
 
 __all__ = ["BlockPath"]
 
-#: Exchanges between two corrections of the multipliers, and between two looks at the gap.
-_RENEW, _LOOK = 100, 20
+#: Exchanges between two corrections of the multipliers, and between two looks at the gap, where the rows are few.
+_RENEW, _SELDOM, _LOOK = 100, 50, 20
 #: Entries of the active rows up to which their factors are computed again at every look, and up to which that is done
 #: where rounding has begun to show: it takes as long as a few steps, and as twenty.
 _FEW, _SOME = 2500, 10000
@@ -136,7 +136,8 @@ class BlockPath:
         """Go on by a few segments, at most as many; "" or why the path cannot continue: "end" or "stall"."""
         if (self._rounded() and not self.settle()) or (self.age >= _RENEW and not self.renew()):
             return "stall"
-        draws = self.chance.uniform(size=min(most, _LOOK - self.age % _LOOK))
+        look = _LOOK if self._few else _SELDOM
+        draws = self.chance.uniform(size=min(most, look - self.age % look))
         rows, before = (self.product.B, self.product.F, self.product.G, self.problem.block, self.flat), self.steps
         basis = (self.Q, self.S, self.C, self.x, self.y, self.references, self.q)
         point = (self.u, self.du, self.t, self.eta, self.slack, self.least, self.active, self.home)
@@ -168,13 +169,15 @@ class BlockPath:
         eta[:d] = self.rho - np.bincount(self.home[d:n], eta[d:], d)
         self.u = self.problem.target - self.problem.combined(self.active[:n], eta)
 
+    @property
+    def _few(self) -> bool:
+        return (self.n_active - self.blocks) * self.u.size <= _FEW
+
     def _rounded(self) -> bool:
         """Whether to factor the active rows again at this look already: they are few, or rounding shows."""
         m = self.n_active - self.blocks
-        if self.age < _LOOK or m * self.u.size > _SOME:
-            return False
-        if m * self.u.size <= _FEW or self.age % (2 * _LOOK):  # that it shows is looked for half as often
-            return m * self.u.size <= _FEW
+        if self._few or self.age < _SELDOM or m * self.u.size > _SOME:
+            return self._few and self.age >= _LOOK
         return not _within(block_basis.turned(self.Q, self.S, self.C, m, self.chance), _SHOWS)
 
     def renew(self) -> bool:

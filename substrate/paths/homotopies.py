@@ -282,8 +282,9 @@ def _record(trace: Trace, target: Array, seen: Array | None, rows: NDArray[np.in
     u = knots.u.copy()
     if seen is not None:
         u = (target - seen @ (seen.T @ target)) + u @ seen.T
-    signed, eta = knots.rows, knots.eta
-    xi = SparseRows(knots.starts.copy(), rows[signed % rows.size], np.where(signed < rows.size, eta, -eta), p)
+    up, eta = knots.rows < rows.size, knots.eta
+    places = rows[np.where(up, knots.rows, knots.rows - rows.size)]
+    xi = SparseRows(knots.starts.copy(), places, np.where(up, eta, -eta), p)
     stop = "all components have vanished" if trace.finished else trace.stop
     rho, ends, none = knots.rho.copy(), trace.finished, np.zeros(u.shape[0])
     taken = (trace.steps, trace.restarts, trace.holes)
