@@ -23,7 +23,9 @@ Mask = NDArray[np.bool_]
 
 _ROUNDS = 40
 _DEPENDENT = 1e-11
-_EXACT = 1e-10
+#: Multipliers below zero and rows beyond their bound by these shares count as rounding: of a point that may be
+#: returned, and of one that needs no further correction. The square root of their product with rho is the accuracy.
+_EXACT, _ROUNDED = 1e-10, 1e-14
 #: A bound on the rounding by which a multiplier of a vanishing component may leave its ball.
 BALL = 1e-8
 #: A component below this share of the target is set to zero tentatively.
@@ -79,7 +81,12 @@ def _null_space(B: Array) -> Array | None:
 
 
 def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) -> tuple[Array, Array] | None:
-    """Exact u and multipliers where no component vanishes, correcting the active set a few times."""
+    """Exact u and multipliers where no component vanishes, correcting the active set a few times.
+
+    Where a row is about to become active, several sets are right to rounding, and the best of them is returned.
+    """
+    best: tuple[float, Array, Array] | None = None
+    seen: set[bytes] = set()
     active = np.abs(xi) > 1e-6 * per_row(rho)
     signs = np.sign(np.where(active, xi, values))
     size = float(np.linalg.norm(target)) or 1.0
@@ -107,15 +114,22 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         if isinstance(rho, np.ndarray):  # as shares of their weights
             slack = slack / rho[:, None]
         excess = np.abs(values) - (sign_of * values[parts, reference])[:, None]
-        least = -_EXACT if isinstance(rho, np.ndarray) else -_EXACT * rho
-        if slack.min() >= least and excess.max() <= _EXACT * max(float(np.abs(values).max()), 1e-3 * size):
-            return u, xi
-        if slack.min() < least:
+        size_of = max(float(np.abs(values).max()), 1e-3 * size)
+        negative = -float(slack.min()) / (1.0 if isinstance(rho, np.ndarray) else rho)
+        beyond = float(excess.max()) / size_of
+        missed = max(negative, beyond)
+        if missed <= _EXACT and (best is None or missed < best[0]):
+            best = missed, u, xi
+        state = np.packbits(active).tobytes()
+        if missed <= _ROUNDED or state in seen:
+            break
+        seen.add(state)
+        if negative > (_EXACT if best is None else 0.0) and (best is None or negative >= beyond):
             active[np.unravel_index(int(slack.argmin()), slack.shape)] = False
         else:
             worst = np.unravel_index(int(excess.argmax()), excess.shape)
             active[worst], signs[worst] = True, np.sign(values[worst])
-    return None
+    return None if best is None else best[1:]
 
 
 def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
@@ -126,9 +140,12 @@ def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
     Q, R, order = qr(rows.T, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(R))
     rank = int((sizes > _DEPENDENT * sizes[0]).sum())
-    along = Q[:, :rank].T @ start
-    weights[order[:rank]] = solve_triangular(R[:rank, :rank], along)
-    return start - Q[:, :rank] @ along, weights
+    u = start
+    for _ in range(2):  # the start may be long and its projection short: the second time removes the rounding
+        along = Q[:, :rank].T @ u
+        weights[order[:rank]] += solve_triangular(R[:rank, :rank], along)
+        u = u - Q[:, :rank] @ along
+    return u, weights
 
 
 def _with_duals_of_zeros(
