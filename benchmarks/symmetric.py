@@ -47,8 +47,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Symmetric LS-SVM: half the rows instead of mirrored ones",
         "`SymmetricLSSVMRegressor` on N rows at 2 gamma against `LSSVMRegressor` on the rows and their mirror images "
-        "at gamma, which is the same machine, both in closed form. Median CPU seconds; the last column is the largest difference of fitted "
-        "values, in deviations of y.",
+        "at gamma, which is the same machine, both in closed form. Median CPU seconds; the last column is the largest "
+        "difference of fitted values, in deviations of y.",
         ("N", "symmetric, s", "mirrored rows, s", "mirrored / symmetric", "target", "met", "difference"),
         tuple(rows),
         tuple(shortfalls),
