@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 _ROUNDS = 40
 _DEPENDENT = 1e-11
 #: Multipliers below zero and rows beyond their bound by these shares count as rounding: of a point that may be
-#: returned, and of one that needs no further correction. The square root of their product with rho is the accuracy.
+#: returned, and of one that needs no further correction. The accuracy is about the square root of rho times them.
 _EXACT, _ROUNDED = 1e-10, 1e-14
 #: A bound on the rounding by which a multiplier of a vanishing component may leave its ball.
 BALL = 1e-8
@@ -114,9 +114,9 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         if isinstance(rho, np.ndarray):  # as shares of their weights
             slack = slack / rho[:, None]
         excess = np.abs(values) - (sign_of * values[parts, reference])[:, None]
-        size_of = max(float(np.abs(values).max()), 1e-3 * size)
+        scale = max(float(np.abs(values).max()), 1e-3 * size)
         negative = -float(slack.min()) / (1.0 if isinstance(rho, np.ndarray) else rho)
-        beyond = float(excess.max()) / size_of
+        beyond = float(excess.max()) / scale
         missed = max(negative, beyond)
         if missed <= _EXACT and (best is None or missed < best[0]):
             best = missed, u, xi

@@ -165,11 +165,11 @@ def _proved(
     distance = a + math.sqrt(a * a + 2.0 * gap)
     reach = np.maximum(slacks, (gap + 0.5 * a * a) / weights)
     lost = False
-    for moves in _moves(program, distance, reach):
+    for kept, moves in _moves(program, distance, reach):
         if (moves.largest(distance, reach, radius) <= _MARGIN * radius).all():
-            program.moves[:] = [moves]
+            program.moves[:] = [kept]
             return True
-        # E is that of the matrices, and no centre makes it smaller
+        # E is the rounding of the matrices, which another centre hardly changes
         lost = bool((moves.rest @ radius > _MARGIN * radius).any())
     return False if lost else None
 
@@ -227,9 +227,12 @@ class _Moves:
         return np.asarray(self.rows @ reach + distance * self.norms + self.rest @ radius)
 
 
-def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[_Moves]:
-    """Those of an earlier program with the same matrices, and the least for these bounds, the cheaper ones first."""
-    yield from filter(None, (known.at(program) for known in program.moves))
+def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[tuple[_Moves, _Moves]]:
+    """Those of an earlier program with the same A, as they were and for this one; then new ones, the cheaper first."""
+    for known in program.moves:
+        taken = known.at(program)
+        if taken is not None:
+            yield known, taken
     m = program.b.size
     cost = np.full(m, 1e-6 * float(reach.min(initial=1.0)))  # equalities do not move
     cost[program.linear] = reach
@@ -239,7 +242,8 @@ def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[_Mov
     scaled = np.hstack([program.A.toarray().T, program.P.toarray()]) / scales
     for solve in (_by_normal_equations, _by_singular_values):
         solved = solve(scaled) / scales[:, None]
-        yield _Moves.of(program, solved[:m], solved[m:])
+        made = _Moves.of(program, solved[:m], solved[m:])
+        yield made, made
 
 
 def _by_normal_equations(M: Array) -> Array:

@@ -62,7 +62,7 @@ class _Finder:
 
     def __init__(self, program: ConeProgram, dense: NDArray[np.bool_]) -> None:
         self.program, self.is_dense = program, dense
-        self.E, self.I = program.equalities, sp.csr_array(program.A[program.linear])
+        self.E, self.I = program.equalities.copy(), sp.csr_array(program.A[program.linear])
         off = sp.csc_array(program.P - sp.diags_array(program.P.diagonal()))
         for matrix in (self.E, self.I, off):
             matrix.eliminate_zeros()

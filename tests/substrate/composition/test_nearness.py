@@ -95,6 +95,14 @@ def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
     assert away.max() > 1e-3
     assert not within_radius(other, start, 0.9 * away, CoordinateTies.of(other, 1000))
 
+    # and with another weight: what is kept is what was computed, so that its bounds do not grow from weight to weight
+    (computed,) = first.moves
+    heavier = replace(first, P=2.0 * first.P)
+    heavier.take_over(first)
+    at, _ = polished(heavier, *interior_point(heavier, 1e-12))
+    assert within_radius(heavier, Feasibility(heavier).near(at).x, wide, CoordinateTies.of(heavier, 1000))
+    assert heavier.moves == [computed]
+
     for changed in (replace(first, A=2.0 * first.A), replace(first, linear=first.linear[:-1])):
         changed.take_over(first)
         assert changed.moves == []
