@@ -26,8 +26,8 @@ from substrate.streaming.survey import TargetSummary, summary_of_targets
 
 __all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 
-#: Entries of a tile: 8 MB; larger ones make no product faster (measured).
-_TILE_ENTRIES = 1 << 20
+#: Entries of a tile: 4 MB; larger ones make no product faster (measured).
+_TILE_ENTRIES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)

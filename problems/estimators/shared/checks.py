@@ -1,7 +1,7 @@
 """Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,15 @@ from substrate.namespaces import (
     where_it_lives,
 )
 
-__all__ = ["check_home", "check_state", "checked_on_device", "labels_on_device", "warn_if_unscaled", "warn_of_scales"]
+__all__ = [
+    "check_home",
+    "check_state",
+    "checked_on_device",
+    "labels_on_device",
+    "over_rows",
+    "warn_if_unscaled",
+    "warn_of_scales",
+]
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
@@ -85,6 +93,8 @@ def labels_on_device(y: Any, n: int) -> Any:
 _SCALES_APART = 100.0
 #: Number of cells of a matrix whose spreads are computed at a time.
 _SPREAD_CELLS = 2**18
+#: Entries of a row that numpy handles as a long vector.
+_LONG_ROW = 512
 
 
 def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
@@ -109,7 +119,7 @@ def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
     if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
         numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
         parts = (xp.take(X, some, axis=1) for some in numbers)
-    found = [to_numpy(xp.stack([xp.min(part, axis=0), xp.max(part, axis=0)])) for part in parts]
+    found = [to_numpy(xp.stack([over_rows(xp.min, part), over_rows(xp.max, part)])) for part in parts]
     with np.errstate(over="ignore"):
         ranges = np.concatenate([high - low for low, high in found])
     moving = ranges[ranges > 0.0]
@@ -117,6 +127,16 @@ def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
         return False
     with np.errstate(over="ignore", invalid="ignore"):  # infinity over infinity is not known to be near one
         return not moving.max() / moving.min() <= _SCALES_APART
+
+
+def over_rows(extreme: Callable[..., Any], X: Any) -> Any:
+    """The extreme of every column; in numpy of many rows side by side first, since a few columns are no long vector."""
+    together = _LONG_ROW // max(X.shape[1], 1)
+    if is_device_array(X) or together < 2 or not X.flags.c_contiguous or X.shape[0] < 2 * together:
+        return extreme(X, axis=0)
+    whole = X.shape[0] // together * together
+    side_by_side = extreme(X[:whole].reshape(-1, together * X.shape[1]), axis=0)
+    return extreme(np.concatenate([side_by_side.reshape(together, -1), X[whole:]]), axis=0)
 
 
 def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:

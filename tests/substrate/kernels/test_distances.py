@@ -44,7 +44,7 @@ def _squared(X, Z, scale):
     n=st.integers(1, 20),
     d=st.integers(1, 30),
     offset=st.sampled_from([0.0, 1.0, 1e8, -1e8, 1e150]),
-    spread=st.sampled_from([0.0, 1e-8, 1.0, 1e6, 1e100, 1e150]),
+    spread=st.sampled_from([0.0, 1e-8, 1.0, 1e6, 1e100, 1e150, 1e153]),
     scale=st.sampled_from([-1.0, 1.0, -1e-8, -1e8, 1e12]),
     sparse=st.booleans(),
 )
