@@ -18,9 +18,10 @@ affects the fitted values; so the first term is much sharper than the last. Sums
 below, and leave only the last term.
 
 Sums of kernel values about an origin, transformed afterwards, have errors of their own: with the norms d of the columns
-of kernel values, :math:`|\Delta \sum_i z_{ij} z_{ik}| \le \gamma_c d_j d_k`, so that :math:`\eta` grows by
-:math:`\gamma_c \| |\hat H^{-1/2} T^T| d \|^2`, and by :math:`\gamma_{2c'} \| |\hat H^{-1/2}| |T^T| d \|^2` for the
-products with T, whose entries are sums of c' terms in sequence.
+of kernel values, :math:`|\Delta \sum_i k_{ij} k_{ik}| \le \gamma_c d_j d_k`, and the sums by which they are centred
+are as accurate, so that :math:`\eta` grows by :math:`2 \gamma_c \| |\hat H^{-1/2} T^T| d \|^2`, and by
+:math:`\gamma_{2c'} \| |\hat H^{-1/2}| |T^T| d \|^2` for the products with T, whose entries are sums of c' terms in
+sequence.
 """
 
 import math
@@ -67,7 +68,8 @@ class Curvature:
         roots = xp.sqrt(xp.clip(diagonal, min=0.0) + lam)
         lengths = xp.sqrt(xp.clip(diagonal, min=0.0) + self.mass * self.offsets * self.offsets)
         own = rounding + (0.0 if self.accumulated else (m + 4.0) * _HALF)
-        summed = (self.terms + r + 8.0) * _HALF
+        # of the products of features, and twice that of the sums by which they are centred, once for either factor
+        summed = (3.0 * self.terms + r + 8.0) * _HALF
         if r == 0:
             return Reach(self, A, A, 0.0, own, spread, summed, lengths)
         with blas_threads(r):
@@ -93,9 +95,13 @@ class Curvature:
         return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths)
 
     def _of_sums(self) -> tuple[float, float]:
-        """The relative rounding of sums of kernel values, and that of their products with T from both sides."""
+        """The relative rounding of sums of kernel values, and that of their products with T from both sides.
+
+        The first counts twice: once for the products, once for the sums by which they are centred. That is a product of
+        two factors, below the mean of their squares; the other square is among the rounding of features.
+        """
         n = self.features.n_basis
-        return (self.terms + 8.0) * _HALF, 2.0 * (min(n, INNER) + -(-n // INNER) + 8.0) * _HALF
+        return 2.0 * (self.terms + 8.0) * _HALF, 2.0 * (min(n, INNER) + -(-n // INNER) + 8.0) * _HALF
 
     def sums_moved(self, x: Array, beta: Array) -> Array:
         """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""

@@ -96,9 +96,15 @@ def eigen_features(K: Any) -> EigenFeatures:
 
 
 def product(left: Array, right: Array) -> Array:
-    """The matrix product; in numpy the terms of an entry are added in parts, and their number determines its bound."""
-    if is_device_array(right) or right.shape[0] <= INNER or not right.shape[1]:
+    """The matrix product; the terms of an entry are added in parts, and their number determines its bound."""
+    if right.shape[0] <= INNER or not right.shape[1]:
         made: Array = left @ right
+        return made
+    if is_device_array(right):
+        made = left[:, :INNER] @ right[:INNER, :]
+        for part in strips(right.shape[0] - INNER, INNER):
+            some = slice(part.start + INNER, part.stop + INNER)
+            made += left[:, some] @ right[some, :]
         return made
     from scipy.linalg.blas import dgemm
 

@@ -12,7 +12,7 @@ from substrate.arrays import Array
 from substrate.kernels.base import strips
 from substrate.namespaces import namespace_of, zeros_beside
 
-__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "terms_in_parts"]
+__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "products_on_device", "terms_in_parts"]
 
 #: Rows whose products are added up at once on a device.
 PART = 4096
@@ -28,6 +28,20 @@ def terms_in_parts(n_rows: int, size: int) -> int:
     """The number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete one."""
     parts = -(-n_rows // size)
     return min(n_rows, size) + min(parts, GROUP) + -(-parts // GROUP)
+
+
+def products_on_device(left: Array, right: Array) -> Array:
+    """The sum over rows of products of their entries, left'right, with few columns on the right: all parts at once."""
+    xp, n = namespace_of(left), int(left.shape[0])
+    whole = n - n % PART
+    made: Array = left[whole:, :].T @ right[whole:, :]
+    if whole:
+        some = (
+            xp.reshape(left[:whole, :], (-1, PART, left.shape[1])),
+            xp.reshape(right[:whole, :], (whole // PART, PART, -1)),
+        )
+        made += xp.sum(xp.matmul(xp.permute_dims(some[0], (0, 2, 1)), some[1]), axis=0)
+    return made
 
 
 class ProductSums:
@@ -111,11 +125,11 @@ class ProductSumsOnDevice:
             features, targets = features * ones[:, None], targets * ones[:, None]
         self.count += int(features.shape[0])
         self._mass += float(features.shape[0]) if weights is None else float(ones @ ones)
-        self._targets += ones @ targets
+        self._targets += products_on_device(ones[:, None], targets)[0, :]
         self._squares += xp.sum(targets * targets, axis=0)
         if self._first.shape[0] == 0:
             return
-        both = features.T @ xp.concat([ones[:, None], targets], axis=1)
+        both = products_on_device(features, xp.concat([ones[:, None], targets], axis=1))
         self._first += both[:, 0]
         self._cross += both[:, 1:]
         for rows in strips(int(features.shape[0]), PART):

@@ -29,6 +29,9 @@ __all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 #: Entries of a tile: 4 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 19
 
+#: Roundings of an entry of the sums on a device that is moved to another origin.
+_MOVED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -222,9 +225,10 @@ class KernelRows:
     @property
     def terms(self) -> int:
         """The number of terms that a sum over all rows adds sequentially: a tile, the tiles of a leaf, the tree."""
-        if self.on_device:  # one leaf
+        if self.on_device:  # one leaf, and the parts of a tile
             tiles = list(device_blocks(self.n_rows, self.n_basis))
-            return max(int(rows.stop - rows.start) for rows in tiles) + len(tiles)
+            longest = max(int(rows.stop - rows.start) for rows in tiles)
+            return min(longest, PART) + -(-longest // PART) + len(tiles)
         step = self.values.step
         return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
 
@@ -234,7 +238,7 @@ class KernelRows:
         if not self.on_device:
             return terms_in_parts(min(self.n_rows, LEAF), min(self.values.step, CHUNK)) + self.n_rows.bit_length()
         tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
-        return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles
+        return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles + _MOVED
 
     def sums(self, function: LeafSum, what: str) -> Any:
         """A sum over all rows."""

@@ -29,6 +29,7 @@ from substrate.namespaces import is_device_array, namespace_of, on_device_of, to
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.moments import RowWeights, weights_of_tile
+from substrate.reduced.row_products import products_on_device
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import KernelSums
@@ -94,8 +95,12 @@ class ResidualsOfLeaf:
                 spreads += xp.sum(about * about, axis=0)
                 mass += xp.sum(squared)
                 diagonal += squared @ xp.clip(lengths[rows], min=0.0)
-                slope += tile.T @ errors
-                total += ones @ errors
+                if is_device_array(tile):
+                    slope += products_on_device(tile, errors)
+                    total += products_on_device(ones[:, None], errors)[0, :]
+                else:
+                    slope += tile.T @ errors
+                    total += ones @ errors
                 squares += xp.sum(errors * errors, axis=0)
                 targets += xp.sum(known * known, axis=0)
                 if self.squared:
@@ -133,19 +138,21 @@ def solve_reduced(
     tolerance: float = ACCURATE,
     kernel_squares: float | None = None,
     sums: KernelSums | None = None,
+    columns: Array | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
     ``weights_of_rows`` are those of the sums; ``targets`` summarises the targets; ``tolerance`` is the accuracy
     required, as a share of their spread; ``kernel_squares`` those of all kernel values, if the sums include them;
-    ``sums`` are those of kernel values that the spectrum was computed from, by which no pass may be needed.
+    ``sums`` are those of kernel values that the spectrum was computed from, by which no pass may be needed; ``columns``
+    the norms of the kernel values of every basis vector, where those were summed.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
-    columns, terms = (None, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
+    columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
     judge = AnswerJudge(rows, spectrum.curvature(K_basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0

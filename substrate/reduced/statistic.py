@@ -72,6 +72,8 @@ class Statistic:
     kernel_squares: float | None = None
     #: The sums of kernel values with what a certificate needs of them, where that was asked for.
     sums: KernelSums | None = None
+    #: Of sums of kernel values: the norm of those of every basis vector, which their rounding is relative to.
+    columns: Array | None = None
 
 
 def accumulate(
@@ -148,8 +150,10 @@ def _accumulated(
     if here:
         more = 0 if folds is None else 1 + folds.count  # sums of folds are added up
         sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms + more, rows.terms + more)
+        columns = sums.lengths
     else:
         squares = _kernel_squares(total, o if first else 0.0 * o)
+        columns = _lengths_on_device(total, 0.0 * o if first else o)
     with blas_threads(features.n_basis):
         entry = _entry(total.second)
         scatter = None if first else paired_sums(T, total.second @ T, 0)
@@ -158,7 +162,19 @@ def _accumulated(
         moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
         own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
         error = _error(entry, own, features, lam)
-        return Statistic(features, origin, moved, done, "accumulated", error, squares, sums)
+        return Statistic(features, origin, moved, done, "accumulated", error, squares, sums, columns)
+
+
+def _lengths_on_device(total: Moments, origin: Array) -> Array:
+    """The norm of the kernel values of every basis vector, with that of an origin which is subtracted from the sums.
+
+    No term of the sums about the origin is larger than the product of two of these. The rounding of the first sums then
+    enters by the origin too, which is half as much again, below 1.25 squared.
+    """
+    xp = namespace_of(origin)
+    squares = xp.clip(xp.linalg.diagonal(total.second), min=0.0)
+    lengths: Array = 1.25 * (xp.sqrt(squares) + math.sqrt(total.mass) * xp.abs(origin))
+    return lengths
 
 
 def _kernel_squares(total: Moments, origin: Array) -> float:

@@ -212,6 +212,7 @@ def _solution(
     return solve_reduced(
         prepared.rows, spectrum, lam, prepared.K, weights_of_rows=weights, targets=prepared.targets,
         tolerance=tolerance, kernel_squares=statistic.kernel_squares, sums=statistic.sums,
+        columns=statistic.columns,
     )  # fmt: skip
 
 

@@ -193,9 +193,8 @@ class ReducedMachine(RowStream):
         beta, shift = (part / unit for part in self._columns())
         statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        judge = AnswerJudge(
-            rows, spectrum.curvature(K, rows.product_terms), lam, unit, known, weights, self._tolerance()
-        )
+        curvature = spectrum.curvature(K, rows.product_terms, statistic.columns)
+        judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
         checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
         answer = judge.of(residuals, beta, shift)

@@ -11,6 +11,7 @@ from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import left_out_rows, leverage_factor
 from substrate.reduced.moments import origin_of
+from substrate.reduced.row_products import products_on_device
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
@@ -213,7 +214,34 @@ def test_products_are_counted_by_the_parts_in_which_they_are_added_up(monkeypatc
     here = KernelRows.of(RBF(1.5), X, BASIS, Y)
     there = KernelRows.of(RBF(1.5), *(strict.asarray(part) for part in (X, BASIS, Y)))
     assert here.product_terms == 128 + 2 + 1 + 8 < here.terms  # a part, both parts, one group, the height of the tree
-    assert there.product_terms == 32 + 5 + 1 < there.terms  # a part, all parts, and one tile of 150 rows
+    assert there.terms == 32 + 5 + 1  # a part, all parts, and one tile of 150 rows
+    assert there.product_terms == there.terms + 8  # and the change of their origin
+
+
+@pytest.mark.parametrize("rows", [5, 64, 150])
+def test_products_over_rows_of_a_device_are_those_of_matrices(rows, monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    monkeypatch.setattr("substrate.reduced.row_products.PART", 32)
+    left, right = X[:rows], Y[:rows]
+    found = products_on_device(strict.asarray(left), strict.asarray(right))
+    assert_allclose(np.asarray(found), left.T @ right, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 30.0])  # on a device an origin is subtracted from the sums, and from the rows
+@pytest.mark.parametrize("place", ["numpy", "array_api_strict"])
+def test_the_rounding_of_sums_is_relative_to_the_lengths_of_kernel_values(sigma, place):
+    send = pytest.importorskip(place).asarray
+    kernel = RBF(sigma)
+    K = kernel(BASIS)
+    rows = KernelRows.of(kernel, send(X), send(BASIS), send(Y))
+    features, origin = eigen_features(send(K)), origin_of(send(K), rows.target_summary(), 1.0)
+    statistic = accumulate(rows, features, origin, 1.0, method="accumulated")
+    values, about = kernel(X, BASIS), np.asarray(statistic.origin.kernel_values)
+    columns = np.asarray(statistic.columns)
+    assert (columns >= np.linalg.norm(values - about, axis=0)).all()
+    if place != "numpy" and sigma < 1.0:
+        assert (columns >= np.linalg.norm(values, axis=0) + np.sqrt(len(X)) * np.abs(about)).all()
+    assert (columns <= 1.26 * (np.linalg.norm(values, axis=0) + np.sqrt(len(X)) * np.abs(about))).all()
 
 
 def test_sums_that_rounding_hides_bound_nothing(monkeypatch):
