@@ -93,7 +93,7 @@ def pytest_pycollect_makeitem(collector, name):
     if not kinds or None in kinds:
         return made
     asked = shared[0].get_closest_marker("some_cases")
-    chosen = sampled(name, kinds, *(asked.args if asked else ()))
+    chosen = sampled([item.name for item in shared], kinds, *(asked.args if asked else ()))
     SAMPLED[f"{collector.nodeid}::{name}"] = kinds, chosen
     for place, item in enumerate(shared):
         if place not in chosen:

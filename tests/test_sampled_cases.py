@@ -1,10 +1,11 @@
 """The ordinary run sees every model in every shared check, and every case of it on a model for each way in."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 from every_model import ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
-from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, kind_of, sampled
+from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sampled
 
 import problems
 from problems import LSSVMRegressor, SubstrateRegressor
@@ -14,23 +15,51 @@ from substrate.namespaces import is_device_array
 NAMES = [estimator.__name__ for estimator in ESTIMATORS]
 
 
+PAIRS = [(f"test_any[{case}-{name}]", name) for case in range(29) for name in NAMES]
+
+
+def draw(pairs, some=SOME_CASES, version="1"):
+    names, kinds = zip(*pairs, strict=True)
+    return {names[place] for place in sampled(names, kinds, some, version)}
+
+
 @pytest.mark.parametrize("cases", [1, 2, 3, 29, 60])
 @pytest.mark.parametrize("some", [SOME_CASES, 2])
-def test_a_sample_has_every_model_every_case_and_all_of_one_model_for_each_way_in(cases, some):
-    pairs = [(name, case) for case in range(cases) for name in NAMES]
-    chosen = [pairs[place] for place in sampled("test_any", [name for name, _ in pairs], some)]
-    seen = {name: {case for other, case in chosen if other == name} for name in NAMES}
-    assert all(len(found) == (cases if name in EVERY_CASE else min(some, cases)) for name, found in seen.items())
-    others = [found for name, found in seen.items() if name not in EVERY_CASE]
-    assert len(set().union(*others)) == min(cases, some * len(others)), (
-        "between them the others see as much as they can"
-    )
+def test_a_sample_has_every_model_and_all_cases_of_one_model_for_each_way_in(cases, some):
+    pairs = [(f"test_any[{case}-{name}]", name) for case in range(cases) for name in NAMES]
+    chosen = draw(pairs, some)
+    for name in NAMES:
+        count = sum(case.endswith(f"-{name}]") for case in chosen)
+        assert count == (cases if name in EVERY_CASE else min(some, cases))
 
 
-def test_a_sample_is_the_same_in_every_process_and_another_for_every_check():
-    kinds = NAMES * 40
-    assert sampled("test_one", kinds) == sampled("test_one", list(kinds))
-    assert sampled("test_one", kinds) != sampled("test_another", kinds)
+def test_a_sample_is_the_same_in_every_process_and_another_for_every_check_and_version():
+    assert draw(PAIRS) == draw(list(PAIRS))
+    assert draw(PAIRS) != draw(PAIRS, version="2")
+    others = {name.replace("any", "other") for name in draw(PAIRS)}
+    assert draw([(name.replace("any", "other"), kind) for name, kind in PAIRS]) != others
+
+
+def test_the_hash_of_the_sources_is_that_of_every_file(monkeypatch):
+    version = hash_sources()
+    changed = Path(problems.__file__)
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"\n" if path == changed else b""))
+    assert hash_sources.__wrapped__() != version
+    monkeypatch.setattr(Path, "read_bytes", read)
+    assert hash_sources.__wrapped__() == version
+
+
+def test_a_new_model_and_a_new_case_leave_the_other_samples_alone():
+    with_model = [*((f"test_any[{case}-New]", "New") for case in range(29)), *PAIRS]
+    assert {name for name in draw(with_model) if "-New]" not in name} == draw(PAIRS)
+    with_case = [(f"test_any[29-{name}]", name) for name in NAMES] + PAIRS
+    assert {name for name in draw(with_case) if not name.startswith("test_any[29-")} <= draw(PAIRS)
+
+
+def test_versions_see_every_case_in_time():
+    seen = set().union(*(draw(PAIRS, version=str(version)) for version in range(400)))
+    assert seen == {name for name, _ in PAIRS}
 
 
 def test_there_is_a_model_for_each_way_in():

@@ -2,21 +2,25 @@
 
 A check such as the refusal of a bad X is one piece of code that every model goes through. Every case of it is run on
 one model for each way into that code, and one case on every other model, which shows that it goes that way. What is
-left out is marked slow, so that ``pytest -m slow`` runs the whole product. The choice depends on nothing but the name
-of the check and the order of its cases: it is the same in every process, for one file and for all of them.
+left out is marked slow, so that ``pytest -m slow`` runs the whole product.
+
+Cases are drawn by a hash of their names and of the sources of the package. The draw is the same in every process, for
+one file and for all of them; a new model leaves that of the others as it was; and every version of the package draws
+anew, so that in time every case is seen.
 """
 
+import hashlib
 import inspect
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sklearn.base import BaseEstimator
 
-__all__ = ["EVERY_CASE", "PAGES", "ROUTES", "SAMPLED", "SOME_CASES", "first", "kind_of", "sampled"]
+__all__ = ["EVERY_CASE", "PAGES", "ROUTES", "SAMPLED", "SOME_CASES", "first", "hash_sources", "kind_of", "sampled"]
 
 #: One estimator for each way in.
 ROUTES = {
@@ -66,27 +70,38 @@ def _in_words(model: BaseEstimator) -> str:
     return repr(model).removesuffix("()")
 
 
-def sampled(check: str, kinds: Sequence[str], some: int = SOME_CASES) -> set[int]:
-    """The places of the cases to run, given the kind of each case.
+@cache
+def hash_sources() -> str:
+    """Return a hash of every source file of the package: what tells one version from another."""
+    root = Path(__file__).parents[2]
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(path for package in ("substrate", "problems") for path in (root / package).rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def sampled(names: Sequence[str], kinds: Sequence[str], some: int = SOME_CASES, version: str | None = None) -> set[int]:
+    """Return the places of the cases to run.
 
     Parameters
     ----------
-    check : str
-        Name of the check; it decides where the samples begin.
+    names : sequence
+        For every case, its name, which says the check, the model and what is tried.
     kinds : sequence
         For every case, the kind that it belongs to.
     some : int
-        How many cases of each kind are chosen. Neighbouring kinds take other cases, so that between them they see all.
+        How many cases of each kind are chosen.
+    version : str, optional
+        What the draw begins with; by default the hash of the sources.
     """
+    draw = hash_sources() if version is None else version
     places = defaultdict(list)
     for place, kind in enumerate(kinds):
         places[kind].append(place)
     chosen: set[int] = set()
-    start = zlib.crc32(check.encode())
     for kind, cases in places.items():
-        if kind in EVERY_CASE or len(cases) <= some:
-            chosen.update(cases)
-        else:
-            chosen.update(cases[(start + k * len(cases) // some) % len(cases)] for k in range(some))
-            start += 1
+        count = len(cases) if kind in EVERY_CASE else some
+        chosen.update(
+            sorted(cases, key=lambda place: hashlib.blake2b(f"{draw} {names[place]}".encode()).digest())[:count]
+        )
     return chosen
