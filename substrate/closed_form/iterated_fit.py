@@ -11,8 +11,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import roundoff
-from substrate.closed_form.answer import Question, worst_accuracy
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
+from substrate.closed_form.answer import Question
 from substrate.closed_form.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
 from substrate.closed_form.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
@@ -118,15 +118,17 @@ def _solved(question: Question, matrix: SymmetricMap, sample: KernelSample, pati
 
 
 def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy and the equations of the worst output, both to the tolerance of the accuracy."""
-    answers, equations = [], []
+    """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
+    answers: dict[int, Accuracy] = {}
+    equations = []
     envelope, tolerance = question.kernel.envelope, question.tolerance
     rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
     for columns, done in solved:
         for k, column in enumerate(columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
             machine = question.expansion(column, a, b, diagonal)
-            answers.append(expansion_accuracy(machine, p, rounding, tolerance=tolerance))
+            answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
             allowed = max(tolerance, roundoff(a.size))
             equations.append(saddle_rows(p, diagonal, machine.y, machine.ridge, a, b, tolerance=allowed))
-    return (worst_accuracy(answers), *worst_rows(equations))
+    in_order = [answers[column] for column in sorted(answers)]
+    return (accuracy_of_outputs(in_order), *worst_rows(equations))
