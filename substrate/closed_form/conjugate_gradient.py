@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import EPS, Array, check_memory
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
+from substrate.progress import LateProgress
 
 __all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
 
@@ -71,7 +72,7 @@ class IterativeSolution:
         return not self.reason
 
 
-def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
+def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
     """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
     n = X.shape[0]
     out = np.zeros(V.shape)
@@ -81,6 +82,8 @@ def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
         out[rows] += block @ V[rows.start :]
         beyond = block[:, rows.stop - rows.start :]
         out[rows.stop :] += beyond.T @ V[rows]
+        if progress is not None:
+            progress.rows(rows.stop, n)
     return out
 
 
@@ -133,10 +136,22 @@ def solve_by_conjugate_gradients(
             "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
             "use solver='auto'"
         )
+    n, rank = Y.shape[0], preconditioner_rank(Y.shape[0])
+    check_memory(
+        16.0 * n * rank,
+        f"the preconditioner of {rank} columns for {n} rows",
+        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
+    )
     shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
-    right = np.column_stack([Y - shift, np.ones(Y.shape[0])])
-    L = pivoted_cholesky(kernel, X, preconditioner_rank(Y.shape[0]))
-    solved, iterations, reason = _iterate(kernel, X, right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
+    right = np.column_stack([Y - shift, np.ones(n)])
+    progress = LateProgress()
+    try:
+        progress.piece(f"preconditioner of {rank} columns")
+        L = pivoted_cholesky(kernel, X, rank)
+        precondition = _Preconditioner(L, ridge)
+        solved, iterations, reason = _iterate(kernel, X, right, ridge, precondition, tolerance, max_iter, progress)
+    finally:
+        progress.close()
     nu, eta = solved[:, :-1], solved[:, -1]
     bias = nu.sum(axis=0) / eta.sum()
     alpha = nu - np.outer(eta, bias)
@@ -146,7 +161,14 @@ def solve_by_conjugate_gradients(
 
 @np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
 def _iterate(
-    kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
+    kernel: Kernel,
+    X: Any,
+    B: Array,
+    ridge: Array,
+    precondition: _Preconditioner,
+    tolerance: float,
+    max_iter: int,
+    progress: LateProgress,
 ) -> tuple[Array, int, str]:
     """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
 
@@ -161,7 +183,7 @@ def _iterate(
         active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not converged
         if not active.any():
             # the recursion drifts from the true residual when A is ill conditioned: the latter decides
-            R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
+            R = B - kernel_product(kernel, X, Z, progress) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
                 bias = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
@@ -174,7 +196,8 @@ def _iterate(
             energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:
             break
-        AP = kernel_product(kernel, X, P[:, active]) + ridge[:, None] * P[:, active]
+        progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {max_iter}")
+        AP = kernel_product(kernel, X, P[:, active], progress) + ridge[:, None] * P[:, active]
         curvature = np.einsum("ij,ij->j", P[:, active], AP)
         if (curvature < 0.0).any():
             if not kernel.trusted and (curvature < -_rounding_of_curvature(kernel, X, P[:, active], ridge)).any():

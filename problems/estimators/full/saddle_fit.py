@@ -132,6 +132,8 @@ def fit_saddle(
         if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
+    if many and gram is None and method.solver in ("cholesky", "cg"):
+        _announce(question, method)
     negative, rounding, home = 0.0, None, Y
     if method.solver == "cg":
         alpha, bias, products, rows, facts, steps, reason = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
@@ -183,6 +185,21 @@ def fit_saddle(
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
     return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, reason, way)
+
+
+def _announce(question: Question, method: Method) -> None:
+    """Warn before a solver that was required begins, where it takes long by its estimate."""
+    from substrate.closed_form.conjugate_gradient import preconditioner_rank
+    from substrate.closed_form.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
+
+    n, outputs = question.Y.shape
+    if method.solver == "cholesky":
+        warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
+        return
+    rank = preconditioner_rank(n)
+    # one system more, that of the ones
+    seconds = iterated_seconds(n, rank, outputs + 1, method.cg_tol)
+    warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
 def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
