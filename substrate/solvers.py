@@ -125,6 +125,7 @@ def solve_problem(
     first: tuple[str, Callable[[bool, float | None], str]] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
+    warn: bool = True,
     **options: Any,
 ) -> SolverRecord:
     """Solve a cvxpy problem in place and return the record of all attempts.
@@ -152,6 +153,8 @@ def solve_problem(
         Seconds for each call of a solver, which then runs in a child process that can be ended; compiling the problem
         does not count. A call that reaches it counts as a rejected attempt, unless the solver returns a point that our
         rows accept. ``None``: no limit, and no child process.
+    warn
+        Whether to warn where no point is accepted; an estimator has a certificate of its own, and warns by that.
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
@@ -203,6 +206,8 @@ def solve_problem(
         error.attempts = tuple(attempts)
         raise error
     _restore(problem, best[1])
+    if not warn:
+        return SolverRecord(tuple(attempts))
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.warn(

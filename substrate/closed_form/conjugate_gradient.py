@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array, check_memory
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
+from substrate.progress import LateProgress
 
 __all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
 
@@ -53,17 +54,25 @@ _JOINED = 5.0
 
 @dataclass(frozen=True, slots=True)
 class IterativeSolution:
-    """Support values and bias of every output, K alpha, and a record of the iteration."""
+    """Support values and bias of every output, K alpha, and a record of the iteration.
+
+    ``reason`` states why the iteration ended above the tolerance, and is empty where it did not.
+    """
 
     support_values: Array
     bias: Array
     products: Array
     iterations: int
-    converged: bool
     rank: int
+    reason: str = ""
+
+    @property
+    def converged(self) -> bool:
+        """Whether every system is solved to its tolerance."""
+        return not self.reason
 
 
-def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
+def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
     """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
     n = X.shape[0]
     out = np.zeros(V.shape)
@@ -73,6 +82,8 @@ def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
         out[rows] += block @ V[rows.start :]
         beyond = block[:, rows.stop - rows.start :]
         out[rows.stop :] += beyond.T @ V[rows]
+        if progress is not None:
+            progress.rows(rows.stop, n)
     return out
 
 
@@ -125,22 +136,44 @@ def solve_by_conjugate_gradients(
             "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
             "use solver='auto'"
         )
+    n, rank = Y.shape[0], preconditioner_rank(Y.shape[0])
+    check_memory(
+        16.0 * n * rank,
+        f"the preconditioner of {rank} columns for {n} rows",
+        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
+    )
     shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
-    right = np.column_stack([Y - shift, np.ones(Y.shape[0])])
-    L = pivoted_cholesky(kernel, X, preconditioner_rank(Y.shape[0]))
-    solved, iterations, converged = _iterate(kernel, X, right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
+    right = np.column_stack([Y - shift, np.ones(n)])
+    progress = LateProgress()
+    try:
+        progress.piece(f"preconditioner of {rank} columns")
+        L = pivoted_cholesky(kernel, X, rank)
+        precondition = _Preconditioner(L, ridge)
+        solved, iterations, reason = _iterate(kernel, X, right, ridge, precondition, tolerance, max_iter, progress)
+    finally:
+        progress.close()
     nu, eta = solved[:, :-1], solved[:, -1]
     bias = nu.sum(axis=0) / eta.sum()
     alpha = nu - np.outer(eta, bias)
     products = kernel_product(kernel, X, alpha)
-    return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
+    return IterativeSolution(alpha, bias + shift, products, iterations, L.shape[1], reason)
 
 
 @np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
 def _iterate(
-    kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
-) -> tuple[Array, int, bool]:
-    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths."""
+    kernel: Kernel,
+    X: Any,
+    B: Array,
+    ridge: Array,
+    precondition: _Preconditioner,
+    tolerance: float,
+    max_iter: int,
+    progress: LateProgress,
+) -> tuple[Array, int, str]:
+    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
+
+    Returns the point, the number of iterations, and why it is not as accurate as required, if it is not.
+    """
     Z = np.zeros_like(B)
     R = B.copy()
     goal = tolerance * np.linalg.norm(B, axis=0)
@@ -150,26 +183,29 @@ def _iterate(
         active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not converged
         if not active.any():
             # the recursion drifts from the true residual when A is ill conditioned: the latter decides
-            R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
+            R = B - kernel_product(kernel, X, Z, progress) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
                 bias = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
                 joined = np.linalg.norm(R[:, :-1] - np.outer(R[:, -1], bias), axis=0)
                 if (joined <= _JOINED * goal[:-1]).all():
-                    return Z, iteration, True
+                    return Z, iteration, ""
                 goal[-1] *= 0.1
                 active[-1] = True
             P = precondition(R)
             energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:
             break
-        AP = kernel_product(kernel, X, P[:, active]) + ridge[:, None] * P[:, active]
+        progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {max_iter}")
+        AP = kernel_product(kernel, X, P[:, active], progress) + ridge[:, None] * P[:, active]
         curvature = np.einsum("ij,ij->j", P[:, active], AP)
         if (curvature < 0.0).any():
-            raise DeclarationError(
-                "the kernel is not positive semi-definite: a direction of negative curvature was met, and conjugate "
-                "gradients do not apply; use solver='auto', which reports how negative it is"
-            )
+            if not kernel.trusted and (curvature < -_rounding_of_curvature(kernel, X, P[:, active], ridge)).any():
+                raise DeclarationError(
+                    "the kernel is not positive semi-definite: a direction of negative curvature was met, and "
+                    "conjugate gradients do not apply; use solver='auto', which reports how negative it is"
+                )
+            return Z, iteration, "rounding has made the system indefinite"
         step = energy[active] / curvature
         Z[:, active] += step * P[:, active]
         R[:, active] -= step * AP
@@ -177,4 +213,17 @@ def _iterate(
         renewed = np.einsum("ij,ij->j", R[:, active], M)
         P[:, active] = M + (renewed / energy[active]) * P[:, active]
         energy[active] = renewed
-    return Z, max_iter, False
+    return Z, max_iter, "no more were allowed"
+
+
+def _rounding_of_curvature(kernel: Kernel, X: Any, P: Array, ridge: Array) -> Array:
+    r"""Bound what rounding changes in :math:`p^T (K + D) p`, for every column p.
+
+    A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
+    :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,
+
+    .. math:: |p|^T (|K| + D) |p| \le (s^T |p|)^2 + p^T D p .
+    """
+    s = np.sqrt(np.maximum(kernel.diag(X), 0.0))
+    size = np.square(s @ np.abs(P)) + np.einsum("ij,i,ij->j", P, ridge, P)
+    return np.asarray(4.0 * P.shape[0] * EPS * size)

@@ -11,15 +11,23 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import roundoff
-from substrate.closed_form.answer import Question, worst_accuracy
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
+from substrate.closed_form.answer import Question
 from substrate.closed_form.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
 from substrate.closed_form.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.closed_form.solver_choice import Plan, Way, planned, sample_size
+from substrate.closed_form.solver_choice import (
+    Plan,
+    Way,
+    iterated_seconds,
+    planned,
+    sample_size,
+    warn_of_long_fit,
+)
 from substrate.closed_form.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse, SymmetricMap
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
+from substrate.progress import LateProgress
 
 __all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
 
@@ -55,18 +63,22 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     plan = _plan(question, max_iter)
     if plan.sample is None or plan.patience is None:
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
+    progress = LateProgress()
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
-    matrix = KernelBlocks(question.kernel, question.X) if stored is None else stored
+    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
+    required = max_iter is not None or plan.only
     try:
-        solved = _solved(question, matrix, plan.sample, plan.patience)
+        solved = _solved(question, matrix, plan.sample, plan.patience, progress)
     except SolverError as error:
-        if max_iter is not None:
+        if required:
             raise
         return _factored(stored, 0, str(error))
+    finally:
+        progress.close()
     iterations, rows = max(done.iterations for _, done in solved), _rows(question, solved, matrix.diagonal)
     failed = next((done.reason for _, done in solved if not done.converged), "")
     failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
-    if failed and max_iter is None:
+    if failed and not required:
         return _factored(stored, iterations, failed)
     alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
     for columns, done in solved:
@@ -98,7 +110,10 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
             "use solver='cholesky', which finds out whether it is"
         )
-    sample = KernelSample.of(kernel, X, sample_size(X.shape[0], ridge, kernel.diag(X)))
+    n = X.shape[0]
+    sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
+    seconds = iterated_seconds(n, sample.rows.size, question.Y.shape[1], question.tolerance, stored=True)
+    warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
     return Plan("stored_cg", sample, Patience(max_iter, max_iter))
 
 
@@ -106,27 +121,33 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
 _Solved = list[tuple[list[int], ProjectedSolution]]
 
 
-def _solved(question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience) -> _Solved:
+def _solved(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, progress: LateProgress
+) -> _Solved:
     """Every group of outputs that share a gamma, up to the first that does not converge."""
     found: _Solved = []
     for gamma in dict.fromkeys(question.gammas):
         columns = [k for k, other in enumerate(question.gammas) if other == gamma]
         ridge = ridge_of(gamma, question.weights)
+        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
         Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
-        found.append((columns, solve_by_projected_gradients(matrix, inverse, Y, ridge, question.tolerance, patience)))
+        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress)
+        found.append((columns, solve_by_projected_gradients(*known)))
     return found
 
 
 def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy and the equations of the worst output, both to the tolerance of the accuracy."""
-    answers, equations = [], []
+    """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
+    answers: dict[int, Accuracy] = {}
+    equations = []
     envelope, tolerance = question.kernel.envelope, question.tolerance
     rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
     for columns, done in solved:
         for k, column in enumerate(columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
             machine = question.expansion(column, a, b, diagonal)
-            answers.append(expansion_accuracy(machine, p, rounding, tolerance=tolerance))
+            answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
             allowed = max(tolerance, roundoff(a.size))
             equations.append(saddle_rows(p, diagonal, machine.y, machine.ridge, a, b, tolerance=allowed))
-    return (worst_accuracy(answers), *worst_rows(equations))
+    in_order = [answers[column] for column in sorted(answers)]
+    return (accuracy_of_outputs(in_order), *worst_rows(equations))

@@ -26,6 +26,7 @@ from substrate.arrays import Array
 from substrate.certificates.rows import scale_of, spread_of
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.stored_kernel import SampledInverse, SymmetricMap
+from substrate.progress import LateProgress
 
 __all__ = ["Patience", "ProjectedSolution", "solve_by_projected_gradients"]
 
@@ -66,7 +67,13 @@ class ProjectedSolution:
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_projected_gradients(
-    matrix: SymmetricMap, inverse: SampledInverse, Y: Array, ridge: Array, tolerance: float, patience: Patience
+    matrix: SymmetricMap,
+    inverse: SampledInverse,
+    Y: Array,
+    ridge: Array,
+    tolerance: float,
+    patience: Patience,
+    progress: LateProgress | None = None,
 ) -> ProjectedSolution:
     """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread."""
     run = _Run(matrix, inverse, Y, ridge, tolerance)
@@ -86,6 +93,8 @@ def solve_by_projected_gradients(
         elif iteration and iteration % patience.judged == 0 and (needed := run.needed()) > patience.most:
             reason = f"by the eigenvalues that these show, {needed:.0f} would be needed"
         if not reason:
+            if progress is not None:
+                progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {patience.most}")
             reason = run.step(active)
         if reason:
             run.restart()

@@ -22,7 +22,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import NO_BOUND
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_of_outputs, accuracy_row, root_mean_square
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
@@ -228,7 +228,7 @@ class AnswerCheck:
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
-        row = max((one.row(kept.near, kept.unit) for one in kept.known), key=lambda row: row.relative)
+        row = accuracy_of_outputs([one.row(kept.near, kept.unit) for one in kept.known])
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:

@@ -68,8 +68,12 @@ def prove_expansion(
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
+    observed: Array | None = None,
 ) -> Proof:
-    """The proof for one output; ``fitted`` is what predict returned for the rows of X."""
+    """The proof for one output; ``fitted`` is what predict returned for the rows of X.
+
+    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
+    """
     matrix, negative = given_matrix(kernel, X)
     if not np.isfinite(negative):
         return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
@@ -86,7 +90,7 @@ def prove_expansion(
         apart = [one - other for one, other in zip(returned, values, strict=True)]
         return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
 
-    return _proved(bound, y, v, tolerance, bits)
+    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
 
 def prove_primal(
@@ -99,8 +103,9 @@ def prove_primal(
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
+    observed: Array | None = None,
 ) -> Proof:
-    """The proof for a machine of one output that is stored in primal weights."""
+    """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
     library = flint()
 
     def bound(bits: int) -> Any:
@@ -138,7 +143,7 @@ def prove_primal(
         apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
         return root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart
 
-    return _proved(bound, y, v, tolerance, bits)
+    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
@@ -238,12 +243,14 @@ def _spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
     return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
 
 
-def proof_of(bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+def proof_of(
+    bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int, about: str = "fitted values"
+) -> Proof:
     """The record of a bound, with an enclosure of the spread."""
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason)
+    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason, about)
 
 
 _COLUMN_BITS = 256

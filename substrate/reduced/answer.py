@@ -15,8 +15,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.certificates.doubled_precision import add, exact_product, minus
-from substrate.certificates.rows import ACCURATE, Accuracy
-from substrate.closed_form.answer import worst_accuracy
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
@@ -161,7 +160,7 @@ _MOST_STEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class ReducedAnswer:
-    """The row of the worst output, its facts, and whether a step by the gradient could help."""
+    """The row of all outputs, its facts, and whether a step by the gradient could help."""
 
     row: Accuracy
     facts: tuple[tuple[str, str], ...]
@@ -210,7 +209,7 @@ class AnswerJudge:
         """The best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
-        if best.row.value > before.row.value:
+        if best.row.relative > before.row.relative:
             best = ReducedAnswer(before.row, best.facts, best.helped, best.slope, best.total)
         for step in range(_MOST_STEPS if spectrum is not None else 0):
             last, b, shift = steps
@@ -221,7 +220,7 @@ class AnswerJudge:
             weights, shift = weights + change, shift + moved
             b = spectrum.features.coefficients(weights)
             steps = (self.once_more(b, shift), b, shift)
-            if not steps[0].row.value < 0.5 * best.row.value:
+            if not steps[0].row.relative < 0.5 * best.row.relative:
                 break
             (best, beta, bias), taken = steps, step + 1
         return best, beta, bias, taken
@@ -238,7 +237,7 @@ class AnswerJudge:
         outputs, helped = reduced_accuracy(
             residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, self.targets, tolerance=self.tolerance
         )
-        row = worst_accuracy(outputs)
+        row = accuracy_of_outputs(outputs)
         fact = cut_fact(self.curvature.features)
         gradient = to_numpy(residuals.slope)
         facts = (fact,) if row.passes else (fact, UNKNOWN)

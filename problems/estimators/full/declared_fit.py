@@ -24,19 +24,20 @@ def declared_fit(
     weights: Array,
     page_name: str,
     solver: str | None,
-) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...], bool]:
-    """Support values in regression's sign, biases, rows, facts, and whether the caller was warned."""
+) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    """Support values in regression's sign, biases, rows and facts."""
     page = page_named(page_name)
     build = page.DEMONSTRATION.own_build
     given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
     labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
-    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
         center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights).solve(solver)
+        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights)
+        declared.solve(solver, warn=False)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
         if not labels:
@@ -45,8 +46,7 @@ def declared_fit(
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
-            warned = warned or not any(attempt.accepted for attempt in record.attempts)
-    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), warned
+    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts))
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

@@ -1,13 +1,11 @@
 """The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
@@ -77,7 +75,8 @@ class Method:
 class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
-    ``warned`` states that the solver did not converge and a warning was issued; ``way`` names the solver.
+    ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
+    does not hold. ``way`` names the solver.
     """
 
     support_values: Array
@@ -86,7 +85,7 @@ class SaddleFit:
     facts: Facts
     iterations: int
     primal: PrimalWeights | None = None
-    warned: bool = False
+    reason: str = ""
     way: Way = "cholesky"
 
 
@@ -133,9 +132,11 @@ def fit_saddle(
         if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
+    if many and gram is None and method.solver in ("cholesky", "cg"):
+        _announce(question, method)
     negative, rounding, home = 0.0, None, Y
     if method.solver == "cg":
-        alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        alpha, bias, products, rows, facts, steps, reason = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
@@ -152,12 +153,12 @@ def fit_saddle(
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
                 held = HostVectors(gram)
-                alpha, bias, products, rows, facts, steps, warned = _closed_form(held, Y, gammas, weights)
+                alpha, bias, products, rows, facts, steps, reason = _closed_form(held, Y, gammas, weights)
                 diagonal = held.diagonal
                 if new and kernel.decays:
                     held.warn_if_degenerate(X)
             else:
-                alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
+                alpha, bias, products, rows, facts, steps, reason = _closed_form(gram, Y, gammas, weights)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
@@ -165,8 +166,8 @@ def fit_saddle(
 
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
-            alpha, bias, rows, facts, warned = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name)
-            products, steps = gram.product(alpha), 1
+            alpha, bias, rows, facts = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name)
+            products, steps, reason = gram.product(alpha), 1, ""
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, negative = gram.record(), gram.negative
@@ -183,21 +184,35 @@ def fit_saddle(
     facts = (*record, *facts, *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
-    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned, way)
+    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, reason, way)
+
+
+def _announce(question: Question, method: Method) -> None:
+    """Warn before a solver that was required begins, where it takes long by its estimate."""
+    from substrate.closed_form.conjugate_gradient import preconditioner_rank
+    from substrate.closed_form.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
+
+    n, outputs = question.Y.shape
+    if method.solver == "cholesky":
+        warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
+        return
+    rank = preconditioner_rank(n)
+    # one system more, that of the ones
+    seconds = iterated_seconds(n, rank, outputs + 1, method.cg_tol)
+    warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
 def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
     """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
+    reason = ""
     if iterated.reason:
-        warnings.warn(
+        reason = (
             f"conjugate gradients stopped after {iterated.iterations} iterations above the tolerance: "
-            f"{iterated.reason}; the certificate does not hold; raise max_iter, lower gamma, or use solver='cholesky'",
-            ConvergenceWarning,
-            stacklevel=5,
+            f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
     known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
-    return SaddleFit(*known, warned=bool(iterated.reason), way=iterated.way)
+    return SaddleFit(*known, reason=reason, way=iterated.way)
 
 
 def _gamma_fact(gammas: tuple[float, ...]) -> tuple[str, str]:
@@ -225,8 +240,8 @@ def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Arra
     )
 
 
-#: Support values, biases, K alpha, rows, facts, steps, and whether the caller was warned.
-_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, bool]
+#: Support values, biases, K alpha, rows, facts, steps, and why an iteration did not converge.
+_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, str]
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
@@ -246,7 +261,7 @@ def _closed_form(gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], 
             alpha[:, column], bias[column], stored[:, column] = a, b, p
             rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b)))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
+    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, ""
 
 
 def _conjugate_gradients(
@@ -256,7 +271,7 @@ def _conjugate_gradients(
 
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     diagonal = kernel.diag(X)
-    most, warned = 0, False
+    most, reason = 0, ""
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for gamma, columns in _columns(gammas):
@@ -266,16 +281,14 @@ def _conjugate_gradients(
         )
         alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
-        facts.append(("solver", steps))
         most = max(most, solved.iterations)
-        if not solved.converged:
-            warned = True
-            warnings.warn(
+        if solved.reason:
+            reason = (
                 f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
-                f"{method.cg_tol:g}, and the certificate does not hold; raise max_iter or lower gamma",
-                ConvergenceWarning,
-                stacklevel=5,
+                f"{method.cg_tol:g}: {solved.reason}; raise max_iter, lower gamma, or use solver='auto'"
             )
+            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {solved.reason}"
+        facts.append(("solver", steps))
         for k, column in enumerate(columns):
             y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
             # each of the two systems stops at the tolerance, and the bias combines their errors
@@ -284,7 +297,7 @@ def _conjugate_gradients(
             residual = float(np.linalg.norm(y - p - ridge * a - b))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
             rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
-    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned
+    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), reason
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:

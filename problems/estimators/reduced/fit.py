@@ -1,11 +1,9 @@
 """Fits on a reduced basis, from rows and parameters: the basis, one statistic of all rows, the solution."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.reduced.prepared import Prepared, basis_facts
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
@@ -119,7 +117,7 @@ class ReducedFit:
     facts: tuple[tuple[str, str], ...]
     factor: LeverageFactor | None
     freedom: float | None
-    warned: bool = False
+    reason: str = ""
     noise: Array | None = None
 
 
@@ -248,17 +246,15 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
     solved = solve_by_gradients(
         rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_tolerance=tolerance
     )
+    reason = ""
     if not solved.converged:
-        warnings.warn(
-            f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "
-            "the certificate does not hold; lower gamma, or use solver='direct'",
-            ConvergenceWarning,
-            stacklevel=4,
+        reason = (
+            f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}; "
+            "lower gamma, or use solver='direct'"
         )
     method = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
     facts = (*_facts(prepared, gamma, (("solver", method),)), *solved.facts)
-    warned = not solved.converged
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, warned)
+    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, reason)
 
 
 def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

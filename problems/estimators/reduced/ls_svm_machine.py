@@ -163,8 +163,7 @@ class SparseMachine(ReducedImportance):
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(self._title, (*fit.rows, *rows), fit.facts)
-        if not fit.warned:
-            warn_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_, fit.reason)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 

@@ -24,7 +24,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import own_copy, to_numpy
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.answer import AnswerJudge
@@ -149,7 +149,7 @@ class ReducedMachine(RowStream):
             prove_reduced(rows, t, gamma, weights, f, self.rank_, tolerance=tol)
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
         ]
-        return min(found, key=lambda one: one.digits)
+        return proof_of_outputs(found)
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""

@@ -152,7 +152,12 @@ def certificate() -> Allowed:
             return False
         words = [
             value.title,
-            *(text for row in value.rows for text in (row.name, row.formula, getattr(row, "about", ""))),
+            *(
+                text
+                for row in value.rows
+                for one in (row, *getattr(row, "outputs", ()))
+                for text in (one.name, one.formula, getattr(one, "about", ""))
+            ),
         ]
         return all(map(sentence().allows, [*words, *(text for fact in value.record for text in fact)]))
 

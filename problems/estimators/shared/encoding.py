@@ -19,6 +19,7 @@ from problems.estimators.shared.calibration_scores import CalibrationScores
 from substrate import kernels
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Accuracy, Certificate, Row
+from substrate.certificates.rows import Distance
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
@@ -141,7 +142,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
         inside = {f.name: encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
         return {"kind": kind, "class": type(value).__name__, "fields": inside}
     if isinstance(value, Certificate):
-        rows = [[getattr(row, f.name) for f in fields(row)] for row in value.rows]
+        rows = [_written_row(row) for row in value.rows]
         return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
     if isinstance(value, dict):
         pairs = [
@@ -259,12 +260,25 @@ def _record(value: Any, arrays: Arrays) -> Record:
     return known(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
 
 
+def _written_row(row: Row) -> list[Any]:
+    """The fields of a row; the outputs of an answer only where there are several."""
+    values = [getattr(row, f.name) for f in fields(row)]
+    if not isinstance(row, Accuracy):
+        return values
+    return [*values[:-1], *([[_written_row(one) for one in row.outputs]] if row.outputs else [])]
+
+
 def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accuracy: Any) -> Row:
     numbers = (float(number), float(scale), float(tolerance))
     if not accuracy:
         return Row(name, *numbers, formula)
-    spread, about = accuracy  # the row of the answer has two more fields
-    return Accuracy(name, *numbers, formula, float(spread), about)
+    spread, *about = accuracy  # a row in units of y has one more field, that of the answer two or three
+    if not about:
+        return Distance(name, *numbers, formula, float(spread))
+    outputs = tuple(_row(*one) for part in about[1:] for one in part)
+    if not all(isinstance(one, Accuracy) for one in outputs):
+        raise DataError(f"the outputs of the row {name!r} are not bounds of an answer")
+    return Accuracy(name, *numbers, formula, float(spread), about[0], outputs)  # type: ignore[arg-type]
 
 
 def _certificate(value: Any, arrays: Arrays) -> Certificate:
