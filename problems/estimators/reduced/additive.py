@@ -214,7 +214,7 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
 
     def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge))
+        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge), independent=False)
         return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
 
     def _solved_on(
