@@ -204,11 +204,24 @@ UNKNOWN = (
 _MOST_STEPS = 2
 
 
+def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
+    """Why the answer is not within its tolerance, and what to do."""
+    if not basis.cut:
+        return UNKNOWN
+    return (
+        "rounding",
+        f"{basis.cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and may "
+        "change the answer by more than this tolerance; leave out vectors that are close to each other or let a rule "
+        "choose the basis, use a narrower kernel, penalise more (a lower gamma), or scale the columns",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ReducedAnswer:
     """The row of the worst output, its facts, and whether a step by the gradient could help.
 
-    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are.
+    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are; ``lost`` states that directions
+    were cut that no pass can bring back.
     """
 
     row: Accuracy
@@ -217,6 +230,7 @@ class ReducedAnswer:
     slope: Array
     total: Array
     pull: Array | None = None
+    lost: bool = False
 
     @property
     def passes(self) -> bool:
@@ -288,15 +302,16 @@ class AnswerJudge:
         cut = basis if basis.cut else None
         known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights, cut)
         answer = self._answer(*known, beta, bias)
-        facts = (("check", "in doubled precision"),) if answer.passes else (UNKNOWN,)
+        facts = (("check", "in doubled precision"),) if answer.passes else answer.facts[1:]
         return replace(answer, facts=(*answer.facts[:1], *facts))
 
     def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
-        outputs, helped, pull = reduced_accuracy(
+        found = reduced_accuracy(
             residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, self.targets, tolerance=self.tolerance
         )
-        row = worst_accuracy(outputs)
+        row = worst_accuracy(found.rows)
         fact = cut_fact(self.curvature.penalised)
         gradient = to_numpy(residuals.slope)
-        facts = (fact,) if row.passes else (fact, UNKNOWN)
-        return ReducedAnswer(row, facts, helped, gradient, np.asarray(to_numpy(residuals.total)), pull)
+        facts = (fact,) if row.passes else (fact, reason_of_failure(self.curvature.penalised))
+        total = np.asarray(to_numpy(residuals.total))
+        return ReducedAnswer(row, facts, found.helped, gradient, total, found.pull, found.lost)

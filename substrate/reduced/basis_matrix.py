@@ -13,7 +13,8 @@ by the roots of its eigenvalues. So the gradient is computed from beta itself,
 .. math:: g = T^T \big( \lambda K_{SS} \beta - \hat K^T V (e - \bar e) \big) ,
 
 and :math:`\lambda E` enters the curvature. Values of the kernel with more digits are used where the first ones do not
-suffice: by a formula that loses fewer digits, then in doubled precision (:mod:`~substrate.kernels.doubled_matrix`).
+suffice: for E by a formula that loses fewer digits, for :math:`K_{SS} \beta` in doubled precision
+(:mod:`~substrate.kernels.doubled_matrix`), then for both.
 
 Directions below rounding are cut. Let C have the rows :math:`P \varphi(x_i)`, P the projection on the directions of the
 span that are left out. With the others optimal, their coordinates are :math:`c^\star = (\lambda I + C^T N C)^{-1} C^T e`
@@ -143,6 +144,8 @@ class BasisMatrix:
     _penalties: list[Penalty | None] = field(default_factory=list)
     _deviations: dict[int, Deviation] = field(default_factory=dict)
     _dimension: int | None = None
+    #: The first level worth trying: those below were found too inaccurate.
+    first: int = 0
 
     @property
     def sizes(self) -> Array:
@@ -170,6 +173,10 @@ class BasisMatrix:
         if level not in self._deviations:
             self._deviations[level] = penalty.deviation()
         return self._deviations[level]
+
+    def product(self, level: int) -> Penalty | None:
+        """The matrix that multiplies coefficients at a level: in doubled precision above level 0, where that exists."""
+        return self.penalty(0) if level == 0 else self.penalty(2) or self.penalty(1)
 
     def best(self) -> int:
         """The level of the most digits."""

@@ -32,12 +32,12 @@ from substrate.certificates import Row
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus, multiplied
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.reduced.basis_matrix import BasisMatrix, Penalty, change_by_cut
+from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
+__all__ = ["Bound", "ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ def reduced_rows(
         in_w = float(np.linalg.norm(gradients[:, k]))
         # the rounding of e, which is small in the features, and that of the sums K'e, which the transform magnifies
         magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
+        magnified += lam * norm_basis * norm_beta * norm_transform  # and that of K_SS beta
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
         norm_squared, total = float(u @ u), float(residuals.total[k])
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
@@ -185,40 +186,41 @@ def reduced_accuracy(
     targets: TargetSummary,
     *,
     tolerance: float = ACCURATE,
-) -> tuple[list[Accuracy], bool, Array | None]:
+) -> "Bound":
     """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
     Coefficients and bias are in units of the targets, on the host. Values of K_SS with more digits are computed where
     the rows do not pass otherwise; then lambda T'K_SS beta is returned too, for a step by the gradient.
     """
-    best: _Bound | None = None
-    for level in (0, 1, 2):
-        penalty = curvature.penalised.penalty(level)
-        if penalty is None:
+    best: Bound | None = None
+    basis = curvature.penalised
+    for level in range(basis.first, 3):
+        if basis.deviation(level) is None:
             continue
-        found = _of_penalty(
-            residuals, rounded, curvature, penalty, level, coefficients, bias, lam, unit, targets, tolerance
-        )
+        found = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, targets, tolerance)
         if best is None or found.share <= best.share:
             best = found
         if best.share <= 1.0 or not found.limited:
             break
+        basis.first = min(level + 1, basis.best())
     assert best is not None
-    return best.rows, best.helped, best.pull
+    return best
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class Bound:
     """The rows of all outputs by one computation of K_SS.
 
     ``helped`` states that the gradient is a large part of one that fails, ``limited`` that the rounding of K_SS is;
-    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are.
+    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are. ``lost`` states that the cut
+    directions are a large part, whatever the rounding.
     """
 
     rows: list[Accuracy]
     helped: bool
     limited: bool
     pull: Array | None
+    lost: bool = False
 
     @property
     def share(self) -> float:
@@ -233,11 +235,10 @@ def _share(row: Accuracy) -> float:
     return max(row.value / allowed, 1.0 + EPS) if allowed > 0.0 else math.inf
 
 
-def _of_penalty(
+def _bound_at(
     residuals: Residuals,
     rounded: ErrorsRounded,
     curvature: Curvature,
-    penalty: Penalty,
     level: int,
     coefficients: Array,
     bias: Array,
@@ -245,7 +246,7 @@ def _of_penalty(
     unit: float,
     targets: TargetSummary,
     tolerance: float,
-) -> _Bound:
+) -> Bound:
     """The rows by one computation of K_SS."""
     features, basis = curvature.features, curvature.penalised
     T = to_numpy(features.transform)
@@ -254,12 +255,14 @@ def _of_penalty(
     root_mass = math.sqrt(residuals.mass)
     deviation = basis.deviation(level)
     reach = curvature.at(lam, rounded.kernel, spread, deviation)
-    product, inexact, unknown = penalty.product(coefficients)
+    matrix = basis.product(level)
+    assert matrix is not None
+    product, inexact, unknown = matrix.product(coefficients)
     gradient, rest, pull = _gradient(T, slope, residuals.total, mean, product, unknown, lam)
     known = pull if level else None
     if not reach.known:  # there is no bound, whatever the gradient is
         made = _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance)
-        return _Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
+        return Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
     effect = reach.of_gradient(on_device_of(curvature.scatter, gradient))
     # the error of the sums and of their kernel values, per basis vector and relative to its size
     length = np.sqrt(residuals.squares) + rounded.errors
@@ -267,9 +270,9 @@ def _of_penalty(
     relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
     others = effect + rest / math.sqrt(lam) + rounded.errors + rounded.apart
     others += np.abs(residuals.total) / root_mass + rounded.slopes * length
-    outside = 0.0
+    outside = surely = 0.0
     if basis.cut:
-        outside = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
+        outside, surely = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
         outside = outside if rounded.outside is None else min(outside, rounded.outside)
         lost = np.array([sizes @ _remainder(features, T, beta) for beta in coefficients.T])
         others += 2.0 * min(math.sqrt(outside), spread) * lost
@@ -287,8 +290,9 @@ def _of_penalty(
             break
     failing = np.array([not row.passes for row in made])
     helped = bool(np.any(failing & (effect > 0.25 * moved)))
-    limited = bool(outside > 0.0 or np.any(failing & (slopes * lam * inexact > 0.1 * moved)))
-    return _Bound(made, helped, limited, known)
+    lost = bool(np.any(failing & (change_by_cut(lam, surely, length) > 0.1 * moved)))
+    limited = bool(np.any(failing & (slopes * lam * inexact > 0.1 * moved))) or (outside > 0.0 and not lost)
+    return Bound(made, helped, limited, known, lost)
 
 
 def _of_shift(reach: Reach, lam: float) -> float:

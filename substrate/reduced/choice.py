@@ -33,7 +33,7 @@ _LIGHT = ("kmeans++", "renyi")
 LIGHT_FACTOR = 10
 #: Maximum number of vectors by default.
 MOST = 100
-#: Least squared distance of a vector from the span of the others, in units of n eps times the largest k(z, z).
+#: Least squared distance of a vector from the span of the others, in units of n eps times the largest eigenvalue.
 _INDEPENDENT = 16.0
 
 
@@ -55,8 +55,10 @@ class ChosenBasis:
         """How many vectors."""
         return int(len(self.rows) if self.points is None else self.points.shape[0])
 
-    def without_dependent(self, K: Array) -> "ChosenBasis":
-        """The vectors that double precision can tell from combinations of the others; K is their kernel matrix.
+    def without_dependent(self, K: Array, largest: float) -> "ChosenBasis":
+        """The vectors that double precision can tell from combinations of the others.
+
+        K is their kernel matrix, with its largest eigenvalue.
 
         Of a basis that a rule chose, the others are left out: a direction below the rounding of K is one of rounding,
         and the machine on all directions of such a basis is none that double precision can find. By Cholesky
@@ -64,8 +66,7 @@ class ChosenBasis:
         """
         from scipy.linalg.lapack import dpstrf
 
-        own = float(np.abs(np.diagonal(K)).max(initial=0.0))
-        _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * self.size * EPS * own, lower=1)
+        _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * self.size * EPS * largest, lower=1)
         if rank in (0, self.size):
             return self
         kept = np.sort(pivots[:rank] - 1)

@@ -112,13 +112,13 @@ class Curvature:
         eta += bent
         return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths, bent)
 
-    def outside(self, diagonal: float, rounding: float, deviation: Deviation | None) -> float:
-        """A bound on the squared lengths of all rows outside the kept directions, from the sums; may be infinite.
+    def outside(self, diagonal: float, rounding: float, deviation: Deviation | None) -> tuple[float, float]:
+        """Bounds on the squared lengths of all rows outside the kept directions, from the sums; may be infinite.
 
-        ``diagonal`` is the sum of all v k(x, x).
+        ``diagonal`` is the sum of all v k(x, x). The second bound is one from below, up to the rounding of K_SS.
         """
         if not self.whole or self.accumulated or deviation is None:
-            return math.inf
+            return math.inf, 0.0
         xp, own = namespace_of(self.scatter), rounding + (self.features.n_basis + 4.0) * _HALF
         second = self.scatter + self.mass * self.mean[:, None] * self.mean
         squares = xp.clip(xp.linalg.diagonal(second), min=0.0)
@@ -126,7 +126,7 @@ class Curvature:
         lengths = own * math.sqrt(diagonal) * deviation.lengths
         off = 2.0 * float(xp.sqrt(squares) @ lengths) + float(lengths @ lengths)
         off += (3.0 * self.terms + self.features.rank + 16.0) * EPS * (diagonal + float(xp.sum(squares)))
-        return max(diagonal - inside, 0.0) + off
+        return max(diagonal - inside, 0.0) + off, max(diagonal - float(xp.sum(squares)) - off, 0.0)
 
     def _of_sums(self) -> tuple[float, float]:
         """The relative rounding of sums of kernel values, and that of their products with T from both sides.

@@ -181,7 +181,7 @@ def solve_reduced(
         change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
     facts = answer.facts
-    if not answer.passes and passes and not rows.on_device:
+    if not (answer.passes or answer.lost) and passes and not rows.on_device:
         # once more with errors in doubled precision: they may pass, or show how to correct the answer
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps

@@ -152,7 +152,8 @@ def prepare(
     part = _basis_gram(kernel, whole, basis)
     features = eigen_features(part.matrix)
     if independent and not features.well_conditioned:
-        chosen = basis.without_dependent(to_numpy(part.matrix))
+        largest = float(features.values[0]) if features.rank else 0.0
+        chosen = basis.without_dependent(to_numpy(part.matrix), largest)
         if chosen is not basis:
             basis, part = chosen, _basis_gram(kernel, whole, chosen)
             features = eigen_features(part.matrix)

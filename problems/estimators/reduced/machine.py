@@ -215,7 +215,7 @@ class ReducedMachine(RowStream):
         answer = judge.of(residuals, beta, shift)
         of_beta = features.weights(beta)
         checks = reduced_rows(residuals, features, K, beta, of_beta, to_numpy(shift), lam, answer.pull)
-        if not answer.passes and not rows.on_device:
+        if not (answer.passes or answer.lost or rows.on_device):
             answer = judge.once_more(beta, shift)
         return answer, checks
 
