@@ -41,7 +41,9 @@ def doubled_matrix(kernel: Kernel, points: Any) -> tuple[tuple[Array, Array], fl
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             for first in range(0, n, step):
                 some, before = slice(first, min(first + step, n)), slice(0, min(first + step, n))
-                value = formula(*([Doubled(X[(*place, c)]) for c in range(d)] for place in ((some, None), (None, before))))
+                value = formula(
+                    *([Doubled(X[(*place, c)]) for c in range(d)] for place in ((some, None), (None, before)))
+                )
                 for whole, part in zip((high, low), value.pair, strict=True):
                     whole[some, before] = part
                     whole[before, some] = part.T

@@ -2,8 +2,8 @@ r"""The bounds of machines on a reduced basis in ball arithmetic, from the store
 
 The machine is that on all directions of the span of the basis vectors, in exact arithmetic, as for its certificate
 (:mod:`~substrate.reduced.basis_matrix`): the coefficients of all basis vectors are free, and the penalty is
-:math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`. In coordinates :math:`\beta = T u`, T a matrix of plain numbers from the
-eigenvectors of :math:`K_{SS}`, it has the features :math:`z(x) = T^T k_S(x)`, and one exact optimum
+:math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`. In coordinates :math:`\beta = T u`, T a matrix of plain numbers from
+the eigenvectors of :math:`K_{SS}`, it has the features :math:`z(x) = T^T k_S(x)`, and one exact optimum
 
 .. math:: H u^\star = Z^T V (y - \bar y), \qquad H = \lambda T^T K_{SS} T + Z^T V (Z - 1 \bar z^T), \qquad
           f^\star = \bar y + (Z - 1 \bar z^T) u^\star ,
@@ -149,7 +149,7 @@ def _in_directions(
     if optimum is None or complete:
         return optimum, ball(0.0)
     weights, zero = balls(v), ball(0.0)
-    inside = M.solve(Z.transpose()) if r else None
+    inside: Any = M.solve(Z.transpose()) if r else None
     outside = zero
     for i, (length, weight) in enumerate(zip(rows.lengths(), weights, strict=True)):
         rest = length - sum((Z[i, k] * inside[k, i] for k in range(r)), zero)

@@ -69,8 +69,8 @@ class CarefulErrorsOfLeaf:
     sizes: Array
     centre: Array
     weights: RowWeights | None = None
-    transform: Array | None = None
-    deviation: Deviation | None = None
+    #: T and E, where the lengths of rows outside the features are summed.
+    features: tuple[Array, Deviation] | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
         """Over the micro-blocks of a leaf."""
@@ -108,25 +108,10 @@ class CarefulErrorsOfLeaf:
                 norm += float(light @ np.square(tile).sum(axis=1))
                 mass += float(light.sum())
                 diagonal += float(light @ np.square(lengths[some]))
-                if self.transform is not None and self.deviation is not None:
-                    outside += self._outside(tile, lengths[some], light, p)
+                if self.features is not None:
+                    outside += _outside(*self.features, tile, lengths[some], light, p)
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
-
-    def _outside(self, tile: Array, lengths: Array, light: Array, p: float) -> float:
-        """A bound on the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
-        T, deviation = self.transform, self.deviation
-        assert T is not None and deviation is not None
-        z, errors, sliced = np.empty((len(tile), T.shape[1])), np.empty((len(tile), T.shape[1])), SlicedMatrix(tile)
-        for k in range(T.shape[1]):
-            (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
-            z[:, k] = high + low
-            errors[:, k] = check + p * lengths * deviation.lengths[k] + EPS * np.abs(z[:, k])
-        squares = np.square(z)
-        rest = np.square(lengths) - squares.sum(axis=1) + _quadratic(deviation, z, errors)
-        rest += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
-        rest += (T.shape[1] + 4.0) * EPS * np.square(lengths)
-        return float(light @ np.maximum(rest, 0.0))
 
     def _rounding(self, block: Block) -> float:
         kernel, X = self.values.kernel, block.X
@@ -160,6 +145,19 @@ class CarefulErrorsOfLeaf:
         return predicted, ones
 
 
+def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light: Array, p: float) -> float:
+    """A bound on the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
+    z, errors, sliced = np.empty((len(tile), T.shape[1])), np.empty((len(tile), T.shape[1])), SlicedMatrix(tile)
+    for k in range(T.shape[1]):
+        (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
+        z[:, k] = high + low
+        errors[:, k] = check + p * lengths * deviation.lengths[k] + EPS * np.abs(z[:, k])
+    rest = np.square(lengths) - np.square(z).sum(axis=1) + _quadratic(deviation, z, errors)
+    rest += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
+    rest += (T.shape[1] + 4.0) * EPS * np.square(lengths)
+    return float(light @ np.maximum(rest, 0.0))
+
+
 def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
     """A bound on z'E z, row by row."""
     sizes = np.abs(z) + errors
@@ -183,8 +181,9 @@ def careful_pass(
     """Sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if given."""
     function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
     if basis is not None:
-        known = basis.deviation(basis.best())
-        function = replace(function, transform=basis.features.transform, deviation=known)
+        deviation = basis.deviation(basis.best())
+        if deviation is not None:
+            function = replace(function, features=(basis.features.transform, deviation))
     sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
     slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
@@ -192,7 +191,7 @@ def careful_pass(
     # blocks of another size may round differently, by a unit or two in the last place of the largest term
     place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
     apart = np.sqrt(sums.apart) + unsure + place
-    outside = None if basis is None else 1.01 * sums.outside
+    outside = None if function.features is None else 1.01 * sums.outside
     return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes, outside=outside)
 
 
@@ -210,9 +209,9 @@ def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
         return UNKNOWN
     return (
         "rounding",
-        f"{basis.cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and may "
-        "change the answer by more than this tolerance; leave out vectors that are close to each other or let a rule "
-        "choose the basis, use a narrower kernel, penalise more (a lower gamma), or scale the columns",
+        f"{basis.cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and "
+        "may change the answer by more than this tolerance; leave out vectors that are close to each other or let a "
+        "rule choose the basis, use a narrower kernel, penalise more (a lower gamma), or scale the columns",
     )
 
 

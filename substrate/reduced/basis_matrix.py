@@ -7,8 +7,8 @@ exact arithmetic**,
           w \in \operatorname{span} \{ \varphi(s) : s \in S \} .
 
 It is solved in coordinates :math:`w = \sum_j (T u)_j \varphi(s_j)`, T a matrix of plain numbers. There
-:math:`w^T w = u^T M u` with :math:`M = T^T K_{SS} T = I + E`, and E is not zero: :math:`K_{SS}` is rounded, and T divides
-by the roots of its eigenvalues. So the gradient is computed from beta itself,
+:math:`w^T w = u^T M u` with :math:`M = T^T K_{SS} T = I + E`, and E is not zero: :math:`K_{SS}` is rounded, and T
+divides by the roots of its eigenvalues. So the gradient is computed from beta itself,
 
 .. math:: g = T^T \big( \lambda K_{SS} \beta - \hat K^T V (e - \bar e) \big) ,
 
@@ -17,8 +17,9 @@ suffice: for E by a formula that loses fewer digits, for :math:`K_{SS} \beta` in
 (:mod:`~substrate.kernels.doubled_matrix`), then for both.
 
 Directions below rounding are cut. Let C have the rows :math:`P \varphi(x_i)`, P the projection on the directions of the
-span that are left out. With the others optimal, their coordinates are :math:`c^\star = (\lambda I + C^T N C)^{-1} C^T e`
-for an N between zero and the identity, and change the fitted values by :math:`N C c^\star`, that is by at most
+span that are left out. With the others optimal, their coordinates are
+:math:`c^\star = (\lambda I + C^T N C)^{-1} C^T e` for an N between zero and the identity, and change the
+fitted values by :math:`N C c^\star`, that is by at most
 
 .. math:: \min\!\Big( \gamma \Delta, \tfrac12 \sqrt{\gamma \Delta} \Big) \|e\|_v, \qquad
           \Delta = \sum_i v_i \big( k(x_i, x_i) - z_i^T M^{-1} z_i \big)
@@ -81,53 +82,59 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Penalty:
-    """Values of K_SS, as an unevaluated sum where ``low`` is given; right to ``rounding`` times the sizes of both."""
+    """Values of K_SS, right to ``rounding`` times the sizes of both vectors; ``doubled`` has more digits of them."""
 
     features: EigenFeatures
     high: Array
     sizes: Array
     rounding: float
-    low: Array | None = None
-    sliced: SlicedMatrix | None = None
+    doubled: "DoubledMatrix | None" = None
 
     def product(self, beta: Array) -> tuple[Pair, Array, Array]:
         """K beta, one column per output, on the host; its error per entry relative to the sizes, and absolute."""
         sizes = to_numpy(self.sizes)
         terms = sizes @ np.abs(beta)
-        if self.sliced is None or self.low is None:
+        if self.doubled is None:
             values = to_numpy(self.high @ on_device_of(self.high, beta))
             relative = (self.rounding + (beta.shape[0] + 2.0) * _HALF) * terms
             return (values, np.zeros_like(values)), relative, np.zeros_like(values)
         high, low, check = (np.empty_like(beta) for _ in range(3))
         for k in range(beta.shape[1]):
-            (high[:, k], low[:, k]), check[:, k] = self._times(beta[:, k])
+            (high[:, k], low[:, k]), check[:, k] = self.doubled.times(beta[:, k])
         return (high, low), self.rounding * terms, check
-
-    def _times(self, vector: Array) -> tuple[Pair, Array]:
-        assert self.sliced is not None and self.low is not None
-        product, check = self.sliced.times(vector)
-        rest = self.low @ vector
-        check = check + (vector.size + 2.0) * _HALF * (np.abs(self.low) @ np.abs(vector)) + EPS**1.9 * abs(product[0])
-        return add(product, (rest, np.zeros_like(rest))), check
 
     def deviation(self) -> Deviation:
         """E of the features."""
         T, n = self.features.transform, self.features.n_basis
         xp, r = namespace_of(T), self.features.rank
         lengths = self.sizes @ xp.abs(T)
-        if self.sliced is None or self.low is None:
+        if self.doubled is None:
             with blas_threads(n):
                 E = T.T @ (self.high @ T)
             E = E - xp.eye(r, dtype=E.dtype, device=E.device)
             return Deviation(E, lengths, self.rounding + (2.0 * n + 6.0) * _HALF)
         high, low, check = (np.empty((n, r)) for _ in range(3))
         for k in range(r):
-            (high[:, k], low[:, k]), check[:, k] = self._times(np.ascontiguousarray(T[:, k]))
+            (high[:, k], low[:, k]), check[:, k] = self.doubled.times(np.ascontiguousarray(T[:, k]))
         sizes = np.abs(T).T
         with blas_threads(n):
             E = T.T @ high + T.T @ low - np.eye(r)
             errors = (n + 4.0) * _HALF * (sizes @ (np.abs(high) + np.abs(low))) + sizes @ check
         return Deviation(E, lengths, self.rounding, errors + 2.0 * EPS * np.eye(r))
+
+
+class DoubledMatrix:
+    """An unevaluated sum of two matrices, cut into slices for products with vectors."""
+
+    def __init__(self, high: Array, low: Array) -> None:
+        self._low, self._sizes, self._sliced = low, np.abs(low), SlicedMatrix(high)
+
+    def times(self, vector: Array) -> tuple[Pair, Array]:
+        """The product with a vector as a pair, and a bound on the error of every entry."""
+        product, check = self._sliced.times(vector)
+        rest = self._low @ vector
+        check = check + (vector.size + 2.0) * _HALF * (self._sizes @ np.abs(vector)) + EPS**1.9 * np.abs(product[0])
+        return add(product, (rest, np.zeros_like(rest))), check
 
 
 @dataclass(slots=True)
@@ -205,7 +212,7 @@ class BasisMatrix:
                 return None
             found = known
         (high, low), p = found
-        return Penalty(f, high, sizes, p, low, SlicedMatrix(high))
+        return Penalty(f, high, sizes, p, DoubledMatrix(high, low))
 
     @property
     def dimension(self) -> int:
@@ -267,8 +274,9 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
     if basis.defined_by_values or n > _MOST_VECTORS or is_device_array(basis.matrix):
         return None
     penalty = basis.penalty(2)
-    if penalty is None or penalty.sliced is None:
+    if penalty is None or penalty.doubled is None:
         return None
+    doubled = penalty.doubled
     with blas_threads(n):
         values, vectors = np.linalg.eigh(penalty.high)
         strong = values > _STRONG * max(float(values[-1]), 0.0)
@@ -277,7 +285,7 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
         V, F = np.ascontiguousarray(vectors[:, strong]), np.ascontiguousarray(vectors[:, ~strong])
         high, low = np.empty_like(F), np.empty_like(F)
         for k in range(F.shape[1]):
-            (high[:, k], low[:, k]), _ = penalty._times(np.ascontiguousarray(F[:, k]))
+            (high[:, k], low[:, k]), _ = doubled.times(np.ascontiguousarray(F[:, k]))
         rows = SlicedMatrix(np.ascontiguousarray(vectors.T))
         product = np.empty((n, F.shape[1]))
         for k in range(F.shape[1]):
@@ -294,6 +302,6 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
         T = np.ascontiguousarray(T)
         dual = np.empty_like(T)
         for k in range(T.shape[1]):
-            (one, two), _ = penalty._times(np.ascontiguousarray(T[:, k]))
+            (one, two), _ = doubled.times(np.ascontiguousarray(T[:, k]))
             dual[:, k] = one + two
     return EigenFeatures(T, np.ascontiguousarray(found), dual)

@@ -290,9 +290,9 @@ def _bound_at(
             break
     failing = np.array([not row.passes for row in made])
     helped = bool(np.any(failing & (effect > 0.25 * moved)))
-    lost = bool(np.any(failing & (change_by_cut(lam, surely, length) > 0.1 * moved)))
-    limited = bool(np.any(failing & (slopes * lam * inexact > 0.1 * moved))) or (outside > 0.0 and not lost)
-    return Bound(made, helped, limited, known, lost)
+    gone = bool(np.any(failing & (change_by_cut(lam, surely, length) > 0.1 * moved)))
+    limited = bool(np.any(failing & (slopes * lam * inexact > 0.1 * moved))) or (outside > 0.0 and not gone)
+    return Bound(made, helped, limited, known, gone)
 
 
 def _of_shift(reach: Reach, lam: float) -> float:

@@ -34,7 +34,7 @@ LIGHT_FACTOR = 10
 #: Maximum number of vectors by default.
 MOST = 100
 #: Least squared distance of a vector from the span of the others, in units of n eps times the largest eigenvalue.
-_INDEPENDENT = 16.0
+_INDEPENDENT = 64.0
 
 
 @dataclass(frozen=True, slots=True)

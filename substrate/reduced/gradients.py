@@ -41,8 +41,8 @@ from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE, Accuracy
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
-from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.basis_matrix import BasisMatrix
+from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Origin

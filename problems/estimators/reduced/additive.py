@@ -110,7 +110,8 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
     cutoff : float, default=1e-6
-        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out.
+        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out; certificate and
+        proof are of the machine on the directions that are kept.
 
     Attributes
     ----------

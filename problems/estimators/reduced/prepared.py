@@ -39,10 +39,14 @@ class Prepared:
 
     def resolved(self) -> "Prepared | None":
         """The same in features of directions far below rounding; None where doubled precision does not find more."""
-        features = resolved_features(BasisMatrix(self.rows.values.kernel, self.rows.values.points, self.K, self.features))
+        features = resolved_features(
+            BasisMatrix(self.rows.values.kernel, self.rows.values.points, self.K, self.features)
+        )
         if features is None:
             return None
-        facts = tuple((name, rank_fact(features, self.basis)) if name == "rank" else (name, fact) for name, fact in self.facts)
+        facts = tuple(
+            (name, rank_fact(features, self.basis)) if name == "rank" else (name, fact) for name, fact in self.facts
+        )
         return replace(self, features=features, facts=facts)
 
     def statistic(

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.reduced.features import eigen_features
 from substrate.reduced.basis_matrix import BasisMatrix
+from substrate.reduced.features import eigen_features
 from substrate.reduced.gradients import PER_VECTOR, ProductsOfLeaf, sampled_scatter, solve_by_gradients
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
