@@ -34,7 +34,8 @@ class Basis(Value, Record):
     Parameters
     ----------
     n : int, default=None
-        Maximum number of vectors; None is 100, or all rows where there are fewer.
+        Maximum number of vectors; None is 100, or all rows where there are fewer. A least-squares machine leaves out
+        chosen vectors that are in the span of the others up to rounding.
     rule : str, array of int, or array of points, default=None
         A rule by which rows become the basis: ``"feature_vectors"`` (greedy, the smallest mean reconstruction error),
         ``"stochastic"`` (the same from 59 rows drawn at each step), ``"pruned"`` (backward, by the size of beta, see

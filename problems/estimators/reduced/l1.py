@@ -139,7 +139,7 @@ class _ReducedL1(ReducedMachine):
     def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.zeta)
-        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
+        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0, independent=False)
         sums = l1_sums(prepared.rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)

@@ -181,9 +181,9 @@ class SparseMachine(ReducedImportance):
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on the directions of the
-        basis that were kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the
-        machine on all of them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on all directions of the
+        basis, in exact arithmetic, as for the certificate. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
         """
         known = self._in_memory(X, y, sample_weight)
         return self._proved(known, self._fitted_gamma(), known.weights)
