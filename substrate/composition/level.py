@@ -51,14 +51,15 @@ class Substrate(Term):
         own have a bias each.
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
-        a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
+        a norm on w, 1e-6 where it has none. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
     span
         ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
-        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
-        ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
-        certificate.
+        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``. A
+        component that is mentioned has coefficients of its own then, at the training rows too. ``"training"``: the
+        expansion stays on the training rows, with one coefficient per row that all components share. See
+        :mod:`substrate.composition.span`; shown on the certificate.
     basis
         For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
         and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or

@@ -82,7 +82,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
-        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "stacked components"),
+        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.norm1(s.alpha), "coefficients"),
         (lambda s: cp.sum_squares(s.c) + s.squared_norm + cp.sum(s.maximal_variation), "coefficients"),
     ],
