@@ -9,9 +9,10 @@ all :math:`r_j` changes no reading and only adds to the norm, so that the optimu
 
 on every point mentioned ([Scholkopf2001]_ theorem 1, the representer theorem). Points that occur twice join once. A
 component that is mentioned has coefficients of its own, at the training rows too: with
-:math:`w = (w^1, \dots, w^d)` and :math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has :math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where
-:math:`a^l` belongs to the terms in component l. (In [Pelckmans2005]_ eq. (8) all components share :math:`a`; that is
-the machine where w is not penalised, where alpha is mentioned, and where ``span="training"``.)
+:math:`w = (w^1, \dots, w^d)` and :math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has
+:math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where :math:`a^l` belongs to the terms in component l. (In
+[Pelckmans2005]_ eq. (8) all components share :math:`a`; that is the machine where w is not penalised, where alpha is
+mentioned, and where ``span="training"``.)
 
 *The bias.* Values of f contain b, other readings do not. A change u of w that adds one number to all values of f, and
 nothing to the other readings, is made up for by b. The optimum has no such part: the coefficients of values of f sum to
