@@ -256,6 +256,8 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], lim
     import cvxpy as cp
 
     chosen, wait, clock = dict(options or _SOLVERS[name].options), limit, _SOLVERS[name].clock
+    if not options:  # a problem may know what a solver needs to be told about it
+        chosen |= getattr(problem, "solver_options", {}).get(name, {})
     if limit is not None and clock is not None:
         chosen.setdefault(clock, limit)
         wait = limit + _GRACE

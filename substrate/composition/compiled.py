@@ -177,7 +177,11 @@ class CompiledSubstrate:
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         facts = [("coordinates", f"{frame.kind}, {cut}")]
         if self.substrate.basis is not None:
-            facts.append(("basis", f"{self.substrate.described}; f is in their span, and the certificate is for that"))
+            shared = ""
+            if len(self.substrate.components) > 1 and any(holder.role == "component" for holder in self.mentioned):
+                shared = "; components share the coefficients of the vectors"
+            span = f"{self.substrate.described}; f is in their span, and the certificate is for that{shared}"
+            facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:

@@ -17,6 +17,7 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.equilibration import EquilibratedProblem
 from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lifted
@@ -296,5 +297,9 @@ class Machine:
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""
-        unit, worth = max(compiled.spread for compiled in self._compiled), self._trivial_cost() or 1.0
-        return WitnessedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit
+        unit = max(compiled.spread for compiled in self._compiled)
+        variables = self.problem.variables()
+        # a penalty alone costs nothing at w = 0
+        sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
+        worth = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
+        return EquilibratedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit
