@@ -30,6 +30,7 @@ from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
 from substrate.composition.span import Span, penalises
+from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -43,6 +44,11 @@ class CompiledSubstrate:
         self.label = label
         self.span = Span.of(substrate, mentioned)
         self.frame = _choose(self.span, {holder.role for holder in mentioned})
+        if substrate.cutoff is not None and self.frame.kind == "coefficients":
+            raise DeclarationError(
+                f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
+                "itself, of which nothing is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
+            )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None

@@ -23,7 +23,7 @@ import numpy as np
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
 from substrate.composition.place_holders import PlaceHolder, Standing
-from substrate.composition.targets import checked_targets
+from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -107,7 +107,7 @@ class Substrate(Term):
         self.y: Array = checked_targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
-        self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
+        self.cutoff = None if cutoff is None else _checked_cutoff(cutoff)
         self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
         if span not in ("mentioned", "training"):
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
@@ -189,7 +189,9 @@ class Substrate(Term):
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
         values = self.f(points)
-        known = real_array(targets, "targets", ndim=self.y.ndim)
+        given = real_array(targets, "targets", ndim=(1, 2))
+        given = given if self.columns else without_single_column(given, "targets")
+        known = real_array(given, "targets", ndim=self.y.ndim)
         if known.shape != values.shape:
             expected, received = (values.size, known.size) if known.ndim == 1 else (values.shape, known.shape)
             raise DataError(f"targets must have one entry per point: expected {expected}, received {received}")
@@ -268,7 +270,7 @@ class Substrate(Term):
         """Take the values of place-holders from a solution: of those there are, and of those created later."""
         self._latest = values
         for holder in self._holders:
-            holder.leaf.save_value(values(holder))
+            holder.leaf.assign(values(holder))
 
     def _values(self, role: str, points: Any, part: int) -> Any:
         if points is not None:
@@ -287,5 +289,16 @@ class Substrate(Term):
         holder = PlaceHolder(Standing(shape, name=role, nonneg=nonneg), role, points, part)
         self._holders.append(holder)
         if self._latest is not None:
-            holder.leaf.save_value(self._latest(holder))
+            holder.leaf.assign(self._latest(holder))
         return holder.leaf
+
+
+def _checked_cutoff(cutoff: Any) -> float:
+    """Return a relative size below one: at one, no direction would be left."""
+    size = non_negative(cutoff, "cutoff", "as a relative size")
+    if size >= 1.0:
+        raise DeclarationError(
+            f"cutoff must be below 1, received {size:g}: directions up to this share of the largest one are left out, "
+            "and from 1 on none is left; the default is None"
+        )
+    return size

@@ -78,7 +78,7 @@ class Declared:
     ) -> "Declared":
         """Solve with the named solver, or with the first of the stated order whose residuals we accept.
 
-        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`.
         """
         record = solve_problem(
             self.problem, self._worst, solver, rescaled=self.rescaled, verbose=verbose, time_limit=time_limit, **options

@@ -14,6 +14,7 @@ parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import cvxpy as cp
@@ -146,13 +147,16 @@ def fuse(
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
         )
-    if several:
-        return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
-    over = over[0] if isinstance(over, (list, tuple)) and over else over
-    parameters = [_parameter(one, over) for one in machines]
-    folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
-    found = refined(folds, target, budget, _shown(progress), n_jobs, top)
-    return _fusion(final, _parameter(final, over), folds, sets, found, target)
+    with ExitStack() as held:  # the parameters of a machine have one value at a time
+        for one in {id(one): one for one in (*machines, final)}.values():
+            held.enter_context(one.lock)
+        if several:
+            return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
+        over = over[0] if isinstance(over, (list, tuple)) and over else over
+        parameters = [_parameter(one, over) for one in machines]
+        folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+        found = refined(folds, target, budget, _shown(progress), n_jobs, top)
+        return _fusion(final, _parameter(final, over), folds, sets, found, target)
 
 
 def _shown(progress: Progress | bool | None) -> Progress:

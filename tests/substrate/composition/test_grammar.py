@@ -455,7 +455,7 @@ def test_a_time_limit_reaches_every_call_and_is_on_the_record(s, monkeypatch):
     from substrate import solver_call
 
     def call(limit, function, interface, *rest):
-        assert 5.0 <= limit <= 6.0
+        assert 3.0 <= limit <= 6.0
         if interface.__name__ == "CLARABEL":
             raise TimeoutError
         return function(interface, *rest)
