@@ -94,7 +94,7 @@ class Equilibration:
 
     def multipliers(self, z: Array) -> Array:
         """Return the multipliers of the program as it was, for those in the new coordinates."""
-        return self._boosted(sp.csr_array((self.rows * z)[:, None])).toarray()[:, 0]
+        return np.asarray(self._boosted(sp.csr_array((self.rows * z)[:, None])).toarray()[:, 0])
 
     def _boosted(self, M: Any) -> Any:
         """The rows of a matrix, with those of the heads of cones exchanged; the map is symmetric."""
