@@ -249,7 +249,10 @@ def test_a_machine_can_be_written_and_read(data, monkeypatch, build, solved):
     given = {"zeta": 0.3} if build is sparse else {}
     result = machine.solve(**given) if solved else None
     written = pickle.dumps((machine, result))
-    monkeypatch.setattr(lin_utils.ID_COUNTER, "count", 1)  # as in another process, where cvxpy counts anew
+    own = [*machine.outputs.parts(), *machine.problem.parameters()]
+    taken = [leaf.weights.id if isinstance(leaf, LinearPart) else leaf.id for leaf in own]
+    # as in another process, where cvxpy counts anew and gives its numbers to other variables
+    monkeypatch.setattr(lin_utils.ID_COUNTER, "count", min(taken, default=1))
     other = cp.Variable(3)
     again, kept = pickle.loads(written)
     expected, found = machine.solve(**given).predict(X[:4]), again.solve(**given).predict(X[:4])

@@ -104,13 +104,13 @@ def test_a_bound_in_units_of_its_own(unit, seed):
 
 
 def test_a_violation_is_measured_in_the_units_of_its_constraint():
-    """w'w <= 1e-18 is not met by w'w = 1e-12, although both are small beside targets of 1e-9."""
+    """w'w <= 1e-18 is not met by w'w = 4e-16, although both are small beside targets of 1e-9."""
     X, y = sample()
     s = Substrate(KERNEL, X, 1e-9 * y)
     machine = Machine(s, minimize=cp.norm1(s.e), subject_to=[s.squared_norm <= 1e-18])
     machine.solve()
     for variable in machine.problem.variables():
-        variable.save_value(np.full(variable.shape, 1e-7))
+        variable.save_value(np.full(variable.shape, 5e-9))
     assert not machine.certificate()["constraint 1: feasible"].passes
 
 
