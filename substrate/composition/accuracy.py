@@ -139,6 +139,10 @@ _TAKEN = (
     "y); were it k times farther, the accuracy would be at most sqrt(k) times larger"
 )
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
+_FREE = (
+    "squares in the objective determine {known}, but not {free}; add a squared loss in these, or the squares of the "
+    "weights of the linear part"
+)
 _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
@@ -258,12 +262,20 @@ class AnswerCheck:
                 break
         if best is None:
             # ties are computed once more, at little cost: a divergent point has none
-            return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
+            sizes = np.full(start.program.q.size, spread)
+            return reason if self._tied(start, sizes) else self._undetermined(start, sizes)
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
         _, near, known, radius = best
         small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
         return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
+
+    def _undetermined(self, start: Reference, radius: Array) -> str:
+        """Why squares do not bound the answer: there are none, or none that contain a linear part of an output."""
+        asked = questions(self._compiled, start.columns, self._outputs)
+        tied = {one.about: _tie(start, one, radius, self._norms) is not None for one in asked}
+        known, free = ([about for about, found in tied.items() if found is wanted] for wanted in (True, False))
+        return _FREE.format(known=" and ".join(known), free=" and ".join(free)) if known and free else _NEITHER
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
         """Every question with its tie; the outputs where the substrates are not determined one by one."""

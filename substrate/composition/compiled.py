@@ -30,6 +30,7 @@ from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
 from substrate.composition.span import Span, penalises
+from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -43,6 +44,11 @@ class CompiledSubstrate:
         self.label = label
         self.span = Span.of(substrate, mentioned)
         self.frame = _choose(self.span, {holder.role for holder in mentioned})
+        if substrate.cutoff is not None and self.frame.kind == "coefficients":
+            raise DeclarationError(
+                f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
+                "itself, of which nothing is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
+            )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
@@ -177,7 +183,11 @@ class CompiledSubstrate:
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         facts = [("coordinates", f"{frame.kind}, {cut}")]
         if self.substrate.basis is not None:
-            facts.append(("basis", f"{self.substrate.described}; f is in their span, and the certificate is for that"))
+            shared = ""
+            if len(self.substrate.components) > 1 and any(holder.role == "component" for holder in self.mentioned):
+                shared = "; components share the coefficients of the vectors"
+            span = f"{self.substrate.described}; f is in their span, and the certificate is for that{shared}"
+            facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:

@@ -6,6 +6,7 @@ units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` bec
 """
 
 import numbers
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,11 +18,18 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.equilibration import EquilibratedProblem
+from substrate.composition.identities import give_new_identities
 from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lifted
 from substrate.composition.outputs import declared_outputs, labels_of
-from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
+from substrate.composition.refusals import (
+    refuse_broadcast,
+    refuse_incomplete,
+    refuse_non_convex,
+    refuse_parameters,
+)
 from substrate.composition.result import Result
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
@@ -148,26 +156,54 @@ class Machine:
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
+        refuse_broadcast([objective, *self._given])
+        self._prepare(objective)
+
+    def _prepare(self, objective: Any) -> None:
+        #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
+        self.lock = threading.RLock()
         self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
         self._compile(objective)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The declaration; what was compiled and solved is made anew where it is read."""
+        names = ("substrates", "outputs", "_labels", "_given", "_objective")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        give_new_identities([self._objective, *self._given, *(h.leaf for s in self.substrates for h in s.holders())])
+        self._prepare(self._objective)
 
     def solve(
         self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
     ) -> Result:
         """Set parameters by name, solve, and return the solution; for options of a solver, call ``problem.solve``.
 
-        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`. Several
+        threads may call it: they wait for each other.
         """
+        with self.lock:
+            return self._solve(solver, verbose, time_limit, parameters)
+
+    def _solve(
+        self, solver: str | None, verbose: bool, time_limit: float | None, parameters: Mapping[str, Any]
+    ) -> Result:
         self._set(parameters)
         self._trials.begin()
         rescaled = self._twin if knows_units(self.problem) else None
         try:
             self._record = solve_problem(
-                self.problem, self._worst, solver, rescaled=rescaled, first=(STRUCTURED, self._structured),
-                verbose=verbose, time_limit=time_limit,
-            )  # fmt: skip
+                self.problem,
+                self._worst,
+                solver,
+                rescaled=rescaled,
+                first=(STRUCTURED, self._structured),
+                verbose=verbose,
+                time_limit=time_limit,
+            )
         except SolverError:
             self._trials.refuse_unsolvable()
             raise
@@ -188,6 +224,10 @@ class Machine:
 
     def certificate(self) -> Certificate:
         """The report on the present values of the problem's variables."""
+        with self.lock:
+            return self._certificate()
+
+    def _certificate(self) -> Certificate:
         if any(variable.value is None for variable in self.problem.variables()):
             raise CertificateError("there is nothing to certify yet; solve the machine first")
         attempts = self._record.attempts if self._record else ()
@@ -296,5 +336,9 @@ class Machine:
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""
-        unit, worth = max(compiled.spread for compiled in self._compiled), self._trivial_cost() or 1.0
-        return WitnessedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit
+        unit = max(compiled.spread for compiled in self._compiled)
+        variables = self.problem.variables()
+        # a penalty alone costs nothing at w = 0
+        sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
+        worth = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
+        return EquilibratedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit

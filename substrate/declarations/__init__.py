@@ -84,7 +84,7 @@ class Declared:
     ) -> "Declared":
         """Solve with the named solver, or with the first of the stated order whose residuals we accept.
 
-        ``time_limit`` is in seconds for each call of a solver, and ``warn`` whether to warn where no point is accepted,
+        ``time_limit`` is in seconds for all solvers together, and ``warn`` whether to warn where no point is accepted,
         as in :func:`~substrate.solvers.solve_problem`.
         """
         record = solve_problem(
