@@ -3,6 +3,7 @@ r"""Equality constraints of a machine, without those that follow from the others
 In coordinates, equalities :math:`E x + b = 0` can be more than their rank: known values at many points of a smooth
 kernel, the same value twice, or more values than there are directions above the rounding of the kernel. In rows of
 equal length, :math:`D E = W \Sigma V^T`; directions with :math:`\sigma_j` above a small share of the largest are kept,
+and as many more as the values that are asked for need,
 
 .. math:: C (E x + b) = 0, \qquad C = \Sigma_1^{-1} W_1^T D, \qquad C E = V_1^T ,
 
@@ -20,7 +21,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.composition.conic import StandardForm
 
 __all__ = ["IndependentEqualities"]
@@ -30,8 +31,9 @@ __all__ = ["IndependentEqualities"]
 _INDEPENDENT = 1e-8
 #: The same of equalities that are left as they are.
 _WELL_SCALED = 1e-3
-#: Share of what is asked for by which dependent equalities may contradict each other.
-_CONSISTENT = 1e-6
+#: Share of what is asked for to which directions are added while there are any, and by which dependent equalities may
+#: contradict each other: with less than the latter the machine is solved, and its certificate judges the violation.
+_ACHIEVED, _CONSISTENT = 1e-6, 1e-4
 #: Largest number of equalities that are decomposed.
 _LARGEST = 2000
 
@@ -82,13 +84,11 @@ class IndependentEqualities:
         W, s, Vt = np.linalg.svd(E / lengths[:, None], full_matrices=False)
         if W.shape[1] == size and s[-1] > _WELL_SCALED * s[0]:
             return None
-        kept = s > _INDEPENDENT * s[0]
-        W, s = W[:, kept], s[kept]
-        asked = b / lengths
-        left = asked - W @ (W.T @ asked)
-        if float(np.abs(left).max()) > _CONSISTENT * max(float(np.abs(asked).max()), np.finfo(float).tiny):
+        rank = _rank(W, s, b / lengths)
+        if not rank:
             return None
-        C, Vt = W.T / s[:, None] / lengths, Vt[kept]
+        W, s = W[:, :rank], s[:rank]
+        C, Vt = W.T / s[:, None] / lengths, Vt[:rank]
         starts = [(variable, form.columns[variable.id]) for variable in chosen.variables()]
         rows = tuple((variable, Vt[:, start : start + variable.size]) for variable, start in starts)
         return cls(numbers, C, C @ b, rows)
@@ -117,6 +117,20 @@ class IndependentEqualities:
             part = every[start : start + one.size]
             start += one.size
             one.dual_variables[0].save_value(part.reshape(one.dual_variables[0].shape, order="F"))
+
+
+def _rank(W: Array, s: Array, asked: Array) -> int:
+    """The number of directions to keep: the independent ones, and as many more as what is asked for needs.
+
+    Zero where directions above rounding do not suffice: the equalities contradict each other.
+    """
+    rank, last = int((s > _INDEPENDENT * s[0]).sum()), int((s > s.size * EPS * s[0]).sum())
+    size = max(float(np.abs(asked).max()), np.finfo(float).tiny)
+    left = asked - W[:, :rank] @ (W[:, :rank].T @ asked)
+    while rank < last and float(np.abs(left).max()) > _ACHIEVED * size:
+        left = left - W[:, rank] * float(W[:, rank] @ left)
+        rank += 1
+    return rank if float(np.abs(left).max()) <= _CONSISTENT * size else 0
 
 
 def _is_equality(constraint: Any) -> bool:
