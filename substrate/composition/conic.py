@@ -115,6 +115,7 @@ class StandardForm:
 
     def __init__(self, program: Any, solver: str) -> None:
         self.program = program
+        self.solver = solver
         self._at: tuple[Any, tuple[Any, ...]] = (None, ())
         self.columns = dict(program.var_id_to_col)
         # cvxpy changes the sign of the rows of equalities for a conic solver

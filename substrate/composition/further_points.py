@@ -12,7 +12,7 @@ from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, read
 from substrate.kernels.base import row_blocks
 
-__all__ = ["READ", "FurtherPoints", "Numbers"]
+__all__ = ["READ", "FurtherPoints", "Numbers", "keys_of"]
 
 Numbers = NDArray[np.intp]
 #: Place-holders that read w at points.
@@ -38,7 +38,7 @@ class FurtherPoints:
             if holder.points is not None or holder.role == "gradient" or self._has_own(holder)
         ]
         own: dict[bytes, int] = {}
-        for row, key in enumerate(_keys(substrate.X) if elsewhere else ()):
+        for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
             own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
         for holder in elsewhere:
             self._add(holder, substrate.X if holder.points is None else holder.points, own)
@@ -51,7 +51,7 @@ class FurtherPoints:
         kind = (holder.role, holder.part)
         known = self._known.setdefault(kind, {})
         at, fresh = [], []
-        for row, key in enumerate(_keys(points)):
+        for row, key in enumerate(keys_of(points)):
             if key in own and not self._has_own(holder):
                 at.append(own[key])
                 continue
@@ -98,7 +98,7 @@ class FurtherPoints:
         return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
 
 
-def _keys(points: Any) -> Iterable[bytes]:
+def keys_of(points: Any) -> Iterable[bytes]:
     """One key per row, equal for equal rows."""
     for rows in row_blocks(points.shape[0], points.shape[1]):
         block = points[rows].toarray() if is_sparse(points) else points[rows]

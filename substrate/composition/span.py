@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array, check_memory
-from substrate.composition.further_points import READ, FurtherPoints, Numbers
+from substrate.composition.further_points import READ, FurtherPoints, Numbers, keys_of
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, inner_products, points_of
@@ -97,6 +97,22 @@ class Span:
     def plain(self) -> bool:
         """Whether the expansion is that of level 1: the training rows, with coefficients that sum to zero."""
         return self.substrate.basis is None and len(self.readings) == 1 and self.balanced == self.substrate.bias
+
+    @property
+    def rank(self) -> int:
+        """The largest rank that the kernel can have on the representers, centred where they are, in exact arithmetic.
+
+        Equal points count once; a matrix or a function that defines the kernel has the rank of its values, so that
+        what rounding hides is zero.
+        """
+        kernel, points = self.substrate.kernel, points_of(self.substrate, self.readings[0])
+        if kernel.pairwise or not kernel.diag(points).any():
+            return 0
+        free = len(set(keys_of(points))) + sum(self.sizes[1:]) - self.balanced
+        if self.substrate.basis is not None:
+            free = min(free, self.substrate.n - self.substrate.bias)
+        finite = kernel.rank(points.shape[1])
+        return free if finite is None else min(free, finite)
 
     def rows(self, reading: Reading) -> Array:
         """The inner products of the representers of a reading with those of the span, one column per coefficient."""
