@@ -4,8 +4,10 @@ A file holds one ``.npy`` member per array and ``header.json``. Reading trusts n
 version, and every member's name, size, dtype and shape are checked, and what all of it needs in memory is added up,
 before an array is read; compressed members are refused, so a small file cannot unpack into a large one; object arrays
 cannot occur. What describes the rest is counted before it is read too: the list of members at the end of the file by
-its size, the header by its bytes, and by its brackets, commas and colons before it is parsed. Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same
-contents give the same bytes.
+its size, the header by its bytes, and by its brackets, commas and colons before it is parsed.
+
+Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same contents give
+the same bytes.
 
 The header carries a digest of the rest, which distinguishes a file as it was written from one that was changed later.
 It protects against accidents, not against adversaries, who can write a new digest too.
@@ -252,8 +254,8 @@ def _header(
     version = header.get("version")
     if type(version) is not int or version not in _READ:
         raise DataError(
-            f"{source} has format version {_short(repr(version))} and this package reads versions {_READ[0]} to {_READ[-1]}; "
-            "load it with the release that wrote it, or fit and save again"
+            f"{source} has format version {_short(repr(version))} and this package reads versions {_READ[0]} to "
+            f"{_READ[-1]}; load it with the release that wrote it, or fit and save again"
         )
     if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("content"), dict):
         _refuse(source, "its header lacks the arrays or the content")

@@ -32,7 +32,7 @@ _LARGEST_DEGREE = 1000
 
 @dataclass(frozen=True, repr=False)
 class Polynomial(Kernel):
-    """(x'z + offset)^degree with a degree from 1 to 1000; a negative offset is not positive semi-definite, and refused."""
+    """(x'z + offset)^degree with a degree from 1 to 1000; a negative offset, not positive semi-definite, is refused."""
 
     degree: int = 3
     offset: float = 1.0

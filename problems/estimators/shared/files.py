@@ -23,6 +23,8 @@ from substrate.whole_file import writable_file
 
 __all__ = ["Check", "read_model", "save"]
 
+#: Letters of a message that a file can choose.
+_LONGEST = 2000
 #: From the name of an estimator to its class; None for a name that the package does not know.
 Classes = Callable[[str], Any]
 #: A check of the model and the notes as they are read back; raises to refuse them.
@@ -113,6 +115,8 @@ def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> 
         model._check_loaded()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         if isinstance(error, SubstrateError):
+            if len(str(error)) > _LONGEST:  # it repeats what the file holds
+                raise DataError(f"{path} is refused: {str(error)[:_LONGEST]}...") from error
             raise
         raise DataError(f"{path} does not describe a {name}: {_short(error)}") from error
     return model, notes
@@ -151,8 +155,8 @@ def _own_parameters(
     for key, value in outside.items():
         if not OUTSIDE[key].allows(value):
             raise DataError(
-                f"{path} sets {key}={_short(value)}, which acts outside the model, and a file must not; if the file is your "
-                f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
+                f"{path} sets {key}={_short(value)}, which acts outside the model, and a file must not; if the file is "
+                f"your own, load it with the release that wrote it, set {key} back to its default, and save it again"
             )
     return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
@@ -178,7 +182,7 @@ def _refuse_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], what: str
             raise DataError(f"{what} {key} must be {kinds[key].title}, received {_short(value, 200)}")
 
 
-def _short(value: Any, most: int = 2000) -> str:
+def _short(value: Any, most: int = _LONGEST) -> str:
     """Return what a message can hold of a value that comes from a file."""
     return repr(value)[:most]
 
