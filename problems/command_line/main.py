@@ -52,8 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with interruptible(ending=arguments is None) as interruption:
         try:
-            return _answered(arguments, interruption)
+            status = _answered(arguments, interruption)
+            interruption.finish()
+            return status
         except BaseException as error:  # an interrupted import may raise anything
+            interruption.finished = True  # another signal, from here on, does not leave this block
             if interruption.number is None and not isinstance(error, KeyboardInterrupt):
                 raise
             return interruption.report()
@@ -74,7 +77,9 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     }
     interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
     try:
-        return commands[options.command](options)
+        status = commands[options.command](options)
+        sys.stdout.flush()  # here, where what goes wrong is handled
+        return status
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

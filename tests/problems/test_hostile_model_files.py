@@ -1,4 +1,4 @@
-"""No file makes loading take long, or more memory than it may: every kernel and every parameter, with hostile values."""
+"""No file makes loading long, or larger than it may be: every kernel and every parameter, with hostile values."""
 
 import io
 import json
