@@ -109,12 +109,13 @@ def _values(one: Input, table: Table) -> list[float]:
         where = f"column {one.name!r} of {table.source}"
         if one.origin is not None:
             raise DataError(f"{where} must hold dates ({_example(one)}): {table.named(strange)} ({cell!r})")
-        if form.decimal == "," and number(cell) is not None:
+        known = [cell for cell in cells if not is_missing(cell)]
+        if form.decimal == "," and number(cell) is not None and len(readings(known)) == 1:
             raise DataError(
                 f"{where} has {cell!r} in {table.named(strange[:1])}, and the decimal mark is the comma; give "
                 "--decimal . if it is the point here"
             )
-        advice = _format_advice(form, [cell for cell in cells if not is_missing(cell)])
+        advice = _format_advice(form, known)
         raise DataError(f"{where} must be numeric: {table.named(strange)} ({cell!r}){advice}")
     if one.origin is None:
         _refuse_another_reading(one, table, form)
