@@ -256,8 +256,9 @@ def _indicators(one: Input, table: Table) -> Array:
     categories = np.array(one.categories)
     cells = np.array([one.fill if is_missing(cell) else cell for cell in table.column(one.name)])
     # the categories of a model of an earlier release have a point where its table had a decimal comma
-    pointed = {cell: cell.replace(",", ".") for cell in set(cells.tolist()) - set(categories.tolist())}
-    cells = np.array([pointed[cell] if pointed.get(cell) in one.categories else cell for cell in cells.tolist()])
+    known = set(categories.tolist())
+    pointed = {cell: text for cell in set(cells.tolist()) - known if (text := cell.replace(",", ".")) in known}
+    cells = np.array([pointed.get(cell, cell) for cell in cells.tolist()])
     strange = [int(row) for row in np.flatnonzero(~np.isin(cells, categories))]
     if strange:
         raise DataError(
