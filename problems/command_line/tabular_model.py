@@ -85,7 +85,7 @@ class TabularModel:
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Predictions for the rows of a table, or of a file named like one."""
-        rows = table if isinstance(table, Table) else read_table(table)
+        rows = table if isinstance(table, Table) else read_table(table, decided=True)
         return np.asarray(self.estimator.predict(self.matrix(rows)))
 
 

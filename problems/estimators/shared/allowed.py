@@ -64,7 +64,7 @@ def flag() -> Allowed:
 def whole(low: int = 0) -> Allowed:
     """An integer of at most 64 bits; truth values are not integers here."""
     return Allowed(
-        f"an integer >= {low}",
+        f"an integer from {low} to 2^63 - 1",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63,
     )
 

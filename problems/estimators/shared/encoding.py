@@ -26,7 +26,16 @@ from substrate.namespaces import to_numpy
 from substrate.reduced import Basis
 from substrate.values import Record
 
-__all__ = ["Arrays", "PruningStep", "ReducedReweighting", "Reweighting", "bytes_needed", "decode", "encode"]
+__all__ = [
+    "Arrays",
+    "PruningStep",
+    "ReducedReweighting",
+    "Reweighting",
+    "bytes_needed",
+    "check_kernels",
+    "decode",
+    "encode",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +123,9 @@ _BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "SinglePrecision
 _NUMBER, _COMPONENT = 32, 1024
 #: Columns of a component up to which components are counted before a file is read.
 _MOST_COLUMNS = 64
+#: Evaluations of kernels without parts that one value of a kernel may take: so many, and more for every column, up to a
+#: largest number.
+_COST, _COST_BY_COLUMN, _LARGEST_COST = 1024, 64, 100_000
 
 
 def encode(value: Any, name: str, arrays: Arrays) -> Any:
@@ -194,6 +206,37 @@ def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
     if not classes & _BY_COLUMN:
         return needed + max(width, 0) * _NUMBER
     return needed + _COMPONENT * sum(comb(max(width, 0), size) for size in range(1, order + 1))
+
+
+def check_kernels(values: Any, n_features: Any) -> None:
+    """Refuse kernels whose values take longer than those of any sensible one, before the first is evaluated.
+
+    Parts that are evaluated at mirrored points, one inside the other, double the time with every one of them.
+    """
+    width = n_features if isinstance(n_features, int) and n_features > 0 else 1
+    most = min(_COST + _COST_BY_COLUMN * width, _LARGEST_COST)
+    for kernel in _kernels_in(values):
+        cost = kernel.cost(width)
+        if cost > most:
+            raise DataError(
+                f"one value of the kernel {repr(kernel)[:200]} takes {cost:.3g} evaluations of its parts, and a model "
+                f"file may hold kernels that take {most}; use fewer parts, and no mirrored kernel inside another"
+            )
+
+
+def _kernels_in(value: Any) -> Iterator[Kernel]:
+    """Yield every kernel in nested values, but not the parts of one."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Kernel):
+            yield one
+        elif isinstance(one, Record):
+            waiting.extend(getattr(one, field.name) for field in fields(one))  # type: ignore[arg-type]
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one)
 
 
 def _order(fields_of_kernel: Any) -> int:
