@@ -214,7 +214,7 @@ def test_predictions_that_were_begun_are_not_left(rows, tmp_path):
 
     X = np.random.default_rng(1).normal(size=(3000, 4))
     model = problems.SparseLSSVMRegressor(RBF(3.0), basis=Basis(1500, random_state=0)).fit(X, X.sum(axis=1))
-    model.set_params(passes__verbose=True).save(tmp_path / "m.npz")
+    model.save(tmp_path / "m.npz")
     line = ["predict", "m.npz", str(rows), "--drop", "y", "--out", "p.csv"]
     code, _, said = terminal_of([*COMMAND, *line], "predicting", tmp_path, signal.SIGINT)
     assert code == 130, said
