@@ -25,8 +25,8 @@ from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
-from substrate.paths.gamma_search import PRICE
 from substrate.paths.knots import Path
+from substrate.paths.range_end import is_affordable
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 
@@ -113,7 +113,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds)
             read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
-            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a cost for a certificate
+            if not is_affordable(read.error, first.error, float(self.gap)):  # too high a cost for a certificate
                 return _chosen(kernel, "zeta", first, folds)
         return _chosen(kernel, "zeta", read, folds)
 
