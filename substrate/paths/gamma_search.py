@@ -38,7 +38,7 @@ from substrate.paths.polynomial_minimum import (
     minimum_of_polynomial,
     points,
 )
-from substrate.paths.range_end import NEGLIGIBLE, affordable_limit, is_affordable, least_beyond
+from substrate.paths.range_end import NEGLIGIBLE, STEP, affordable_limit, is_affordable, least_beyond
 from substrate.paths.validation import Sum
 
 __all__ = ["GAP", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
@@ -203,8 +203,8 @@ class _Survey:
         """
         outside = np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0)
         last = int(np.flatnonzero(self.known)[-1])
-        if self.lambdas[0] > 100.0 * self.lambdas[last]:
-            nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / 10.0**k)).argmin()) for k in range(3)]
+        if self.lambdas[0] > STEP**2 * self.lambdas[last]:
+            nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
             outside = np.minimum(outside, least_beyond(*self.values[nearest]))
         return np.asarray(np.minimum(outside, found.values))
 

@@ -13,7 +13,7 @@ other. Among those the smoothest is chosen. A proof that costs more is not worth
 and its certificate fails.
 
 What is beyond the range is not bounded, but it is looked at. With :math:`B` the least criterion that was seen there, or
-that is to be expected if the criterion goes on falling as it did in the last two decades,
+that is to be expected if the criterion goes on falling as it did in the last decade,
 
 .. math:: F - B \le \tfrac{1}{11} F + F_0
 
@@ -27,7 +27,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 
-__all__ = ["NEGLIGIBLE", "PRICE", "affordable_limit", "end_row", "is_affordable", "least_beyond"]
+__all__ = ["NEGLIGIBLE", "PRICE", "STEP", "affordable_limit", "end_row", "is_affordable", "least_beyond"]
 
 #: How much worse, relatively, the best machine of a range with a proof may be.
 PRICE = 0.01
@@ -35,8 +35,8 @@ PRICE = 0.01
 NEGLIGIBLE = 1e-12
 #: Share of the criterion that a wider range may save where a certificate holds: 1 - 1/1.1.
 _SAVED = 1.0 / 11.0
-#: Number of decades beyond the end over which a fall is continued.
-_DECADES = 10
+#: The factor of a step by which a fall is measured, half a decade, and over how many steps beyond it is continued.
+STEP, _STEPS = 10.0**0.5, 20
 
 
 def is_affordable(values: Any, best: Any, gap: float, negligible: Any = 0.0) -> bool:
@@ -49,28 +49,32 @@ def affordable_limit(best: Any, gap: float, negligible: Any = 0.0) -> Array:
     return np.asarray(np.maximum((1.0 + max(gap, PRICE)) * np.asarray(best), negligible))
 
 
-def least_beyond(at_end: Any, decade_before: Any, two_decades_before: Any) -> Array:
-    """Estimate the criterion ten decades beyond an end, from its values there and one and two decades before it.
+def least_beyond(at_end: Any, before_end: Any, before_that: Any) -> Array:
+    """Estimate the criterion ten decades beyond an end, from its values there and one and two steps before it.
 
-    Falls of decade after decade are continued as a geometric series, which is exact for a power of the parameter plus a
-    constant, and never below zero; where the criterion does not fall, it is expected to stay.
+    A step is half a decade, ``STEP``. The falls of one step after the other are continued as a geometric series, which
+    is exact for a power of the parameter plus a constant, and never below zero; where the criterion does not fall, it
+    is expected to stay.
     """
-    last, before = np.asarray(decade_before) - at_end, np.asarray(two_decades_before) - np.asarray(decade_before)
+    last, before = np.asarray(before_end) - at_end, np.asarray(before_that) - np.asarray(before_end)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.clip(np.where(before > 0.0, last / before, 1.0), 0.0, 1.0)
-    falls = np.maximum(last, 0.0) * np.sum([ratio**k for k in range(1, _DECADES + 1)], axis=0)
+    falls = np.maximum(last, 0.0) * np.sum([ratio**k for k in range(1, _STEPS + 1)], axis=0)
     return np.asarray(np.maximum(at_end - falls, 0.0))
 
 
-def end_row(name: str, values: Any, beyond: Any, negligible: Any) -> Row:
-    """State what is expected beyond a range, of the worst output, as a row of a certificate."""
+def end_row(name: str, values: Any, beyond: Any, negligible: Any, given: str | None = None) -> Row:
+    """State what is expected beyond a range, of the worst output, as a row of a certificate.
+
+    ``given`` is the parameter that widens it, unless it is that of a range.
+    """
     rows = [
         Row(
             f"range of {name}",
             max(float(value - best), 0.0),
             float(value + floor / _SAVED),
             _SAVED,
-            f"criterion - least one to expect beyond the range; {name}_range widens it",
+            f"criterion - least one to expect beyond the range; {given or f'{name}_range'} widens it",
         )
         for value, best, floor in np.broadcast(np.atleast_1d(values), np.atleast_1d(beyond), np.atleast_1d(negligible))
     ]
