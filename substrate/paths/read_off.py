@@ -106,13 +106,13 @@ def read_off(
 
 def _beyond(values: Array, errors: Array, least: float) -> float:
     """The least sum of squares to expect, of all segments and below them; ``errors`` are quadratics on the segments."""
-    steps = values[0] * STEP ** np.arange(3)
-    if values[0] <= 0.0 or steps[-1] > values[-1]:
+    if values[0] <= 0.0 or STEP * values[0] > values[-1]:
         return least
-    numbers = np.clip(np.searchsorted(values, steps, side="right") - 1, 0, values.size - 2)
-    s = (steps - values[numbers]) / (values[numbers + 1] - values[numbers])
-    at = (errors[numbers] * s[:, None] ** np.arange(errors.shape[1])).sum(axis=1)
-    return min(least, float(least_beyond(*at)))
+    number = int(np.clip(np.searchsorted(values, STEP * values[0], side="right") - 1, 0, values.size - 2))
+    s = (STEP * values[0] - values[number]) / (values[number + 1] - values[number])
+    before = float((errors[number] * s ** np.arange(errors.shape[1])).sum())
+    # knots far below may move a machine as much as those near the end: its fall is taken for a steady one
+    return min(least, float(least_beyond(errors[0, 0], before, 2.0 * before - errors[0, 0])))
 
 
 def _without_gaps(source: ChordSource) -> Track:

@@ -239,15 +239,16 @@ class OverRho(VariationAnswers, FusedEstimator):
 
     def _weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
         """One number, or that of the group of every component, above zero."""
-        if not isinstance(chosen, Mapping):
-            return smallest_rho(float(chosen), Y)
-        above = {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
+        above = _above_zero(chosen, Y)
+        if not isinstance(above, Mapping):
+            return float(above)
         return GroupWeights.of(above, self.groups).of_components(*self._columns_of(kernel))
 
     def _group_facts(self) -> tuple[tuple[str, str], ...]:
         return stated(self.rho_) if self.groups is not None else ()
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        value = _above_zero(value, Y)
         matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
         variation, tol = self._at(self._weights_at(value, kernel, Y)), self._tolerance()
         machines, fits = list(each_machine(Y, self._labels)), []
@@ -258,9 +259,16 @@ class OverRho(VariationAnswers, FusedEstimator):
         chosen = stated(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
         t = np.array([fit.maximal_variation for fit in fits])
-        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
+        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
         bias = np.array([fit.bias for fit in fits])
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+
+
+def _above_zero(chosen: Any, Y: Array) -> Any:
+    """The weight, or those of groups, at which the machine is solved: zero is replaced by a small number."""
+    if isinstance(chosen, Mapping):
+        return {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
+    return smallest_rho(float(chosen), Y)
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
