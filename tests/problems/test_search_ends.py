@@ -90,3 +90,20 @@ def test_a_search_that_holds_is_within_a_tenth_of_any_wider_range(machine, crite
 @pytest.mark.parametrize("seed", range(10, 13))
 def test_it_is_so_with_other_kernels(machine, criterion, kind, kernel, seed):
     check_end(machine, criterion, kind, kernel, seed)
+
+
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV])
+@pytest.mark.parametrize("kind", first(2, ["noise 0.1", "no noise", "noise 1e-3", "duplicates", "huge units"]))
+def test_the_bound_of_several_kernels_is_over_the_range_that_is_stated_of_each(machine, kind):
+    X, y, _ = data(kind, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = machine(kernels="families").fit(X, y)
+    results, rng = model.cv_results_, np.random.default_rng(0)
+    assert "cv_results_['gamma_range']" in dict(model.certificate_.record)["kernels"]
+    chosen = int(results["rank_test_score"].argmin())
+    assert tuple(results["gamma_range"][chosen]) == tuple(model.gamma_range_)
+    for kernel, (low, high) in zip(results["param_kernel"], results["gamma_range"], strict=True):
+        gammas = [low, high, *np.exp(rng.uniform(np.log(low), np.log(high), 2))]
+        values = exact_criterion("loo", kernel, X, y, gammas)
+        assert (values >= model.criterion_lower_bound_ * (1.0 - 1e-12)).all(), (kernel, gammas, values)

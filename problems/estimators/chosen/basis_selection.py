@@ -259,10 +259,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their inputs. A
         single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
-        rounding could change the criterion by a part of the gap. The certificate states the range, and whether the
-        best gamma is at an end of it; a wider one is searched when given, and the certificate fails where the lower
-        bound is not within the gap.
+        As for :class:`~problems.LSSVMRegressorCV`: unless given, up to where rounding reaches the gap, but never so
+        short that the criterion is worse for it by more than a hundredth.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
     search, max_evaluations, widths
