@@ -138,7 +138,7 @@ class _Survey:
     values: Array
     lower: Array
     upper: Array
-    known: Array
+    known: Any
     floor: Array
     gap: float
 
@@ -158,7 +158,7 @@ class _Survey:
         roots, most = np.sqrt(values), np.sqrt(values + rounding)
         with np.errstate(divide="ignore", invalid="ignore"):
             upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
-        known = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
+        known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
         known[:2] = True
         least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
         lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
@@ -168,7 +168,7 @@ class _Survey:
     def end(self, usual: float | None) -> float:
         """The lambda at which the range ends."""
         least = np.minimum.accumulate(self.values, axis=0)
-        below = (least <= self.floor).all(axis=1)
+        below: Any = (least <= self.floor).all(axis=1)
         if below.any() and not below[0] and self.known[crossed := int(below.argmax())]:
             return self._crossing(crossed, self.floor)
         best = np.where(self.known[:, None], self.values, np.inf).min(axis=0)

@@ -24,7 +24,7 @@ pytest.importorskip("flint")
 
 N = 14
 CRITERIA = ("loo", "gcv", "evidence", "folds")
-KINDS = ("no noise", "noise 1e-6", "noise 1e-3", "noise 0.1", "duplicates", "tiny units", "huge units", "noise only")
+KINDS = ("no noise", "noise 1e-3", "duplicates", "huge units", "noise 1e-6", "noise 0.1", "tiny units", "noise only")
 KERNELS = (RBF("median"), RBF(0.7), Laplacian("median"), Linear())
 
 
@@ -76,7 +76,7 @@ def check_end(machine, criterion, kind, kernel, seed, **parameters):
 
 @pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first(4, KINDS))
 @pytest.mark.parametrize("seed", first(1, range(3)))
 def test_a_search_that_holds_is_within_a_tenth_of_any_wider_range(machine, criterion, kind, seed):
     check_end(machine, criterion, kind, RBF("median"), seed)

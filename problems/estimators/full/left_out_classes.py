@@ -86,7 +86,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             gram = self._training_gram(self._matrix_rows(rows))
             whole = first.size == len(classes)
             own = gram if whole and (np.diff(first) == 1).all() else gram.block(first)
-            merged = np.column_stack([np.bincount(groups, column) for column in alpha.T])
+            merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
             outputs, _ = _left_out_outputs(own, merged, np.atleast_1d(self.bias_), weighed, codes[first])
             outputs = outputs[groups]
