@@ -305,6 +305,6 @@ def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
         "std_test_score": deviations,
         "rank_test_score": ranks,
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
-        "gamma_range": np.array([candidate.search.gamma_range for candidate in judged]),
+        "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }
