@@ -136,7 +136,7 @@ class _Known:
         roots = np.sqrt(samples.values)
         own, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
         spare = self._spare(samples, t)
-        left = np.ones(t.shape, dtype=bool)
+        left: Any = np.ones(t.shape, dtype=bool)
         for cells in _CELLS:
             places = np.floor(cells * np.log10(lambdas)).astype(int)
             for place in np.unique(places[left]):
@@ -144,9 +144,8 @@ class _Known:
                 lift, errors[here] = self._errors_from(int(place), cells)
                 own[here], shared[here] = lift.own, lift.shared
             shrink, shifts = self._taken(samples, spare, roots, own, shared, errors)
-            known = (shrink > 0.0) & (
-                shifts <= (shrink - 1.0 + _MATTERS * self.gap) * np.where(shrink > 0.0, roots, 0.0)
-            )
+            spared = np.where(shrink > 0.0, shrink - 1.0 + _MATTERS * self.gap, -1.0)
+            known: Any = shifts <= spared * np.where(shrink > 0.0, roots, 1.0)
             left = ~known.all(axis=2)
             if not left.any():
                 break
