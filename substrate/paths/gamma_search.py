@@ -38,7 +38,15 @@ from substrate.paths.polynomial_minimum import (
     minimum_of_polynomial,
     points,
 )
-from substrate.paths.range_end import NEGLIGIBLE, STEP, affordable_limit, is_affordable, least_beyond
+from substrate.paths.range_end import (
+    HIGHEST_PRICE,
+    NEGLIGIBLE,
+    PRICE,
+    STEP,
+    affordable_limit,
+    is_affordable,
+    least_beyond,
+)
 from substrate.paths.validation import Sum
 
 __all__ = ["GAP", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
@@ -53,7 +61,7 @@ _SHARE = 0.08
 #: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
 _SHORT = 0.25
 #: Factor of the end of a default range where the gap is not proved.
-_STEP = 10.0**0.5
+_STEP = 10.0**0.25
 #: Distance in log lambda of the points at which the widest range is looked at: half a decade.
 _SURVEY = 0.5 * float(np.log(10.0))
 #: How much further down than the widest range, as a factor, it is looked at, and searched where it is worth it.
@@ -119,7 +127,7 @@ def search_widest(
     while not found.closed and _STEP * end < high and (found.slack > 0.25 * gap * found.values).any():
         end *= _STEP
         found = search_gamma(criterion, (end, high), gap)
-        if not is_affordable(found.values, first.values, gap, floor):
+        if not is_affordable(found.values, first.values, gap, floor, HIGHEST_PRICE):
             found, end = first, begin  # the proof would cost too much
             break
     return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found), outside=survey.outside(end))
@@ -172,16 +180,19 @@ class _Survey:
         if below.any() and not below[0] and self.known[crossed := int(below.argmax())]:
             return self._crossing(crossed, self.floor)
         best = np.where(self.known[:, None], self.values, np.inf).min(axis=0)
-        enough = np.array([is_affordable(each, best, self.gap, self.floor) for each in least])
         bounds = np.minimum.accumulate(self.lower, axis=0)
-        proved = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
-        if usual is not None and enough[self.lambdas >= usual].any():
-            return max(usual, float(self.lambdas[-1]))
-        good = np.flatnonzero(enough & proved & self.known)
-        if good.size:
-            return float(self.lambdas[max(int(good[-1]), 2)])
-        number = int(enough.argmax())
-        return self._crossing(number, affordable_limit(best, self.gap, self.floor)) if number > 2 else self.lambdas[2]
+        proved: Any = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
+        for price in (PRICE, HIGHEST_PRICE):
+            enough: Any = np.array([is_affordable(each, best, self.gap, self.floor, price) for each in least])
+            if usual is not None and enough[self.lambdas >= usual].any():
+                return max(usual, float(self.lambdas[-1]))
+            good = np.flatnonzero(enough & proved & self.known)
+            if good.size:
+                return float(self.lambdas[max(int(good[-1]), 2)])
+            if price == PRICE:
+                number = int(enough.argmax())
+        level = affordable_limit(best, self.gap, self.floor)
+        return self._crossing(number, level) if number > 2 else float(self.lambdas[2])
 
     def _crossing(self, number: int, level: Array) -> float:
         """The largest lambda at which every criterion is at most its level, between a point and the one before."""
@@ -209,7 +220,7 @@ class _Survey:
         last = int(np.flatnonzero(self.known)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
-            outside = np.minimum(outside, least_beyond(*self.values[nearest]))
+            outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest]))
         return np.asarray(np.minimum(outside, found.values))
 
 

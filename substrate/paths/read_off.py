@@ -112,7 +112,7 @@ def _beyond(values: Array, errors: Array, least: float) -> float:
     s = (STEP * values[0] - values[number]) / (values[number + 1] - values[number])
     before = float((errors[number] * s ** np.arange(errors.shape[1])).sum())
     # knots far below may move a machine as much as those near the end: its fall is taken for a steady one
-    return min(least, float(least_beyond(errors[0, 0], before, 2.0 * before - errors[0, 0])))
+    return min(least, float(least_beyond(least, errors[0, 0], before, 2.0 * before - errors[0, 0])))
 
 
 def _without_gaps(source: ChordSource) -> Track:

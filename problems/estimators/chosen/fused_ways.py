@@ -26,7 +26,7 @@ from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
 from substrate.paths.knots import Path
-from substrate.paths.range_end import NEGLIGIBLE, end_row, is_affordable
+from substrate.paths.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 
@@ -110,14 +110,14 @@ class OverZeta(SparseAnswers, FusedEstimator):
             folds, machines, _ = self._paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
             tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
             first = read_off(tracks, paths, gap)
-        if not is_affordable(first.error, first.seen, gap, negligible):
+        if not is_affordable(first.error, first.seen, gap, negligible, HIGHEST_PRICE):
             first = read_off(tracks, paths)  # the proof costs too much
         read, beyond, how = first, first.beyond, Solving("auto", self._tolerance())
         while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds, beyond)
             read = read_off(tracks, paths, gap, _RETREAT * read.value)
-            if not is_affordable(read.error, first.error, gap, negligible):
+            if not is_affordable(read.error, first.error, gap, negligible, HIGHEST_PRICE):
                 return _chosen(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
         return _chosen(kernel, "zeta", read, folds, beyond)
 

@@ -37,7 +37,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.paths.gamma_search import GAP, gamma_ends
-from substrate.paths.range_end import is_affordable
+from substrate.paths.range_end import HIGHEST_PRICE, is_affordable
 from substrate.progress import Progress
 from substrate.threads import blas_threads
 
@@ -229,7 +229,7 @@ class ModelSearch:
             if not low < top:
                 break
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
-            if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor):
+            if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor, HIGHEST_PRICE):
                 break  # too high a cost for a certificate
             beyond = best.search.beyond
             seen = None if beyond is None else np.minimum(beyond, best.search.values)

@@ -82,6 +82,7 @@ def test_rows_from_the_file_and_from_the_table_are_the_same(table):
     assert classes.y.tolist() == labels.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # without noise the error falls for ever
 def test_a_sparse_file_needs_its_table_and_knows_which_rows_it_held_out(table):
     _, X, y = table
     model = problems.FusedL1SubstrateRegressor(random_state=0).fit(X, y)

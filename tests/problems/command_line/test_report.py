@@ -101,7 +101,7 @@ def test_the_sections_are_there(motorcycle):
     assert headings[8:] == ["What was fitted", "Certificate", "Warnings", "Use it"]
     words = Page(text).words
     promise = fit.model.estimator.certificate_.promise
-    assert f"Yes, the certificate holds {promise[0].upper()}{promise[1:]}. All 8 checks" in words
+    assert f"Yes, the certificate holds {promise[0].upper()}{promise[1:]}. All 9 checks" in words
     assert "The sum over i is over all 99 training rows." in words
     assert "γ was chosen by the error of every training row left out in turn, n = 99:" in words
     assert "99 train, 34 held out" in words
