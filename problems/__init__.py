@@ -39,6 +39,8 @@ ESTIMATORS = {
     "LSSVMRegressorCV": "problems.estimators.chosen.selection",
     "MaximalVariationClassifier": "problems.estimators.full.structure",
     "MaximalVariationRegressor": "problems.estimators.full.structure",
+    "PartiallyLinearLSSVMClassifier": "problems.estimators.full.partially_linear",
+    "PartiallyLinearLSSVMRegressor": "problems.estimators.full.partially_linear",
     "PrunedLSSVMClassifier": "problems.estimators.pruned.ls_svm",
     "PrunedLSSVMRegressor": "problems.estimators.pruned.ls_svm",
     "RobustLSSVMRegressor": "problems.estimators.full.robust",

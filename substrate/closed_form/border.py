@@ -161,19 +161,13 @@ class Border:
             lead.append(on_device_of(like, self.basis))
         return xp.concat(lead, axis=1) if lead else like[:, :0]  # type: ignore[no-any-return]
 
-    def at(self, z: Array) -> Array:
-        """Q of new points with the given columns."""
-        if self.center is None or self.transform is None or self.shift is None:
-            return z[:, :0]
-        center, transform, shift = (on_device_of(z, part) for part in (self.center, self.transform, self.shift))
-        found: Array = (z - center) @ transform + shift
-        return found
-
-    def line(self, z: Array) -> Array:
-        """[1, Q(x)] of new points with the given columns z."""
-        Q = self.at(z)
-        xp = namespace_of(Q)
-        return xp.concat([xp.ones_like(z[:, :1]), Q], axis=1) if self.constant else Q  # type: ignore[no-any-return]
+    def line(self, linear: Array) -> Array:
+        """[1, Q(x)] of new points, from their columns less ``center``."""
+        xp = namespace_of(linear)
+        lead = [xp.ones(linear.shape[0], dtype=linear.dtype)[:, None]] if self.constant else []
+        if self.transform is not None and self.shift is not None:
+            lead.append(linear @ on_device_of(linear, self.transform) + on_device_of(linear, self.shift))
+        return xp.concat(lead, axis=1) if lead else linear[:, :0]  # type: ignore[no-any-return]
 
     def take(self, rows: Any, weights: Array) -> "Border":
         """The border of some of the rows, orthonormal on them by their weights, with the same center."""

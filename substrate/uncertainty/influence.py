@@ -15,7 +15,8 @@ measures how far x is from the rows: :math:`p + 1/\gamma` is what an added row (
 diagonal of the factor, and :math:`\gamma s^2 p` is the variance of a Gaussian process at x.
 
 Where further columns z are not penalised (:mod:`substrate.closed_form.border`), :math:`Z = [1, Q]` is in the place of 1
-and :math:`q = (Z(x), k)`; a new point is then represented by its kernel values and, after them, z.
+and :math:`q = (Z(x), k)`; a new point is then represented by its kernel values and, after them, z
+less its center.
 
 In features :math:`\varphi` centred at their weighted mean, with :math:`P = \operatorname{diag}(\gamma v)` and
 :math:`A = I + \Phi^T P \Phi`, the same numbers are

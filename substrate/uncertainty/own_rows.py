@@ -35,7 +35,8 @@ __all__ = ["MachinesInFeatures", "MachinesOnRows", "OwnRows", "machines_on_rows"
 class MachinesOnRows:
     """Machines on the same rows of a kernel matrix: their columns, the rows, B, :math:`\\eta / 1^T \\eta` and r.
 
-    With further columns in the ``border``, ``share`` is :math:`H S^{-1}`, and the values of a point end with its z.
+    With further columns in the ``border``, ``share`` is :math:`H S^{-1}`, and the values of a point end with its z
+    less the center.
     """
 
     columns: Any

@@ -13,6 +13,7 @@ from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from problems.estimators.shared.machine_rows import points_of
 from substrate import uncertainty
 from substrate.arrays import Array, positive, real_array
+from substrate.closed_form.border import Border
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
@@ -79,7 +80,8 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
         else:
             gram = self._training_gram(self._matrix_rows(rows))
-            outputs, residuals = _left_out_outputs(gram, alpha, np.atleast_1d(self.bias_), ridge[:, 0], codes)
+            known = (gram, alpha, self._border_columns(alpha), ridge[:, 0], codes)
+            outputs, residuals = _left_out_outputs(*known, self._training_border())
         classes = numbers_of_codes(codes, self.code_book_)
         if not self.kernel_.pairwise:
             groups = equal_rows(to_numpy(self.support_vectors_), classes)
@@ -106,7 +108,8 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         points = self._new_points(X)
         own = self._own_diagonal(points, diagonal)
         gram = self._training_gram(self._matrix_rows(self._rows(rows)))
-        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented)
+        border = self._training_border()
+        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented, border)
         known = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
         decode = partial(_decoded, coding=self.coding, book=book)
@@ -115,12 +118,11 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         ), gram.n
 
     def _represented(self, points: Any) -> Array:
-        """Kernel values of new points with the rows of the fit."""
+        """Kernel values of new points with the rows of the fit, and the columns of a linear part."""
         if self.kernel_.pairwise:
             matrix: Array = points[:, self.support_]
             return matrix
-        values: Array = self.kernel_(points, self.support_vectors_)
-        return values
+        return self._beside(self.kernel_(points, self.support_vectors_), points)
 
     def _own_diagonal(self, points: Any, diagonal: Any) -> Array:
         """k(x, x) of the new points."""
@@ -167,7 +169,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         return tuple(found)
 
 
-def _left_out_outputs(gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array) -> tuple[Array, Array]:
+def _left_out_outputs(
+    gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array, border: Border
+) -> tuple[Array, Array]:
     """Left-out outputs and residuals, one column per machine; machines on the same rows share an inverse.
 
     A machine that never used a row, where its code is zero, is unchanged without it, and has no residual.
@@ -180,7 +184,8 @@ def _left_out_outputs(gram: Gram, alpha: Array, bias: Array, ridge: Array, codes
         (rows,), (columns,) = np.nonzero(member), np.nonzero((members == member[:, None]).all(axis=0))
         here = np.ix_(rows, columns)
         part = gram if rows.size == gram.n else gram.block(rows)
-        diagonal = projected_diagonal(part, np.ascontiguousarray(ridge[rows]))
+        d = np.ascontiguousarray(ridge[rows])
+        diagonal = projected_diagonal(part, d, border.take(rows, 1.0 / d))
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = codes[here] - r
     return outputs, residuals

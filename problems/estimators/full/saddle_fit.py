@@ -14,6 +14,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.answer import Answer, Question, answered, kernel_rounding
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
@@ -77,7 +78,9 @@ class Method:
 class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
-    ``warned`` states that the solver did not converge and a warning was issued; ``way`` names the solver.
+    ``warned`` states that the solver did not converge and a warning was issued; ``way`` names the solver. ``slopes``
+    are the coefficients of the columns of the ``border`` beside the bias, in the units of these columns, and
+    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them, one column per output each.
     """
 
     support_values: Array
@@ -88,6 +91,9 @@ class SaddleFit:
     primal: PrimalWeights | None = None
     warned: bool = False
     way: Way = "cholesky"
+    border: Border = ONES
+    slopes: Array | None = None
+    deviations: Array | None = None
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -112,20 +118,27 @@ def fit_saddle(
     *,
     gram: Gram | None = None,
     primal: bool = False,
+    border: Border = ONES,
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
     ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
-    would predict by support values that cannot represent the answer.
+    would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
+    penalised.
     """
+    if border.slopes and method.solver in ("stored_cg", "cg"):
+        raise DeclarationError(
+            f"solver={method.solver!r} knows a bias and no other columns that are not penalised; use solver='auto' or "
+            "'cholesky', the closed form"
+        )
     if is_device_array(X) and method.solver not in ("auto", "cholesky"):
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
-    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
+    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
-    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
+    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X) and not border.slopes
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
         from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
 
@@ -134,6 +147,8 @@ def fit_saddle(
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
     negative, rounding, home = 0.0, None, Y
+    slopes: Array | None = None
+    deviations: Array | None = None
     if method.solver == "cg":
         alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
         diagonal = kernel.diag(X)
@@ -152,12 +167,14 @@ def fit_saddle(
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
                 held = HostVectors(gram)
-                alpha, bias, products, rows, facts, steps, warned = _closed_form(held, Y, gammas, weights)
+                solved = _closed_form(held, Y, gammas, weights, border)
                 diagonal = held.diagonal
                 if new and kernel.decays:
                     held.warn_if_degenerate(X)
             else:
-                alpha, bias, products, rows, facts, steps, warned = _closed_form(gram, Y, gammas, weights)
+                solved = _closed_form(gram, Y, gammas, weights, border)
+            (alpha, bias, products, rows, facts, steps, warned), found, spread = solved
+            slopes, deviations = (found, spread) if border.slopes else (None, None)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
@@ -165,25 +182,28 @@ def fit_saddle(
 
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
-            alpha, bias, rows, facts, warned = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name)
+            known_fit = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
+            (alpha, bias, rows, facts, warned), slopes = known_fit
             products, steps = gram.product(alpha), 1
+            deviations = _deviations(gram, gammas, weights, border)
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, negative = gram.record(), gram.negative
     facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
     known = (alpha, bias, products, diagonal, gram if direct else None)
-    answer = answered(question, *known, primal=primal, rounding=rounding)
+    answer = answered(question, *known, primal=primal and not border.slopes, rounding=rounding, slopes=slopes)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
     elif gram is not None and direct and _refined(answer, alpha, bias):
-        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
+        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
-    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, warned, way)
+    made = (support_values, bias, rows, facts, steps, answer.primal, warned, way)
+    return SaddleFit(*made, border, answer.slopes, deviations)
 
 
 def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
@@ -216,13 +236,23 @@ def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
     return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
 
 
-def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
+def _refined_rows(
+    gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer, border: Border
+) -> tuple[Row, ...]:
     """The equations of support values that were refined after the solution."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
-        [saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b)) for p, y, gamma, a, b in outputs]
+        [
+            saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b), border=border, slopes=c)
+            for (p, y, gamma, a, b), c in zip(outputs, _each_slope(answer.slopes, Y.shape[1]), strict=True)
+        ]
     )
+
+
+def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
+    """The slopes of every output."""
+    return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
 #: Support values, biases, K alpha, rows, facts, steps, and whether the caller was warned.
@@ -234,19 +264,41 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
 
 
-def _closed_form(gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
+def _closed_form(
+    gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border
+) -> tuple[_Parts, Array, Array]:
+    """The parts of the fit, the slopes and their deviations."""
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge)
+        solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
+        slopes[:, columns] = solved.slopes
+        if border.slopes:
+            deviations[:, columns] = border.deviations(solved.schur)[:, None]
         refinements = max(refinements, solved.refinements)
         for k, column in enumerate(columns):
             a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
             alpha[:, column], bias[column], stored[:, column] = a, b, p
-            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b)))
+            beside = {"border": border, "slopes": slopes[:, column] if border.slopes else None}
+            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b), **beside))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False
+    parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False)
+    return parts, slopes, deviations
+
+
+def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
+    """Those of the slopes, where the solver has no factor: by one of its own."""
+    if not border.slopes:
+        return None
+    found = []
+    for gamma in gammas:
+        ridge = ridge_of(gamma, weights)
+        gram.factorize(ridge)
+        found.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
+    gram.release()
+    return np.stack(found, axis=1)
 
 
 def _conjugate_gradients(
