@@ -68,6 +68,8 @@ class Border:
         T, upper triangular, and t; t is rounding where ``center`` is the mean.
     basis
         Q = (z - center) T + 1 t', orthogonal to the constant and orthonormal, with the weighted mean square one.
+    names
+        What the columns are called, for refusals.
     """
 
     constant: bool = True
@@ -76,13 +78,14 @@ class Border:
     transform: Array | None = None
     shift: Array | None = None
     basis: Array | None = None
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls,
         columns: Array,
         weights: Array,
-        names: Sequence[Any] | None = None,
+        names: Sequence[str] | None = None,
         *,
         center: Array | None = None,
         constant: bool = True,
@@ -95,20 +98,20 @@ class Border:
         n, k = z.shape
         if k == 0:
             return cls(constant)
-        named = [f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in names or range(k)]
+        named = tuple(f"column {name}" for name in range(k)) if names is None else tuple(names)
         if n <= k + constant:
             raise DataError(
                 f"{k} linear columns{' and the bias' if constant else ''} leave nothing of {n} rows to the kernel; "
                 "use fewer linear columns or more rows"
             )
         v = to_numpy(weights) / float(to_numpy(weights).max())
-        if center is None:
-            center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if center is None:
+                center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
             centred = z - center
-        sizes = np.abs(centred).max(axis=0)
+            sizes = 2.0 * np.abs(centred).max(axis=0)
         if not np.isfinite(sizes).all():
-            raise DataError(f"the values of {named[int(np.argmin(np.isfinite(sizes)))]} overflow; use larger units")
+            raise DataError(f"the values of {named[int(np.argmin(np.isfinite(sizes)))]} overflow; use a larger unit")
         sizes = np.where(sizes > 0.0, 2.0 ** np.floor(np.log2(np.where(sizes > 0.0, sizes, 1.0))), 1.0)
         root = np.sqrt(v)[:, None]
         first = [root] if constant else []
@@ -136,6 +139,7 @@ class Border:
             np.triu(inverse) / sizes[:, None],
             np.asarray(-means @ inverse),
             np.ascontiguousarray(basis),
+            named,
         )
 
     @property
@@ -169,11 +173,27 @@ class Border:
             lead.append(linear @ on_device_of(linear, self.transform) + on_device_of(linear, self.shift))
         return xp.concat(lead, axis=1) if lead else linear[:, :0]  # type: ignore[no-any-return]
 
+    def linear(self, rows: Any) -> Array | None:
+        """The columns of some of the rows less ``center``; None where there are none."""
+        if self.columns is None or self.center is None:
+            return None
+        centred: Array = self.columns[rows] - self.center
+        return centred
+
     def take(self, rows: Any, weights: Array) -> "Border":
         """The border of some of the rows, orthonormal on them by their weights, with the same center."""
         if self.columns is None:
             return self
-        return Border.of(self.columns[rows], weights, center=self.center, constant=self.constant)
+        return Border.of(self.columns[rows], weights, self.names, center=self.center, constant=self.constant)
+
+    def without_rows(self, diagonal: Array, ridge: Array) -> Array:
+        """The diagonal of B, exactly zero for a row without which the columns depend on each other."""
+        if self.basis is None:
+            return diagonal
+        xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
+        own = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
+        alone = on_device_of(diagonal, own > 1.0 - 1e-10)
+        return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
 
     def totals(self, alpha: Array) -> Array:
         """Z'alpha, one row per column of the border."""
@@ -290,18 +310,20 @@ class Border:
         return float(1.01 * np.linalg.norm(np.append(total, np.abs(turned) + doubt)))
 
     def _least_length(self, v: Array) -> float:
-        """A lower bound of the smallest singular value of V^(1/2) [1, (z - center) T]."""
-        root = np.sqrt(v)[:, None]
-        lead = [root] if self.constant else []
-        unsure = 0.0
-        if self.columns is not None and self.transform is not None and self.shift is not None:
-            centred = self.columns - self.center
-            lead.append(root * (centred @ self.transform + self.shift))
-            rounded = root * (np.abs(centred) @ np.abs(self.transform) + np.abs(self.shift))
-            unsure = (self.slopes + 4.0) * EPS * float(np.linalg.norm(rounded))
-        tall = np.concatenate(lead, axis=1)
+        """A lower bound of the smallest singular value of V^(1/2) [1, (z - center) T + 1 t']."""
+        tall = np.sqrt(v)[:, None] * self.matrix(v[:, None])
         values = np.linalg.svd(tall, compute_uv=False)
-        return float(values[-1] - unsure - 10.0 * v.size * EPS * values[0])
+        return float(values[-1] - self.misfit(v) * math.sqrt(float(v.sum())) - 10.0 * v.size * EPS * values[0])
+
+    def misfit(self, v: Array) -> float:
+        """A bound on the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
+        if self.columns is None or self.transform is None or self.shift is None:
+            return 0.0
+        centred = self.columns - self.center
+        apart = np.abs(self.basis - (centred @ self.transform + self.shift))
+        sizes = np.abs(centred) @ np.abs(self.transform) + np.abs(self.shift)
+        unsure = apart + (self.slopes + 4.0) * EPS * sizes
+        return float(1.01 * np.linalg.norm(np.sqrt(v / v.sum())[:, None] * unsure))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
         """The certificate row of Q'alpha = 0; none where the constant is all."""

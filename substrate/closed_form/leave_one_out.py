@@ -224,7 +224,9 @@ def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
         eta = inverse.sum(axis=1)
         return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
     eliminated = border.eliminate(inverse @ border.matrix(inverse))
-    return np.asarray(inverse - eliminated.share @ eliminated.solved.T)
+    projected = np.asarray(inverse - eliminated.share @ eliminated.solved.T)
+    np.fill_diagonal(projected, border.without_rows(projected.diagonal(), ridge))
+    return projected
 
 
 def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
@@ -232,7 +234,7 @@ def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array
     gram.factorize(ridge)
     eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
     diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
-    return diagonal
+    return border.without_rows(diagonal, ridge)
 
 
 def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:

@@ -199,7 +199,8 @@ def kernel_influence(
         eta, share = eliminated.solved[:, 0], share[:, 0]
         return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
     inverse = on_device_of(Z, np.linalg.inv(eliminated.schur))
-    return KernelInfluence(represent, *known[:2], share, total, known[2] - eliminated.diagonal, (border, Z, inverse))
+    diagonal = border.without_rows(known[2] - eliminated.diagonal, ridge)
+    return KernelInfluence(represent, *known[:2], share, total, diagonal, (border, Z, inverse))
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:

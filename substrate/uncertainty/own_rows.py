@@ -118,7 +118,7 @@ def machines_on_rows(
         eliminated = border.eliminate(inverse @ border.matrix(inverse))
         share = eliminated.share
         inverse -= share @ eliminated.solved.T
-    diagonal = to_numpy(xp.linalg.diagonal(inverse))
+    diagonal = border.without_rows(to_numpy(xp.linalg.diagonal(inverse)), ridge)
     return MachinesOnRows(columns, rows, inverse, share, leave_one_out_residuals(alpha, diagonal), border)
 
 

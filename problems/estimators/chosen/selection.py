@@ -23,6 +23,7 @@ from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
+from substrate.closed_form.border import Border
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import take_rows, to_numpy
@@ -58,6 +59,13 @@ class _DenseSearch(ModelSearch):
             asked = "class_weight" if by_class else "sample_weight"
             raise DeclarationError(f"loss={self.loss!r} counts rows; {asked} goes with loss='squared'")
         return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
+
+    def _borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
+        """The border of the rows, and the columns of a linear part at the validation rows, less its center."""
+        border: Border = self._border(X, weights)  # type: ignore[attr-defined]
+        if not border.slopes or check is None:
+            return border, None
+        return border, self._taken(check[0]) - border.center  # type: ignore[attr-defined]
 
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
@@ -185,7 +193,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         rules = (self._criterion, self._splits(X, y, False), self.gamma_range, float(self.gap))
         weighed = self._weighed(sample_weight, weights, part)
         weights = take_rows(weights, part.rows)
-        task = Task(X, Y, *rules, False, None, check, *weighed)
+        task = Task(X, Y, *rules, False, None, check, *weighed, *self._borders(X, weights, check))
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
@@ -268,7 +276,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         kernels = self._candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
         rules = (self._criterion, self._splits(X, labels, True), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, True, wrong, check, *weighed)
+        task = Task(X, Y, *rules, True, wrong, check, *weighed, *self._borders(X, weights, check))
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)

@@ -87,7 +87,7 @@ class _PartiallyLinear(SolvedMachine):
 
     def _border(self, X: Any, weights: Any) -> Border:
         names = getattr(self, "feature_names_in_", None)
-        columns = [str(names[k]) if names is not None else k for k in self._linear_numbers()]
+        columns = [f"column {k if names is None else repr(str(names[k]))}" for k in self._linear_numbers()]
         center = getattr(self, "linear_center_", None)
         if not columns:
             return super()._border(X, weights)
