@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.model_search import ModelSearch
-from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.selection import DenseSearch, LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.full.partially_linear import PartiallyLinearLSSVMClassifier, PartiallyLinearLSSVMRegressor
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
@@ -15,7 +14,7 @@ from substrate.namespaces import take_rows
 __all__ = ["PartiallyLinearLSSVMClassifierCV", "PartiallyLinearLSSVMRegressorCV"]
 
 
-class _PartiallyLinearSearch(ModelSearch):
+class _PartiallyLinearSearch(DenseSearch):
     """Candidates on the columns that are not in the linear part."""
 
     def _check_rules(self) -> None:
@@ -70,9 +69,9 @@ class PartiallyLinearLSSVMClassifierCV(_PartiallyLinearSearch, PartiallyLinearLS
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, loss, validation_fraction, random_state, gamma_range, gap, coding, calibration
+    kernel, tol, coding, calibration, class_weight, kernels, cv, loss, validation_fraction, random_state
         As for :class:`~problems.LSSVMClassifierCV`; kernels are those of the columns that are not linear.
-    class_weight, search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
+    gamma_range, gap, search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
         As for :class:`~problems.LSSVMClassifierCV`; with a linear part ``search`` is None or ``"nelder-mead"``.
     linear_columns : list of int or str, default=()
         As for :class:`PartiallyLinearLSSVMRegressorCV`.

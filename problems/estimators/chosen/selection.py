@@ -28,11 +28,11 @@ from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import take_rows, to_numpy
 
-__all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
+__all__ = ["DenseSearch", "LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _DenseSearch(ModelSearch):
+class DenseSearch(ModelSearch):
     """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
     _page = "tikhonov_fusion"
@@ -76,7 +76,7 @@ class _DenseSearch(ModelSearch):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
+class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -210,7 +210,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
+class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
