@@ -84,7 +84,7 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     model, theta = R @ w + b, cp.Variable(max(border.slopes, 1), name="beta")
-    if border.basis is not None:
+    if border.slopes:
         model = border.basis @ theta + model
     fit, errors = regression_fit(y, model, e), squared_errors(e, gamma, v)
     bases = {name: _orthonormal_rows(D, float(np.linalg.norm(R))) for name, D in zero.items()}
@@ -99,18 +99,18 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
         bias, slopes = border.split(c)
         return bias[0], slopes[:, 0]
 
-    if border.basis is not None:
+    if border.slopes:
         values |= {"bias": lambda: linear()[0] - border.center @ linear()[1], "coefficients": lambda: linear()[1]}
 
     def accuracy(now: RegressionData) -> Accuracy:
-        if border.basis is None:
+        if not border.slopes:
             return now.accuracy(values)
         known = (now.R, now.y, 1.0 / now.gamma_v, fit.multiplier, float(linear()[0]), now.y - e.value)
         return least_squares_accuracy(*known, border=border, slopes=linear()[1])
 
     def sizes(now: RegressionData) -> dict[str, float]:
         """A coefficient is compared in the unit at which its column alone would fit y."""
-        if border.transform is None:
+        if not border.slopes:
             return {}
         return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
 

@@ -78,7 +78,7 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) ->
     return {
         "support_values": solved.support_values,
         "coefficients": slopes,
-        "bias": np.asarray(solved.bias - (0.0 if border.center is None else border.center @ slopes)),
+        "bias": np.asarray(solved.bias - border.center @ slopes),
         "errors": ridge * solved.support_values,
     }
 

@@ -35,7 +35,7 @@ and D a by :math:`Z G^{-1} \epsilon`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Border:
     constant
         Whether a bias is among the coefficients.
     columns
-        z as it was given, n x k; None where there are no columns beside the constant.
+        z as it was given, n x k; empty where there are no columns beside the constant.
     center
         What is subtracted from z: its weighted mean, or zero without a bias.
     transform, shift
@@ -73,11 +73,11 @@ class Border:
     """
 
     constant: bool = True
-    columns: Array | None = None
-    center: Array | None = None
-    transform: Array | None = None
-    shift: Array | None = None
-    basis: Array | None = None
+    columns: Array = field(default_factory=lambda: np.empty((0, 0)))
+    center: Array = field(default_factory=lambda: np.empty(0))
+    transform: Array = field(default_factory=lambda: np.empty((0, 0)))
+    shift: Array = field(default_factory=lambda: np.empty(0))
+    basis: Array = field(default_factory=lambda: np.empty((0, 0)))
     names: tuple[str, ...] = ()
 
     @classmethod
@@ -117,7 +117,7 @@ class Border:
         first = [root] if constant else []
         # a power of two is no rounding; the constant comes first, so that what is left of it in a column is removed
         tall = np.concatenate([*first, root * (centred / sizes)], axis=1)
-        R = np.linalg.qr(tall, mode="r")
+        R = np.asarray(np.linalg.qr(tall, mode="r"))
         lengths = np.sqrt(np.square(tall).sum(axis=0))
         kept = np.abs(np.diagonal(R))
         for place in range(int(constant), tall.shape[1]):
@@ -150,45 +150,45 @@ class Border:
     @property
     def slopes(self) -> int:
         """The number of columns beside the constant."""
-        return 0 if self.columns is None else int(self.columns.shape[1])
+        return int(self.columns.shape[1])
 
     @property
     def plain(self) -> bool:
         """Whether the constant is all."""
-        return self.constant and self.columns is None
+        return self.constant and not self.slopes
 
     def matrix(self, like: Array) -> Array:
         """[1, Q] with as many rows as ``like``, and where it is."""
         xp = namespace_of(like)
         lead = [xp.ones_like(like[:, :1])] if self.constant else []
-        if self.basis is not None:
+        if self.slopes:
             lead.append(on_device_of(like, self.basis))
-        return xp.concat(lead, axis=1) if lead else like[:, :0]  # type: ignore[no-any-return]
+        return xp.concat(lead, axis=1) if lead else like[:, :0]
 
     def line(self, linear: Array) -> Array:
         """[1, Q(x)] of new points, from their columns less ``center``."""
         xp = namespace_of(linear)
         lead = [xp.ones(linear.shape[0], dtype=linear.dtype)[:, None]] if self.constant else []
-        if self.transform is not None and self.shift is not None:
+        if self.slopes:
             lead.append(linear @ on_device_of(linear, self.transform) + on_device_of(linear, self.shift))
-        return xp.concat(lead, axis=1) if lead else linear[:, :0]  # type: ignore[no-any-return]
+        return xp.concat(lead, axis=1) if lead else linear[:, :0]
 
     def linear(self, rows: Any) -> Array | None:
         """The columns of some of the rows less ``center``; None where there are none."""
-        if self.columns is None or self.center is None:
+        if not self.slopes:
             return None
         centred: Array = self.columns[rows] - self.center
         return centred
 
     def take(self, rows: Any, weights: Array) -> "Border":
         """The border of some of the rows, orthonormal on them by their weights, with the same center."""
-        if self.columns is None:
+        if not self.slopes:
             return self
         return Border.of(self.columns[rows], weights, self.names, center=self.center, constant=self.constant)
 
     def without_rows(self, diagonal: Array, ridge: Array) -> Array:
         """The diagonal of B, exactly zero for a row without which the columns depend on each other."""
-        if self.basis is None:
+        if not self.slopes:
             return diagonal
         xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
         own = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
@@ -204,7 +204,7 @@ class Border:
 
     def values(self, c: Array) -> Array:
         """Z c for every row, or one row where all are the same."""
-        if self.basis is None:
+        if not self.slopes:
             return self._bias(c)
         rest: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
         return c[0, :] + rest if self.constant else rest
@@ -217,25 +217,25 @@ class Border:
     def split(self, c: Array) -> tuple[Array, Array]:
         """The bias, zero without one, and the slopes in the units of z, one column per output."""
         theta, bias = c[int(self.constant) :, :], self._bias(c)
-        if self.transform is None or self.shift is None:
+        if not self.slopes:
             return bias, theta
         transform, shift = (on_device_of(c, part) for part in (self.transform, self.shift))
         return bias + shift @ theta, transform @ theta
 
     def _bias(self, c: Array) -> Array:
         xp = namespace_of(c)
-        return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)  # type: ignore[no-any-return]
+        return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)
 
     def slope_values(self, slopes: Array | None) -> Array | float:
         """(z - center)'beta in working precision; zero where there are no columns."""
-        if self.columns is None or slopes is None:
+        if not self.slopes or slopes is None:
             return 0.0
         found: Array = (self.columns - self.center) @ slopes
         return found
 
     def careful_values(self, slopes: Array) -> tuple[Pair, Array]:
         """(z - center)'beta of one output in doubled precision, with a bound on the error of every entry."""
-        if self.columns is None or self.center is None:
+        if not self.slopes:
             return (np.zeros(1), np.zeros(1)), np.zeros(1)
         zero = np.zeros_like(self.columns)
         high, low = add((self.columns, zero), minus((zero + self.center, zero)))
@@ -243,7 +243,7 @@ class Border:
 
     def slope_sizes(self, slopes: Array | None) -> Array | float:
         """What the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
-        if self.columns is None or slopes is None:
+        if not self.slopes or slopes is None:
             return 0.0
         sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
         return (self.slopes + 3.0) * sizes
@@ -293,7 +293,7 @@ class Border:
     def _imbalance(self, a: Array) -> float:
         """A bound on the norm of [1, (z - center) T]'a, for the columns as they are given."""
         total = exact_sum(a) if self.constant else 0.0
-        if self.columns is None or self.center is None or self.transform is None or self.shift is None:
+        if not self.slopes:
             return abs(total)
         zero = np.zeros_like(self.columns)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -317,7 +317,7 @@ class Border:
 
     def misfit(self, v: Array) -> float:
         """A bound on the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
-        if self.columns is None or self.transform is None or self.shift is None:
+        if not self.slopes:
             return 0.0
         centred = self.columns - self.center
         apart = np.abs(self.basis - (centred @ self.transform + self.shift))
@@ -327,7 +327,7 @@ class Border:
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
         """The certificate row of Q'alpha = 0; none where the constant is all."""
-        if self.basis is None:
+        if not self.slopes:
             return ()
         sizes = np.abs(self.basis).T @ np.abs(alpha)
         worst = int(np.argmax(np.abs(self.basis.T @ alpha) / np.where(sizes > 0.0, sizes, 1.0)))
@@ -336,7 +336,7 @@ class Border:
 
     def deviations(self, schur: Array) -> Array:
         """The roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
-        if self.transform is None:
+        if not self.slopes:
             return np.zeros(0)
         lead = int(self.constant)
         root = np.linalg.inv(np.linalg.cholesky(schur)).T[lead:]  # the inverse is root root'

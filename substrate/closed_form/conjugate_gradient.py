@@ -5,6 +5,7 @@ The bordered matrix is indefinite; eliminating the bias leaves two systems with 
 
 .. math:: A \eta = 1, \qquad A \nu = y, \qquad b = \frac{1^T\nu}{1^T\eta}, \qquad \alpha = \nu - \eta\, b .
 
+With a :mod:`~substrate.closed_form.border` Z in the place of 1 there is one more system for each of its columns.
 Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
 columns, so half of K is evaluated and none of it stored. The preconditioner is :math:`L L^T + D` with a partial
 pivoted Cholesky factor L, applied by the Woodbury identity.
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.border import ONES, Border
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
@@ -53,7 +55,10 @@ _JOINED = 5.0
 
 @dataclass(frozen=True, slots=True)
 class IterativeSolution:
-    """Support values and bias of every output, K alpha, and a record of the iteration."""
+    """Support values and bias of every output, K alpha, and a record of the iteration.
+
+    ``slopes`` and ``schur`` are those of :class:`~substrate.closed_form.saddle_system.SaddleSolution`.
+    """
 
     support_values: Array
     bias: Array
@@ -61,6 +66,8 @@ class IterativeSolution:
     iterations: int
     converged: bool
     rank: int
+    slopes: Array | None = None
+    schur: Array | None = None
 
 
 def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
@@ -111,12 +118,20 @@ class _Preconditioner:
 
 
 def solve_by_conjugate_gradients(
-    kernel: Kernel, X: Any, Y: Array, ridge: Array, *, tolerance: float = 1e-8, max_iter: int = 1000
+    kernel: Kernel,
+    X: Any,
+    Y: Array,
+    ridge: Array,
+    *,
+    tolerance: float = 1e-8,
+    max_iter: int = 1000,
+    border: Border = ONES,
 ) -> IterativeSolution:
-    """Solve for all columns of Y together; they and the column of ones share every product with K.
+    """Solve for all columns of Y together; they and the border, a column of ones, share every product with K.
 
-    Each system is stopped when its residual is below ``tolerance`` times its right-hand side; that of the ones, whose
-    residual the bias multiplies, continues until the residual of every machine is small relative to its target too.
+    Each system is stopped when its residual is below ``tolerance`` times its right-hand side; those of the border,
+    whose residuals its coefficients multiply, continue until the residual of every machine is small relative to its
+    target too.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
@@ -126,22 +141,35 @@ def solve_by_conjugate_gradients(
             "use solver='auto'"
         )
     shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
-    right = np.column_stack([Y - shift, np.ones(Y.shape[0])])
+    shift = shift if border.constant else np.zeros_like(shift)
+    right = np.column_stack([Y - shift, border.matrix(Y)])
     L = pivoted_cholesky(kernel, X, preconditioner_rank(Y.shape[0]))
-    solved, iterations, converged = _iterate(kernel, X, right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
-    nu, eta = solved[:, :-1], solved[:, -1]
-    bias = nu.sum(axis=0) / eta.sum()
-    alpha = nu - np.outer(eta, bias)
+    known = (right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
+    solved, iterations, converged = _iterate(kernel, X, *known, border)
+    eliminated = border.eliminate(solved[:, Y.shape[1] :])
+    alpha, c = eliminated(solved[:, : Y.shape[1]], np.zeros((border.count, Y.shape[1])), again=False)
+    bias, slopes = border.split(c)
     products = kernel_product(kernel, X, alpha)
-    return IterativeSolution(alpha, bias + shift, products, iterations, converged, L.shape[1])
+    made = (alpha, bias + shift, products, iterations, converged, L.shape[1])
+    return IterativeSolution(*made, slopes, eliminated.schur)
 
 
 @np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
 def _iterate(
-    kernel: Kernel, X: Any, B: Array, ridge: Array, precondition: _Preconditioner, tolerance: float, max_iter: int
+    kernel: Kernel,
+    X: Any,
+    B: Array,
+    ridge: Array,
+    precondition: _Preconditioner,
+    tolerance: float,
+    max_iter: int,
+    border: Border,
 ) -> tuple[Array, int, bool]:
-    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths."""
-    Z = np.zeros_like(B)
+    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
+
+    The last columns are those of the border.
+    """
+    Z, outputs = np.zeros_like(B), B.shape[1] - border.count
     R = B.copy()
     goal = tolerance * np.linalg.norm(B, axis=0)
     P = precondition(R)
@@ -153,12 +181,12 @@ def _iterate(
             R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
-                bias = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
-                joined = np.linalg.norm(R[:, :-1] - np.outer(R[:, -1], bias), axis=0)
-                if (joined <= _JOINED * goal[:-1]).all():
+                _, c = border.eliminate(Z[:, outputs:])(Z[:, :outputs], np.zeros((border.count, outputs)), again=False)
+                joined = np.linalg.norm(R[:, :outputs] - R[:, outputs:] @ c, axis=0)
+                if (joined <= _JOINED * goal[:outputs]).all():
                     return Z, iteration, True
-                goal[-1] *= 0.1
-                active[-1] = True
+                goal[outputs:] *= 0.1
+                active[outputs:] = True
             P = precondition(R)
             energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:

@@ -175,7 +175,7 @@ def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Arra
         shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
     target = Y - shift
     lead = shift[None, :] if border.constant else shift[None, :][:0, :]
-    if border.basis is None:
+    if not border.slopes:
         return target, lead
     Q = on_device_of(Y, border.basis)
     theta = (Q.T @ (v[:, None] * target)) / xp.sum(v)

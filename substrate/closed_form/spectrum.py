@@ -262,7 +262,7 @@ def centred_spectrum(
         # scaling rounds an entry twice, in addition to the error of the kernel value
         own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
     linear = None
-    if border.basis is not None:
+    if border.slopes:
         linear = (border, _border_means(border, root, gram.matrix))
         scaled = to_numpy(border.matrix(gram.matrix)) * (1.0 if root is None else to_numpy(root)[:, None])
         direction = on_device_of(K, np.linalg.qr(scaled)[0])

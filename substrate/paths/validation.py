@@ -63,7 +63,7 @@ class Validation(Criterion):
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
         offsets = (known / targets.unit - targets.mean) - targets.rest
-        if spectrum.linear is not None and linear is not None:
+        if spectrum.linear is not None and linear is not None and targets.slopes is not None:
             offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
         roots = None
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights

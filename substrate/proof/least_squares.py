@@ -111,7 +111,7 @@ def _balanced(alpha: Sequence[Any], weights: Sequence[Any], border: Border) -> l
 def _border_rows(border: Border, n: int) -> list[list[Any]]:
     """[1, z - center] in balls, for the columns as they are given."""
     lead = [ball(1.0)] if border.constant else []
-    if border.columns is None or border.center is None:
+    if not border.slopes:
         return [list(lead) for _ in range(n)]
     center = balls(border.center)
     return [[*lead, *(z - c for z, c in zip(balls(row), center, strict=True))] for row in border.columns]

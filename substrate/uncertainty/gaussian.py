@@ -35,7 +35,7 @@ def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], b
     unit = target_unit(Y)
     centred = Y / unit
     centred = centred - centred.mean(axis=0) if border.constant else centred
-    if border.basis is not None:
+    if border.slopes:
         centred = centred - border.basis @ np.linalg.lstsq(border.basis, centred, rcond=None)[0]
     with np.errstate(over="ignore"):
         scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))

@@ -100,7 +100,7 @@ class _PartiallyLinear(SolvedMachine):
         centred: Array = part - on_device_of(part, self.linear_center_)
         return centred
 
-    def _slopes(self) -> Array | None:
+    def _linear_slopes(self) -> Array | None:
         return np.atleast_2d(self.coef_).T if hasattr(self, "linear_center_") else None
 
     def _bias(self) -> Any:
@@ -109,7 +109,7 @@ class _PartiallyLinear(SolvedMachine):
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         self.linear_columns_ = np.array(self._linear_numbers(), dtype=np.intp)
         slopes, center = fit.slopes, fit.border.center
-        if slopes is not None and center is not None:
+        if slopes is not None:
             self.coef_ = np.ascontiguousarray(slopes[:, 0] if one_output else slopes.T)
             self.linear_center_ = np.array(center)
             at_center = to_numpy(fit.bias)
@@ -139,8 +139,8 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
     Parameters
     ----------
     kernel, gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns. ``"cvxpy"``, a conic solver
-        or the closed form: conjugate gradients know a bias only.
+        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns. ``"stored_cg"`` knows a bias
+        only, and ``"auto"`` is the closed form.
     linear_columns : list of int or str, default=()
         The columns z of X whose effect is linear, by number, or by name where X is a data frame. They must not depend
         on each other or on a constant. Without any this is :class:`~problems.LSSVMRegressor`.

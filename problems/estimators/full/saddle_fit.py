@@ -126,10 +126,10 @@ def fit_saddle(
     would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
     penalised.
     """
-    if border.slopes and method.solver in ("stored_cg", "cg"):
+    if border.slopes and method.solver == "stored_cg":
         raise DeclarationError(
-            f"solver={method.solver!r} knows a bias and no other columns that are not penalised; use solver='auto' or "
-            "'cholesky', the closed form"
+            "solver='stored_cg' knows a bias and no other columns that are not penalised; use solver='auto' or "
+            "'cholesky', the closed form, or 'cg'"
         )
     if is_device_array(X) and method.solver not in ("auto", "cholesky"):
         raise DeclarationError(
@@ -150,7 +150,9 @@ def fit_saddle(
     slopes: Array | None = None
     deviations: Array | None = None
     if method.solver == "cg":
-        alpha, bias, products, rows, facts, steps, warned = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        parts = _conjugate_gradients(kernel, X, Y, gammas, weights, method, border)
+        (alpha, bias, products, rows, facts, steps, warned), found, spread = parts
+        slopes, deviations = (found, spread) if border.slopes else (None, None)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
@@ -275,14 +277,14 @@ def _closed_form(
         ridge = ridge_of(gamma, weights)
         solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
         slopes[:, columns] = solved.slopes
-        if border.slopes:
+        if border.slopes and solved.schur is not None:
             deviations[:, columns] = border.deviations(solved.schur)[:, None]
         refinements = max(refinements, solved.refinements)
         for k, column in enumerate(columns):
             a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
             alpha[:, column], bias[column], stored[:, column] = a, b, p
-            beside = {"border": border, "slopes": slopes[:, column] if border.slopes else None}
-            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b), **beside))
+            known = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
+            rows.append(saddle_rows(*known, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False)
     return parts, slopes, deviations
@@ -302,11 +304,13 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
 
 
 def _conjugate_gradients(
-    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
-) -> _Parts:
+    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, border: Border
+) -> tuple[_Parts, Array, Array]:
+    """The parts of the fit, the slopes and their deviations."""
     from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
 
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     diagonal = kernel.diag(X)
     most, warned = 0, False
     rows: list[tuple[Row, ...]] = []
@@ -314,8 +318,11 @@ def _conjugate_gradients(
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
         solved = solve_by_conjugate_gradients(
-            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter
+            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter, border=border
         )
+        slopes[:, columns] = solved.slopes
+        if border.slopes and solved.schur is not None:
+            deviations[:, columns] = border.deviations(solved.schur)[:, None]
         alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
         facts.append(("solver", steps))
@@ -333,10 +340,13 @@ def _conjugate_gradients(
             # each of the two systems stops at the tolerance, and the bias combines their errors
             limit = 10.0 * method.cg_tol
             spread = float(np.linalg.norm(y - y.mean()))
-            residual = float(np.linalg.norm(y - p - ridge * a - b))
+            c = slopes[:, column] if border.slopes else None
+            residual = float(np.linalg.norm(y - p - ridge * a - b - border.slope_values(c)))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
-            rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
-    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned
+            equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
+            rows.append((*equations, relative))
+    parts = (alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned)
+    return parts, slopes, deviations
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:

@@ -147,7 +147,7 @@ class LeavesOut(KernelEstimator):
         truth = codes if self._labels else targets
         if primal is not None:
             return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
-        factors, slopes = np.ascontiguousarray(alpha), self._slopes()
+        factors, slopes = np.ascontiguousarray(alpha), self._linear_slopes()
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
         known = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
@@ -163,7 +163,7 @@ class LeavesOut(KernelEstimator):
 
     def _border_columns(self, alpha: Array) -> Array:
         """What the machines add to their kernel expansions at their rows: a number each, or one line per row."""
-        if self._slopes() is None:
+        if self._linear_slopes() is None:
             return np.atleast_1d(to_numpy(self._bias()))
         return np.reshape(to_numpy(self._unpenalised(self.support_vectors_)), alpha.shape)
 

@@ -260,7 +260,7 @@ class KernelEstimator(Relevance, BaseEstimator):
         """The columns that are not penalised, of some rows with their weights: a bias alone."""
         return ONES
 
-    def _slopes(self) -> Array | None:
+    def _linear_slopes(self) -> Array | None:
         """The coefficients of those beside the bias, one column per output."""
         return None
 
@@ -270,7 +270,7 @@ class KernelEstimator(Relevance, BaseEstimator):
 
     def _training_border(self) -> Border:
         """The border of the rows of the fit, from what the model keeps of them."""
-        slopes = self._slopes()
+        slopes = self._linear_slopes()
         return ONES if slopes is None else self._border(self.support_vectors_, np.ones(self.support_.size))
 
     def _linear(self, X: Any) -> Array | None:
@@ -286,7 +286,7 @@ class KernelEstimator(Relevance, BaseEstimator):
 
     def _unpenalised(self, X: Any) -> Any:
         """What is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
-        linear, slopes = self._linear(X), self._slopes()
+        linear, slopes = self._linear(X), self._linear_slopes()
         if linear is None or slopes is None:
             return self._bias()
         values = linear @ on_device_of(linear, slopes)

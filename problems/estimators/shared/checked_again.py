@@ -126,7 +126,7 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
     check_home(model, alpha, X)
     gram = _gram(model, X)
     targets, v, bias = to_numpy(asked.Y), to_numpy(asked.weights), np.atleast_1d(to_numpy(model._bias()))
-    border, slopes = model._border(X, v), model._slopes()
+    border, slopes = model._border(X, v), model._linear_slopes()
     fitted, primal = np.reshape(to_numpy(model._fitted_values(X)), targets.shape), model._primal()
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {}
@@ -138,8 +138,8 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
         held_now = (to_numpy(a), float(bias[column]))
         own = border if one.whole else border.take(members, v[members])
         linear = None if slopes is None else slopes[:, [column]]
-        beside = {"border": own, "slopes": None if linear is None else linear[:, 0]}
-        checks = saddle_rows(*known, ridge_of(gamma, v[members]), *held_now, tolerance=asked.equations, **beside)
+        ridge, c = ridge_of(gamma, v[members]), None if linear is None else linear[:, 0]
+        checks = saddle_rows(*known, ridge, *held_now, tolerance=asked.equations, border=own, slopes=c)
         points = one.points(to_numpy(X), model.kernel_.pairwise)
         data = (model.kernel_, points, one.y[:, None], (gamma,), v[members])
         question = Question(*data, part.negative, asked.tolerance, own)
@@ -168,7 +168,7 @@ def prove_machines(model: Any, asked: Asked) -> "Proof":
 
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
     targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model._bias()))
-    border, slopes = model._border(asked.X, v), model._slopes()
+    border, slopes = model._border(asked.X, v), model._linear_slopes()
     fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
     found = []
     for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):

@@ -165,11 +165,12 @@ def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int, borde
     """The row of largest leverage by an actual refit, compared with the closed form."""
     part.release()
     rest = np.flatnonzero(np.arange(part.n) != row)
-    known = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
-    solved = solve_saddle_system(part.block(rest), *known, border=border.take(rest, 1.0 / ridge[rest]))
+    target, diagonal = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
+    own = border.take(rest, 1.0 / ridge[rest])
+    solved = solve_saddle_system(part.block(rest), target, diagonal, border=own)
     values = to_numpy(part.matrix[row, :])[rest]
     explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
-    if border.columns is not None and border.center is not None:
+    if border.slopes:
         explicit = explicit - (border.columns[row] - border.center) @ to_numpy(solved.slopes)
     difference = float(np.abs(explicit - residuals[row]).max())
     scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
