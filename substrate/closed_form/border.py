@@ -209,6 +209,13 @@ class Border:
         rest: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
         return c[0, :] + rest if self.constant else rest
 
+    def means(self, shares: Array, values: Array) -> Array:
+        """The coefficients of the border that fit the values best, by the weights it is orthonormal by, of sum one."""
+        lead = [(shares @ values)[None, :]] if self.constant else []
+        if self.slopes:
+            lead.append(self.basis.T @ (shares[:, None] * values))
+        return np.concatenate(lead) if lead else values[:0]
+
     def size(self, c: Array) -> Array:
         """The norm of Z c over its rows of norm one, one number per output: |b| for the bias alone."""
         xp = namespace_of(c)
@@ -376,6 +383,11 @@ class Elimination:
             eta = self.solved[:, 0]
             return eta**2 / namespace_of(eta).sum(eta)  # type: ignore[no-any-return]
         return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
+
+    def balance(self, alpha: Array) -> Array:
+        """alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
+        totals, share = self.border.totals(alpha), self.share
+        return alpha - (share * totals if self.border.plain else share @ totals)
 
     def _coefficients(self, totals: Array) -> Array:
         if self.border.plain:

@@ -5,7 +5,7 @@ precision; where one of them fails, no part of the iteration is used, and the st
 factored.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,9 @@ Facts = tuple[tuple[str, str], ...]
 class IteratedFit:
     """Support values, biases, certificate rows and facts of a fit.
 
-    ``reason`` states why an iteration that was required did not converge.
+    ``reason`` states why an iteration that was required did not converge. ``slopes`` are the coefficients of the
+    columns of the border beside the constant, ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that
+    belong to them.
     """
 
     way: Way
@@ -40,6 +42,8 @@ class IteratedFit:
     rows: tuple[Row, ...]
     iterations: int
     reason: str
+    slopes: Array | None = None
+    deviations: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
     matrix = KernelBlocks(question.kernel, question.X) if stored is None else stored
+    border = question.border
     try:
         solved = _solved(question, matrix, plan.sample, plan.patience)
     except SolverError as error:
@@ -69,8 +74,11 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     if failed and max_iter is None:
         return _factored(stored, iterations, failed)
     alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
     for columns, done in solved:
-        alpha[:, columns], bias[columns] = done.support_values, done.bias
+        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+        if border.slopes:
+            deviations[:, columns] = _deviations(question, matrix, plan.sample, plan.patience, columns[0])[:, None]
     n, m = question.X.shape[0], plan.sample.rows.size
     facts = [
         ("kernel", repr(question.kernel)),
@@ -78,7 +86,30 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("choice", plan.fact)] if plan.fact else []
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed)
+    linear = (slopes, deviations) if border.slopes else (None, None)
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+
+
+def _deviations(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, column: int
+) -> Array:
+    r"""Of the slopes of one gamma, by as many more systems as the border has columns.
+
+    With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
+
+    .. math:: (Z^T A^{-1} Z)^{-1} = W A W^T - W A B A W^T
+              = \frac{1}{\operatorname{tr} D^{-1}} I + W K W^T - (K W^T)^T B\, (K W^T) .
+    """
+    ridge, border = ridge_of(question.gammas[column], question.weights), question.border
+    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
+    across = shares[:, None] * border.matrix(ridge[:, None])
+    products = np.ascontiguousarray(matrix.product(across))
+    inverse = SampledInverse(sample, ridge)
+    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border)
+    covariance = across.T @ products - products.T @ solved.support_values
+    covariance = (covariance + covariance.T) / 2.0
+    covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
+    return border.deviations(np.asarray(np.linalg.inv(covariance), dtype=np.float64))
 
 
 def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
@@ -92,7 +123,8 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     kernel, X = question.kernel, question.X
     ridge = ridge_of(max(question.gammas), question.weights)
     if max_iter is None:
-        return planned(kernel, X, question.Y.shape[1], ridge, question.tolerance)
+        systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
+        return planned(kernel, X, systems, ridge, question.tolerance)
     if not kernel.trusted:
         raise DeclarationError(
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
@@ -113,7 +145,8 @@ def _solved(question: Question, matrix: SymmetricMap, sample: KernelSample, pati
         columns = [k for k, other in enumerate(question.gammas) if other == gamma]
         ridge = ridge_of(gamma, question.weights)
         Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
-        found.append((columns, solve_by_projected_gradients(matrix, inverse, Y, ridge, question.tolerance, patience)))
+        known = (matrix, inverse, Y, ridge, question.tolerance, patience, question.border)
+        found.append((columns, solve_by_projected_gradients(*known)))
     return found
 
 
@@ -126,7 +159,10 @@ def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ..
         for k, column in enumerate(columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
             machine = question.expansion(column, a, b, diagonal)
+            if question.border.slopes and done.slopes is not None:
+                machine = replace(machine, slopes=done.slopes[:, k])
             answers.append(expansion_accuracy(machine, p, rounding, tolerance=tolerance))
             allowed = max(tolerance, roundoff(a.size))
-            equations.append(saddle_rows(p, diagonal, machine.y, machine.ridge, a, b, tolerance=allowed))
+            known = (p, diagonal, machine.y, machine.ridge, a, b)
+            equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     return (worst_accuracy(answers), *worst_rows(equations))

@@ -354,7 +354,7 @@ def test_names_sparse_rows_and_devices_are_the_same_machine():
     assert there.certify(torch.asarray(X), torch.asarray(Y), torch.asarray(v)).holds
 
 
-@pytest.mark.parametrize("solver", ["cg", "cvxpy", "CLARABEL"])
+@pytest.mark.parametrize("solver", ["cg", "stored_cg", "cvxpy", "CLARABEL"])
 def test_other_solvers_find_the_same_machine(solver):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e3))
     model = fitted(X, Y, v, solver=solver)
@@ -418,12 +418,6 @@ def test_columns_that_depend_on_each_other_are_refused_by_name():
     assert model.certificate_.holds
     with pytest.raises(SolverError, match="without row 7 the machine is not determined"):
         model.leave_one_out()
-
-
-def test_a_solver_that_knows_a_bias_only_is_refused():
-    X, Y, v = data()
-    with pytest.raises(DeclarationError, match="no other columns"):
-        fitted(X, Y, v, solver="stored_cg")
 
 
 def test_a_matrix_has_no_columns_to_be_linear():

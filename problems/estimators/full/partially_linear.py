@@ -139,8 +139,7 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
     Parameters
     ----------
     kernel, gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns. ``"stored_cg"`` knows a bias
-        only, and ``"auto"`` is the closed form.
+        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns.
     linear_columns : list of int or str, default=()
         The columns z of X whose effect is linear, by number, or by name where X is a data frame. They must not depend
         on each other or on a constant. Without any this is :class:`~problems.LSSVMRegressor`.
@@ -186,7 +185,7 @@ class PartiallyLinearLSSVMClassifier(_PartiallyLinear, LSSVMClassifier):
     kernel, linear_columns
         As for :class:`PartiallyLinearLSSVMRegressor`.
     gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
-        As for :class:`~problems.LSSVMClassifier`, the solvers as for the regressor.
+        As for :class:`~problems.LSSVMClassifier`.
 
     Attributes
     ----------

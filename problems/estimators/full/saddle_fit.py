@@ -126,11 +126,6 @@ def fit_saddle(
     would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
     penalised.
     """
-    if border.slopes and method.solver == "stored_cg":
-        raise DeclarationError(
-            "solver='stored_cg' knows a bias and no other columns that are not penalised; use solver='auto' or "
-            "'cholesky', the closed form, or 'cg'"
-        )
     if is_device_array(X) and method.solver not in ("auto", "cholesky"):
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
@@ -138,7 +133,7 @@ def fit_saddle(
         )
     question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
-    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X) and not border.slopes
+    many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
         from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
 
@@ -219,7 +214,14 @@ def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
     known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
-    return SaddleFit(*known, warned=bool(iterated.reason), way=iterated.way)
+    return SaddleFit(
+        *known,
+        warned=bool(iterated.reason),
+        way=iterated.way,
+        border=question.border,
+        slopes=iterated.slopes,
+        deviations=iterated.deviations,
+    )
 
 
 def _gamma_fact(gammas: tuple[float, ...]) -> tuple[str, str]:
