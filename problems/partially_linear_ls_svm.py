@@ -37,22 +37,22 @@ from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import DataError
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Restricted
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 
 def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
-    """A kernel on some of the columns leaves the others to the linear part."""
+    """A kernel on some of the columns leaves the others to the linear part; beside one on all, the first is linear."""
     dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-    columns = getattr(kernel, "columns", range(dense.shape[1]))
-    return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in columns]], "y": y}
+    seen = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
+    return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in seen]], "y": y}
 
 
 DEMONSTRATION = Demonstration(
     "Espinoza2005b",
-    (Case("one linear input", {}, "additive_function", RBF(2.0).on(*range(1, 10)), {"gamma": 20.0}, 2, build=_build),),
+    (Case("one linear input", {}, "additive_function", RBF(2.0).on(*range(1, 25)), {"gamma": 20.0}, build=_build),),
 )
 
 
@@ -71,9 +71,9 @@ def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) ->
     :place [Espinoza2005b]_ dual problem: the linear system with the columns of the linear part beside the ones
     """
     gram = own_gram(K)
-    v = row_weights(weights, gram.n)
+    target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
     ridge, border = ridge_of(positive(gamma, "gamma"), v), _border(Z, v)
-    solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge, border=border)
+    solved = solve_saddle_system(gram, target, ridge, border=border)
     slopes = np.asarray(solved.slopes)
     return {
         "support_values": solved.support_values,

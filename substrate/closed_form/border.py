@@ -99,10 +99,10 @@ class Border:
         if k == 0:
             return cls(constant)
         named = tuple(f"column {name}" for name in range(k)) if names is None else tuple(names)
-        if n <= k + constant:
+        if n < k + constant:
             raise DataError(
-                f"{k} linear columns{' and the bias' if constant else ''} leave nothing of {n} rows to the kernel; "
-                "use fewer linear columns or more rows"
+                f"{n} rows do not determine {k} linear columns{' and the bias' if constant else ''}; use fewer linear "
+                "columns or more rows"
             )
         v = to_numpy(weights) / float(to_numpy(weights).max())
         with np.errstate(over="ignore", invalid="ignore"):

@@ -244,6 +244,8 @@ def centred_spectrum(
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
+    if n <= border.count:
+        raise DataError(f"{border.count} columns that are not penalised leave nothing of {n} rows to a kernel matrix")
     if weights is None:
         K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
         root = direction = None

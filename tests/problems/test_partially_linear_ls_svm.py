@@ -396,6 +396,13 @@ REFUSED = {
 }
 
 
+def test_too_few_rows_are_refused():
+    X, Y, _ = data()
+    with pytest.raises(DataError, match="leave nothing of 3 rows to the kernel"):
+        fitted(X[:3], Y[:3, 0], None)
+    assert fitted(X[:4], Y[:4, 0], None).certificate_.holds
+
+
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("kind", [PartiallyLinearLSSVMRegressor, PartiallyLinearLSSVMClassifierCV])
 def test_columns_that_cannot_be_are_refused_by_name(kind, case):

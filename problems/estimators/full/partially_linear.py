@@ -91,6 +91,11 @@ class _PartiallyLinear(SolvedMachine):
         center = getattr(self, "linear_center_", None)
         if not columns:
             return super()._border(X, weights)
+        if int(X.shape[0]) <= len(columns) + 1:
+            raise DataError(
+                f"{len(columns)} linear columns and the bias leave nothing of {int(X.shape[0])} rows to the kernel; "
+                "use fewer linear columns or more rows"
+            )
         return Border.of(to_numpy(self._taken(X)), to_numpy(weights), columns, center=center)
 
     def _linear(self, X: Any) -> Array | None:
