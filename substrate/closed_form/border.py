@@ -131,12 +131,17 @@ class Border:
         scale, lead = math.sqrt(float(v.sum())), int(constant)
         means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
         inverse = scale * np.linalg.inv(R[lead:, lead:])
+        with np.errstate(over="ignore"):
+            transform = np.triu(inverse) / sizes[:, None]
+        if not np.isfinite(transform).all():
+            worst = int(np.argmin(np.isfinite(transform).all(axis=1)))
+            raise DataError(f"the values of {named[worst]} are too small to be told apart; use a smaller unit")
         basis = np.linalg.solve(R[lead:, lead:].T, scale * (centred / sizes - means).T).T
         return cls(
             constant,
             z,
             np.asarray(center),
-            np.triu(inverse) / sizes[:, None],
+            transform,
             np.asarray(-means @ inverse),
             np.ascontiguousarray(basis),
             named,
@@ -158,7 +163,7 @@ class Border:
         return self.constant and not self.slopes
 
     def matrix(self, like: Array) -> Array:
-        """[1, Q] with as many rows as ``like``, and where it is."""
+        """Return [1, Q] with as many rows as ``like``, and where it is."""
         xp = namespace_of(like)
         lead = [xp.ones_like(like[:, :1])] if self.constant else []
         if self.slopes:
@@ -166,7 +171,7 @@ class Border:
         return xp.concat(lead, axis=1) if lead else like[:, :0]
 
     def line(self, linear: Array) -> Array:
-        """[1, Q(x)] of new points, from their columns less ``center``."""
+        """Return [1, Q(x)] of new points, from their columns less ``center``."""
         xp = namespace_of(linear)
         lead = [xp.ones(linear.shape[0], dtype=linear.dtype)[:, None]] if self.constant else []
         if self.slopes:
@@ -174,20 +179,20 @@ class Border:
         return xp.concat(lead, axis=1) if lead else linear[:, :0]
 
     def linear(self, rows: Any) -> Array | None:
-        """The columns of some of the rows less ``center``; None where there are none."""
+        """Return the columns of some of the rows less ``center``; None where there are none."""
         if not self.slopes:
             return None
         centred: Array = self.columns[rows] - self.center
         return centred
 
     def take(self, rows: Any, weights: Array) -> "Border":
-        """The border of some of the rows, orthonormal on them by their weights, with the same center."""
+        """Return the border of some of the rows, orthonormal on them by their weights, with the same center."""
         if not self.slopes:
             return self
         return Border.of(self.columns[rows], weights, self.names, center=self.center, constant=self.constant)
 
     def without_rows(self, diagonal: Array, ridge: Array) -> Array:
-        """The diagonal of B, exactly zero for a row without which the columns depend on each other."""
+        """Return the diagonal of B, exactly zero for a row without which the columns depend on each other."""
         if not self.slopes:
             return diagonal
         xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
@@ -196,33 +201,33 @@ class Border:
         return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
 
     def totals(self, alpha: Array) -> Array:
-        """Z'alpha, one row per column of the border."""
+        """Return Z'alpha, one row per column of the border."""
         if self.plain:
             return namespace_of(alpha).sum(alpha, axis=0)[None, :]  # type: ignore[no-any-return]
         found: Array = self.matrix(alpha).T @ alpha
         return found
 
     def values(self, c: Array) -> Array:
-        """Z c for every row, or one row where all are the same."""
+        """Return Z c for every row, or one row where all are the same."""
         if not self.slopes:
             return self._bias(c)
         rest: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
         return c[0, :] + rest if self.constant else rest
 
     def means(self, shares: Array, values: Array) -> Array:
-        """The coefficients of the border that fit the values best, by the weights it is orthonormal by, of sum one."""
+        """Return the coefficients that fit the values best, by shares of the weights that the border belongs to."""
         lead = [(shares @ values)[None, :]] if self.constant else []
         if self.slopes:
             lead.append(self.basis.T @ (shares[:, None] * values))
         return np.concatenate(lead) if lead else values[:0]
 
     def size(self, c: Array) -> Array:
-        """The norm of Z c over its rows of norm one, one number per output: |b| for the bias alone."""
+        """Return the norm of Z c over its rows of norm one, one number per output: |b| for the bias alone."""
         xp = namespace_of(c)
         return xp.abs(c[0, :]) if self.plain else xp.linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
 
     def split(self, c: Array) -> tuple[Array, Array]:
-        """The bias, zero without one, and the slopes in the units of z, one column per output."""
+        """Return the bias, zero without one, and the slopes in the units of z, one column per output."""
         theta, bias = c[int(self.constant) :, :], self._bias(c)
         if not self.slopes:
             return bias, theta
@@ -234,14 +239,14 @@ class Border:
         return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)
 
     def slope_values(self, slopes: Array | None) -> Array | float:
-        """(z - center)'beta in working precision; zero where there are no columns."""
+        """Return (z - center)'beta in working precision; zero where there are no columns."""
         if not self.slopes or slopes is None:
             return 0.0
         found: Array = (self.columns - self.center) @ slopes
         return found
 
     def careful_values(self, slopes: Array) -> tuple[Pair, Array]:
-        """(z - center)'beta of one output in doubled precision, with a bound on the error of every entry."""
+        """Return (z - center)'beta of one output in doubled precision, and a bound on the error of every entry."""
         if not self.slopes:
             return (np.zeros(1), np.zeros(1)), np.zeros(1)
         zero = np.zeros_like(self.columns)
@@ -249,14 +254,14 @@ class Border:
         return exact_product(np.concatenate([high, low], axis=1), np.concatenate([slopes, slopes]))
 
     def slope_sizes(self, slopes: Array | None) -> Array | float:
-        """What the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
+        """Return what the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
         if not self.slopes or slopes is None:
             return 0.0
         sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
         return (self.slopes + 3.0) * sizes
 
     def eliminate(self, solved: Array) -> "Elimination":
-        """The elimination of c, from H = A^-1 Z; refused where S is not positive definite."""
+        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
         xp = namespace_of(solved)
         if self.plain:
             total = float(xp.sum(solved[:, 0]))
@@ -267,7 +272,10 @@ class Border:
             return Elimination(self, solved, np.array([[total]]))
         schur = to_numpy(self.matrix(solved).T @ solved)
         schur = (schur + schur.T) / 2.0
-        if not np.isfinite(schur).all() or (schur.size and np.linalg.cond(schur) > 1.0 / EPS):
+        sizes = np.sqrt(np.abs(np.diagonal(schur)))
+        # rough columns and smooth ones differ in size by gamma, which makes no system singular
+        known = np.isfinite(schur).all() and (sizes > 0.0).all()
+        if not known or (schur.size and np.linalg.cond(schur / sizes / sizes[:, None]) > 1.0 / EPS):
             raise SolverError(
                 "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
                 "positive definite kernel"
@@ -275,7 +283,7 @@ class Border:
         return Elimination(self, solved, schur)
 
     def imbalance(self, a: Array, v: Array, roots: Array, ridge: float) -> float:
-        """A bound on the effect of Z'a on the fitted values, root mean square by the weights v.
+        """Bound the effect of Z'a on the fitted values, root mean square by the weights v.
 
         ``roots`` are the s_i, ``ridge`` is the smallest entry of the diagonal D, that of the largest weight, one.
         """
@@ -298,7 +306,7 @@ class Border:
         return 1.01 * epsilon / least * moved
 
     def _imbalance(self, a: Array) -> float:
-        """A bound on the norm of [1, (z - center) T]'a, for the columns as they are given."""
+        """Bound the norm of [1, (z - center) T]'a, for the columns as they are given."""
         total = exact_sum(a) if self.constant else 0.0
         if not self.slopes:
             return abs(total)
@@ -311,19 +319,18 @@ class Border:
             given = (high[:k] + high[k:]) + (low[:k] + low[k:])
             known = unsure[:k] + unsure[k:] + EPS * (np.abs(high[:k]) + np.abs(high[k:]))
             turned = self.transform.T @ given + self.shift * total
-            doubt = np.abs(self.transform).T @ (known + (k + 3.0) * _HALF * np.abs(given)) + EPS * abs(
-                total * self.shift
-            )
-        return float(1.01 * np.linalg.norm(np.append(total, np.abs(turned) + doubt)))
+            doubt = np.abs(self.transform).T @ (known + (k + 3.0) * _HALF * np.abs(given))
+            doubt = doubt + EPS * np.abs(total * self.shift)
+            return float(1.01 * np.linalg.norm(np.append(total, np.abs(turned) + doubt)))
 
     def _least_length(self, v: Array) -> float:
-        """A lower bound of the smallest singular value of V^(1/2) [1, (z - center) T + 1 t']."""
+        """Bound from below the smallest singular value of V^(1/2) [1, (z - center) T + 1 t']."""
         tall = np.sqrt(v)[:, None] * self.matrix(v[:, None])
         values = np.linalg.svd(tall, compute_uv=False)
         return float(values[-1] - self.misfit(v) * math.sqrt(float(v.sum())) - 10.0 * v.size * EPS * values[0])
 
     def misfit(self, v: Array) -> float:
-        """A bound on the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
+        """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
         if not self.slopes:
             return 0.0
         centred = self.columns - self.center
@@ -333,7 +340,7 @@ class Border:
         return float(1.01 * np.linalg.norm(np.sqrt(v / v.sum())[:, None] * unsure))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
-        """The certificate row of Q'alpha = 0; none where the constant is all."""
+        """Return the certificate row of Q'alpha = 0; none where the constant is all."""
         if not self.slopes:
             return ()
         sizes = np.abs(self.basis).T @ np.abs(alpha)
@@ -342,11 +349,16 @@ class Border:
         return (Row("Z'alpha = 0", value, float(sizes[worst]), tolerance, "|z'alpha|, worst linear column"),)
 
     def deviations(self, schur: Array) -> Array:
-        """The roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
+        """Return the roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
         if not self.slopes:
             return np.zeros(0)
-        lead = int(self.constant)
-        root = np.linalg.inv(np.linalg.cholesky(schur)).T[lead:]  # the inverse is root root'
+        lead, diagonal = int(self.constant), np.diagonal(schur)
+        sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        try:
+            scaled = np.linalg.cholesky(schur / sizes / sizes[:, None])
+        except np.linalg.LinAlgError:  # of a kernel that is not positive semi-definite
+            return np.full(self.slopes, math.inf)
+        root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
         return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
 
 
@@ -359,7 +371,7 @@ class Elimination:
     schur: Array
 
     def __call__(self, nu: Array, wanted: Array, *, again: bool = True) -> tuple[Array, Array]:
-        """alpha = nu - H c with c such that Z'alpha is ``wanted``, and c; ``again`` removes the rounding of sums."""
+        """Return nu - H c, so that Z' times it is ``wanted``, and c; ``again`` removes the rounding of sums."""
         c = self._coefficients(self.border.totals(nu) - wanted)
         alpha = nu - self._taken(c)
         if not again:
@@ -373,8 +385,14 @@ class Elimination:
         """H S^-1, one column per column of the border."""
         if self.border.plain:
             return self.solved / float(self.schur[0, 0])
-        inverse: Array = on_device_of(self.solved, np.linalg.inv(self.schur))
-        return self.solved @ inverse
+        share: Array = self.solved @ on_device_of(self.solved, self.inverse)
+        return share
+
+    @property
+    def inverse(self) -> Array:
+        """S^-1, from columns of one size."""
+        sizes = np.sqrt(np.abs(np.diagonal(self.schur)))
+        return np.asarray(np.linalg.inv(self.schur / sizes / sizes[:, None]) / sizes / sizes[:, None])
 
     @property
     def diagonal(self) -> Array:
@@ -385,15 +403,14 @@ class Elimination:
         return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
 
     def balance(self, alpha: Array) -> Array:
-        """alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
+        """Return alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
         totals, share = self.border.totals(alpha), self.share
         return alpha - (share * totals if self.border.plain else share @ totals)
 
     def _coefficients(self, totals: Array) -> Array:
         if self.border.plain:
             return totals / float(self.schur[0, 0])
-        found: Array = on_device_of(totals, np.linalg.solve(self.schur, to_numpy(totals)))
-        return found
+        return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
 
     def _taken(self, c: Array) -> Array:
         if self.border.plain:

@@ -198,7 +198,7 @@ def kernel_influence(
     if border.plain:
         eta, share = eliminated.solved[:, 0], share[:, 0]
         return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
-    inverse = on_device_of(Z, np.linalg.inv(eliminated.schur))
+    inverse = on_device_of(Z, eliminated.inverse)
     diagonal = border.without_rows(known[2] - eliminated.diagonal, ridge)
     return KernelInfluence(represent, *known[:2], share, total, diagonal, (border, Z, inverse))
 

@@ -156,7 +156,8 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
     coef_standard_errors_ : array of the same shape
         The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
         columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
-        Gaussian process with a flat prior on beta and b; conditional on kernel and gamma.
+        Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
+        not positive semi-definite.
     bias_ : float or array of shape (n_outputs,)
         b, the value at z = 0.
     linear_columns_ : array of shape (n_linear,)

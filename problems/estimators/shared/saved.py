@@ -118,7 +118,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "coef_": _EACH, "linear_bias_": either(_NUMBER, _VECTOR), "linear_center_": _VECTOR,
         "linear_columns_": array("iu"),
     },
-    "PartiallyLinearLSSVMRegressor": {"coef_standard_errors_": _EACH},
+    "PartiallyLinearLSSVMRegressor": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {  # rows that train, where the support does not tell
