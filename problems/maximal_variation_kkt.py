@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
+from problems import maximal_variation
 from problems.demonstration import Case, Demonstration
-from problems.maximal_variation import closed_form
 from substrate.arrays import Array, positive
 from substrate.closed_form.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
@@ -117,6 +117,13 @@ def declare(
 
     title = f"Optimality conditions of maximal variation, {task} ({form})"
     return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescaled, _UNBOUNDED)
+
+
+def closed_form(
+    K: Any, y: Any, rho: float, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """The same quantities by the fast path, at one rho for all components, which is what these conditions have."""
+    return maximal_variation.closed_form(K, y, positive(rho, "rho"), task, bias, cutoff)
 
 
 def _fit(grams: tuple[Gram, ...], y: Any, task: str, form: str, bias: bool, cutoff: float) -> PenalizedFit:

@@ -175,12 +175,12 @@ def prove(
     """
     gram = given_gram(K)
     target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
-    rows = BasisRows(None, gram.matrix[np.ix_(R, S)], gram.matrix[np.ix_(S, S)])
+    rows = BasisRows(None, gram.matrix[np.ix_(R, S)], gram.matrix[np.ix_(S, S)], np.diagonal(gram.matrix)[R])
     features = eigen_features(rows.points)
     fitted = np.full(R.size, float(solution["bias"]))
     if features.rank:
         fitted += rows.X @ features.coefficients(np.asarray(solution["weights"]))
-    return prove_reduced(rows, target[R], value, v, fitted, features.rank)
+    return prove_reduced(rows, target[R], value, v, fitted)
 
 
 def _checked(

@@ -3,8 +3,11 @@
 A file holds one ``.npy`` member per array and ``header.json``. Reading trusts nothing: the header's format and
 version, and every member's name, size, dtype and shape are checked, and what all of it needs in memory is added up,
 before an array is read; compressed members are refused, so a small file cannot unpack into a large one; object arrays
-cannot occur. Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same
-contents give the same bytes.
+cannot occur. What describes the rest is counted before it is read too: the list of members at the end of the file by
+its size, the header by its bytes, and by its brackets, commas and colons before it is parsed.
+
+Writing goes to a temporary name and is renamed at the end, so a file is either whole or absent; the same contents give
+the same bytes.
 
 The header carries a digest of the rest, which distinguishes a file as it was written from one that was changed later.
 It protects against accidents, not against adversaries, who can write a new digest too.
@@ -23,6 +26,7 @@ import operator
 import os
 import re
 import stat
+import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,8 +55,21 @@ _LARGEST_HEADER = 16 * 1024 * 1024
 _LARGEST_ARRAY_HEADER = 64 * 1024
 #: The deepest nesting of JSON, and its largest integer, whose negative is nearly the smallest.
 _LARGEST_DEPTH, _LARGEST_INTEGER = 256, 2**63 - 1
-#: Bytes in memory per byte of JSON, at worst (empty mappings in a list); and per text as an object, beside its letters.
-_JSON_GROWS, _TEXT_OBJECT = 24, 96
+#: Bytes in memory per text as an object, beside its letters.
+_TEXT_OBJECT = 96
+#: Bytes in memory per byte of JSON, whose letters are read, decoded to up to four bytes each, and written again for the
+#: digest; and what each mark of it adds at most: a mapping, a list, an entry, a key, half a text. Measured on the
+#: shapes that grow most, and rounded up by a third or more.
+_JSON_GROWS = 8
+_JSON_MARKS = {b"{": 160, b"[": 112, b",": 56, b":": 160, b'"': 24}
+#: Bytes in memory per byte of the list of members, whose shortest entry has 46 bytes and makes an object of 400.
+_MEMBERS_GROW = 16
+#: The last record of a zip, without a comment; and the two before it where sizes or counts exceed 32 or 16 bits.
+_END, _LOCATOR, _END_64 = (struct.Struct(form) for form in ("<4s4H2LH", "<4sLQL", "<4sQ2H2L4Q"))
+#: The most dimensions of an array, and the longest description of its dtype.
+_MOST_DIMENSIONS, _LONGEST_DTYPE = 32, 32
+#: Letters of a message that a file can choose.
+_LONGEST_REASON = 500
 #: Kinds of dtype a model may hold: floats, integers, booleans, text.
 _KINDS = "fiubU"
 _HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -128,34 +145,72 @@ def _limit(source: Path, max_bytes: float | None) -> float:
 
 def _read_stream(source: Path, stream: IO[bytes], limit: float, plan: Plan | None) -> Archive:
     try:
+        size = stream.seek(0, os.SEEK_END)
+        listed = _MEMBERS_GROW * _bytes_of_list(source, stream, size)
+        if listed > limit:
+            _too_large(source, listed, limit)
         with zipfile.ZipFile(stream) as archive:
-            return _read(source, archive, stream.seek(0, os.SEEK_END), limit, plan)
+            return _read(source, archive, size, listed, limit, plan)
     except (DataError, MemoryError):
         raise
     except Exception as error:
         # all that the standard readers raise on a file that is not what it claims to be
-        raise DataError(f"{source} is not a model file, or is damaged: {error}") from error
+        reason = _short(str(error))
+        raise DataError(f"{source} is not a model file, or is damaged: {reason}") from error
 
 
-def _read(source: Path, archive: zipfile.ZipFile, size: int, limit: float, plan: Plan | None) -> Archive:
+def _bytes_of_list(source: Path, stream: IO[bytes], size: int) -> int:
+    """Return the size of the list of members, which :mod:`zipfile` reads whole; refuse a file in which it is not clear.
+
+    The list must end where the last records begin, and those must end the file: then every reader finds the same one.
+    """
+    end = size - _END.size
+    if end < 0:
+        raise zipfile.BadZipFile("File is not a zip file")
+    stream.seek(end)
+    signature, *_, length, offset, comment = _END.unpack(stream.read(_END.size))
+    if signature != b"PK\5\6" or comment:
+        raise zipfile.BadZipFile("File is not a zip file, or something follows it")
+    place = end - _LOCATOR.size
+    if place >= 0:
+        stream.seek(place)
+        signature, _, place_64, _ = _LOCATOR.unpack(stream.read(_LOCATOR.size))
+        if signature == b"PK\6\7":
+            end = place - _END_64.size
+            if end < 0 or place_64 != end:
+                _refuse(source, "its last records do not follow each other")
+            stream.seek(end)
+            signature, *_, length, offset = _END_64.unpack(stream.read(_END_64.size))
+            if signature != b"PK\6\6":
+                _refuse(source, "its last records do not follow each other")
+    if offset + length != end:
+        _refuse(source, f"its list of members has {length} bytes from {offset} on, and ends before {end}")
+    return int(length)
+
+
+def _read(source: Path, archive: zipfile.ZipFile, size: int, listed: int, limit: float, plan: Plan | None) -> Archive:
+    """Return the contents of a file of ``size`` bytes, whose list of members takes ``listed`` bytes in memory."""
     members = {info.filename: info for info in archive.infolist()}
     if len(members) != len(archive.infolist()):
         _refuse(source, "a member occurs twice")
     for info in members.values():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            _refuse(source, f"member {info.filename!r} is compressed")
+            _refuse(source, f"member {info.filename[:100]!r} is compressed")
     if sum(info.file_size for info in members.values()) > size:
         _refuse(source, f"its members are larger together than its {size} bytes")
-    header = _header(source, archive, members, limit)
+    header, described = _header(source, archive, members, listed, limit)
     schema, content = header["arrays"], header["content"]
     for name in schema:
         if not _NAME.fullmatch(name):
             _refuse(source, f"an array is named {name[:100]!r}, which is no plain name")
     expected = {f"{name}.npy" for name in schema} | {_HEADER}
     if set(members) != expected:
-        _refuse(source, f"members {sorted(set(members) ^ expected)} are missing or not announced")
+        others = sorted(set(members) ^ expected)
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        _refuse(source, f"members {others[:5]}{more} are missing or not announced")
     announced = {name: _announced(source, members[f"{name}.npy"].file_size, name, schema[name]) for name in schema}
-    _check_size(source, members, announced, header, limit, plan)
+    described = listed + 2 * described  # as it was parsed, and as the values that are made of it
+    _check_size(source, members, announced, header, described, limit, plan)
     arrays, sums = {}, {}
     for name, form in announced.items():
         # Stored members are no larger than the file, and reading one whole checks its sum before anything is parsed.
@@ -168,41 +223,58 @@ def _read(source: Path, archive: zipfile.ZipFile, size: int, limit: float, plan:
 
 
 def _refuse(source: Path, reason: str) -> NoReturn:
-    raise DataError(f"{source} is refused: {reason}; save the model again from a trusted source")
+    raise DataError(f"{source} is refused: {_short(reason)}; save the model again from a trusted source")
 
 
-def _header(source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], limit: float) -> dict[str, Any]:
+def _short(reason: str) -> str:
+    """Return what a message can hold of a text that comes from a file."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
+
+
+def _header(
+    source: Path, archive: zipfile.ZipFile, members: Mapping[str, Any], listed: int, limit: float
+) -> tuple[dict[str, Any], int]:
+    """Return the header, and the bytes that it takes in memory, counted before it is parsed."""
     if _HEADER not in members:
         _refuse(source, f"it has no {_HEADER}, so this package did not write it")
     size = members[_HEADER].file_size
     if size > _LARGEST_HEADER:
         _refuse(source, f"its header has {size} bytes, and {_LARGEST_HEADER} are the most")
-    if _JSON_GROWS * size > limit:
-        _too_large(source, _JSON_GROWS * size, limit)
-    header = _read_json(archive.read(_HEADER), f"the header of {source}")
+    needed = _JSON_GROWS * size
+    if listed + needed > limit:
+        _too_large(source, listed + needed, limit)
+    data = archive.read(_HEADER)
+    needed += sum(grows * data.count(mark) for mark, grows in _JSON_MARKS.items())
+    if listed + needed > limit:
+        _too_large(source, listed + needed, limit)
+    header = _read_json(data, f"the header of {source}")
+    del data
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         _refuse(source, f"its header does not name {FORMAT!r}")
     version = header.get("version")
     if type(version) is not int or version not in _READ:
         raise DataError(
-            f"{source} has format version {version!r} and this package reads versions {_READ[0]} to {_READ[-1]}; "
-            "load it with the release that wrote it, or fit and save again"
+            f"{source} has format version {_short(repr(version))} and this package reads versions {_READ[0]} to "
+            f"{_READ[-1]}; load it with the release that wrote it, or fit and save again"
         )
     if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("content"), dict):
         _refuse(source, "its header lacks the arrays or the content")
     if not isinstance(header.get("digest"), str if version > 1 else (str, type(None))):
         _refuse(source, "its header lacks the digest")
-    return header
+    return header, needed
 
 
 def _announced(source: Path, size: int, name: str, announced: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     try:
-        dtype = np.dtype(str(announced["dtype"]))
+        described = str(announced["dtype"])
+        if len(described) > _LONGEST_DTYPE or len(announced["shape"]) > _MOST_DIMENSIONS:
+            raise ValueError(f"more than {_LONGEST_DTYPE} letters of dtype, or {_MOST_DIMENSIONS} dimensions")
+        dtype = np.dtype(described)
         shape = tuple(operator.index(length) for length in announced["shape"])
         if any(isinstance(length, bool) for length in announced["shape"]):
             raise TypeError("a length is a truth value")
     except Exception as error:
-        raise DataError(f"{source} announces the array {name!r} badly: {error!r}") from error
+        raise DataError(f"{source} announces the array {name!r} badly: {_short(repr(error))}") from error
     # numpy turns empty text into letters, so an item without bytes would still take some
     if dtype.kind not in _KINDS or dtype.hasobject or not dtype.itemsize or any(length < 0 for length in shape):
         _refuse(source, f"array {name!r} announces dtype {dtype} and shape {shape}")
@@ -217,11 +289,12 @@ def _check_size(
     members: Mapping[str, Any],
     announced: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
     header: dict[str, Any],
+    described: int,
     limit: float,
     plan: Plan | None,
 ) -> None:
     """Add up, before any array is read, what the file will take: an empty array counts by its other lengths."""
-    needed = _JSON_GROWS * members[_HEADER].file_size + max(info.file_size for info in members.values())
+    needed = described + max(info.file_size for info in members.values())
     for dtype, shape in announced.values():
         count = math.prod(max(length, 1) for length in shape)
         needed += count * (dtype.itemsize + (_TEXT_OBJECT if dtype.kind == "U" else 0))
@@ -269,7 +342,7 @@ def _read_json(data: bytes, name: str) -> Any:
     except RecursionError as error:
         raise DataError(f"{name} is damaged: it is nested beyond reason") from error
     except ValueError as error:
-        raise DataError(f"{name} is damaged: {error}") from error
+        raise DataError(f"{name} is damaged: {_short(str(error))}") from error
     _check_depth(value, name)
     return value
 

@@ -12,6 +12,7 @@ __all__ = [
     "DeclarationError",
     "DegenerateKernelWarning",
     "IndefiniteKernelWarning",
+    "LongFitWarning",
     "ModelFileWarning",
     "OverfittingWarning",
     "ScaleWarning",
@@ -63,6 +64,10 @@ class DegenerateKernelWarning(SubstrateWarning):
 
 class IndefiniteKernelWarning(SubstrateWarning):
     """The kernel matrix has a negative eigenvalue beyond rounding."""
+
+
+class LongFitWarning(SubstrateWarning):
+    """A fit will take long by its estimate, which is stated before it begins, with what takes less time."""
 
 
 class ModelFileWarning(SubstrateWarning):

@@ -1,16 +1,18 @@
-"""Progress bars on a terminal: pieces of work done, or rows per second of a pass. Nothing is written to a pipe."""
+"""Progress on a terminal: pieces of work done, rows per second, or one late line. Nothing is written to a pipe."""
 
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-__all__ = ["Progress", "RowProgress", "stepped"]
+__all__ = ["LateProgress", "Progress", "RowProgress", "stepped"]
 
 _Thing = TypeVar("_Thing")
 
 _WIDTH = 30
+#: Seconds between two drawings of a line.
+_REDRAWN = 0.5
 
 
 class _Line:
@@ -55,6 +57,38 @@ def stepped(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
             yield thing
     finally:
         progress.close()
+
+
+class LateProgress(_Line):
+    """What a computation is doing, from ten seconds after its start on: one that is quick shows nothing."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        shown: bool = True,
+        *,
+        after: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(stream, shown)
+        self._clock, self._after = clock, after
+        self._start = self._drawn = clock()
+        self._piece = ""
+
+    def piece(self, text: str) -> None:
+        """Announce what is done next."""
+        self._piece = text
+        self._late(text)
+
+    def rows(self, done: int, total: int) -> None:
+        """Announce how far the present piece is."""
+        self._late(f"{self._piece}: {done:,} of {total:,} rows")
+
+    def _late(self, text: str) -> None:
+        now = self._clock()
+        if now - self._start >= self._after and now - self._drawn >= _REDRAWN:
+            self._drawn = now
+            self._draw(f"{text}, {now - self._start:.0f} s so far")
 
 
 class RowProgress(_Line):

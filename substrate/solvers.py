@@ -125,6 +125,7 @@ def solve_problem(
     first: tuple[str, Callable[[bool, float | None], str]] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
+    warn: bool = True,
     **options: Any,
 ) -> SolverRecord:
     """Solve a cvxpy problem in place and return the record of all attempts.
@@ -149,9 +150,12 @@ def solve_problem(
         ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
         does not apply.
     time_limit
-        Seconds for each call of a solver, which then runs in a child process that can be ended; compiling the problem
-        does not count. A call that reaches it counts as a rejected attempt, unless the solver returns a point that our
-        rows accept. ``None``: no limit, and no child process.
+        Seconds for all solvers together; each runs in a child process that is ended when they are over, and none is
+        called after that. Compiling counts but is not interrupted, and the first start of a child process takes a
+        second or two that do not count. A call that reaches the limit counts as a rejected attempt, unless the solver
+        returns a point that our rows accept. ``None``: no limit, and no child process.
+    warn
+        Whether to warn where no point is accepted; an estimator has a certificate of its own, and warns by that.
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
@@ -162,6 +166,7 @@ def solve_problem(
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
+    clock = _Clock(limit)
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
     if first is not None and (solver is None or alone):
@@ -177,16 +182,19 @@ def solve_problem(
         if distance < float("inf"):
             best = (distance, _values(problem))
     for name, given in _order(names, options, attempts, problem):
+        if clock.over:
+            break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None, rescaled) if rescaled is not None else (None,):
             start = time.perf_counter()
-            status, unit = _run_scaled(problem, twin, name, verbose, given, limit)
+            status, unit = _run_scaled(problem, twin, name, verbose, given, clock)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(name, status, unit, distance, False, seconds)
             tries.append((distance, _values(problem), attempt))
-            if distance * tolerance <= GOAL or attempt.out_of_time:  # good enough, or too slow, to try other units
+            # good enough, or too slow, to try other units
+            if distance * tolerance <= GOAL or attempt.out_of_time or clock.over:
                 break
         distance, values, attempt = min(tries, key=lambda one: one[0])
         chosen = replace(attempt, accepted=distance <= 1.0)
@@ -198,11 +206,15 @@ def solve_problem(
             best = (distance, values)
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
-        longer = ", or allow a longer time_limit" if any(attempt.out_of_time for attempt in attempts) else ""
+        tried = tried or f"the time limit of {limit:g} s was over before a solver was called"
+        late = clock.over or any(attempt.out_of_time for attempt in attempts)
+        longer = ", or allow a longer time_limit" if late else ""
         error = SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
         error.attempts = tuple(attempts)
         raise error
     _restore(problem, best[1])
+    if not warn:
+        return SolverRecord(tuple(attempts))
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.warn(
@@ -241,21 +253,42 @@ def _run_scaled(
     name: str,
     verbose: bool,
     options: Mapping[str, Any],
-    limit: float | None,
+    clock: "_Clock",
 ) -> tuple[str, float]:
     if twin is None:
-        return _run(problem, name, verbose, options, limit), 1.0
+        return _run(problem, name, verbose, options, clock), 1.0
     other, unit = twin()
-    status = _run(other, name, verbose, options, limit)
+    status = _run(other, name, verbose, options, clock)
     scaled = [None if value is None else unit * value for value in _values(other)]
     _restore(problem, scaled)
     return status, unit
 
 
-def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], limit: float | None) -> str:
+class _Clock:
+    """The time that is left of a limit for all solvers together."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self._end = None if limit is None else time.monotonic() + limit
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, a moment at least; None without a limit."""
+        return None if self._end is None else max(self._end - time.monotonic(), 1e-3)
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self._end is not None and time.monotonic() >= self._end
+
+
+def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], time_left: "_Clock") -> str:
     import cvxpy as cp
 
+    limit = time_left.left
     chosen, wait, clock = dict(options or _SOLVERS[name].options), limit, _SOLVERS[name].clock
+    if not options:  # a problem may know what a solver needs to be told about it
+        chosen |= getattr(problem, "solver_options", {}).get(name, {})
     if limit is not None and clock is not None:
         chosen.setdefault(clock, limit)
         wait = limit + _GRACE
@@ -272,9 +305,9 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], lim
             if limit is None:
                 raise
             _restore(problem, [None for _ in _leaves(problem)])
-            return f"{OUT_OF_TIME} {limit:g} s"
+            return f"{OUT_OF_TIME} {time_left.limit:g} s"
     if limit is not None and seconds >= limit and problem.status != "optimal":
-        return f"{OUT_OF_TIME} {limit:g} s"  # by its own clock, with a point
+        return f"{OUT_OF_TIME} {time_left.limit:g} s"  # by its own clock, with a point
     return str(problem.status)
 
 

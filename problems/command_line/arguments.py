@@ -142,7 +142,7 @@ def _verify(commands: _Commands) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="for each call of a solver (60), which is then ended and counts as a miss",
+        help="for each solver (60), which is then ended and counts as a miss",
     )
     verify.add_argument("--strict", action="store_true", help="a solver that misses is a failure too")
     verify.add_argument(

@@ -14,6 +14,7 @@ import numpy as np
 from problems.command_line.embedded_sets import question_of
 from problems.command_line.fit import Choices, fit_table
 from problems.command_line.models import Weights
+from problems.command_line.number_format import PLAIN, number
 from problems.command_line.report.answers import importance, important
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
@@ -21,7 +22,7 @@ from problems.command_line.report.moving_page import moving_section, script_poli
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
-from problems.command_line.table import Table, named_columns, number, read_table
+from problems.command_line.table import Table, named_columns, read_table
 from problems.command_line.tabular_model import TabularModel
 from problems.estimators.full.saddle_machine import SolvedMachine
 from substrate.arrays import Array, is_sparse
@@ -37,7 +38,7 @@ def explored(options: argparse.Namespace) -> str:
         model = TabularModel.load(options.data, options.max_bytes)
         if "parameters" in getattr(model.estimator, "path_", ()):
             return map_page(f"{Path(options.data).name}: two weights", model.estimator)
-        table = None if options.table is None else read_table(options.table, options.delimiter)
+        table = None if options.table is None else read_table(options.table, options.delimiter, decided=True)
         subject = subject_of_file(model, table, options.target)
         return moving_document(f"{subject.target} by {Path(options.data).name}", subject)
     if options.table is not None:
@@ -106,7 +107,8 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Arr
     estimator, prepared = model.estimator, model.preparation
     if target is None:
         raise DataError(f"--target is missing: which column of {table.source} the model was fitted to")
-    y = _targets(estimator, table.column(target), target)
+    form = PLAIN if prepared is None or target in table.typed else prepared.target_written or PLAIN
+    y = _targets(estimator, [form.plain(cell) or cell for cell in table.column(target)], target)
     inputs = table if prepared is not None or hasattr(estimator, "feature_names_in_") else table.without([target])
     X, every = model.matrix(inputs), np.arange(table.n_rows)
     support = np.asarray(estimator.support_)
@@ -123,7 +125,7 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Arr
     return X[train], y[train], X[held], y[held]
 
 
-def _targets(estimator: Any, cells: tuple[str, ...], target: str) -> Any:
+def _targets(estimator: Any, cells: Sequence[str], target: str) -> Any:
     """The numbers, or the classes by their names."""
     if not estimator._labels:
         numbers = [number(cell) for cell in cells]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from problems.command_line.class_columns import calibrated
 from problems.command_line.effort import Effort, effort_of
 from problems.command_line.fit_arguments import MOST_DENSE
-from problems.command_line.inputs import Input, filled, imputed, raw_matrix
+from problems.command_line.inputs import Input, filled, imputed, raw_matrix, with_ranges
 from problems.command_line.models import (
     MODELS,
     N_FAMILIES,
@@ -110,14 +110,16 @@ def prepared(table: Table, choices: Choices) -> Prepared:
     raw = raw_matrix(inputs, used)
     for name, values in zip((name for one in inputs for name in one.features), raw.T, strict=True):
         refuse_overflow(name, values, found.rows)
+    inputs = with_ranges(inputs, raw)
     inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
     rows = tuple(found.rows[row] for row in held)
     split = Split(choices.validation, choices.seed, table.n_rows, rows)
     said = (remarks[0], _split_description(train.size, held.size, choices), _scaling_description(inputs, choices),
             *remarks[1:], *_classes_description(found, by_class))  # fmt: skip
     preparation = Preparation(
-        table.source, choices.target, found.task, choices.standardise, inputs, split, table.decimal,
-        tuple(choices.ids), found.left_out, choices.impute,
+        table.source, choices.target, found.task, choices.standardise, inputs, split,
+        "," if any(one.written is not None and one.written.decimal == "," for one in inputs) else ".",
+        tuple(choices.ids), found.left_out, choices.impute, target_written=found.target_written,
     )  # fmt: skip
     X = preparation.scaled(raw)
     choices, limited = _within(choices, found.task, X[train], y[train])

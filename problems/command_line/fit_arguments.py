@@ -32,7 +32,10 @@ certificate of the numbers holds.
 
 tables as they are:
   Cells are separated by commas, or by semicolons, tabs or bars where the header
-  shows it; decimal commas are then recognised too.
+  shows it; decimal commas are then recognised too. Thousands separated by commas,
+  points, spaces or apostrophes, percent and currency signs are recognised where
+  all numbers of a column leave one reading; 1,777 beside 365 is refused, with
+  both readings, until --thousands or --decimal says which.
   The index that pandas writes, empty columns, and texts that differ in most rows
   (names) are left out. Texts of at most {MOST_CATEGORIES} values are categories, one 0-1 input
   each. Dates need --date.
@@ -145,6 +148,10 @@ def _columns(group: _Group) -> None:
 def _separators(group: _Group) -> None:
     group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file, if not recognised")
     group.add_argument("--decimal", metavar="MARK", help="decimal mark of a CSV file, . or , if not recognised")
+    group.add_argument(
+        "--thousands", metavar="MARK", help="mark between thousands: a comma, a point, a space or an apostrophe, where "
+        "the numbers do not tell",
+    )  # fmt: skip
 
 
 def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> None:

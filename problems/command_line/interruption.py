@@ -3,14 +3,20 @@
 A signal becomes a :class:`KeyboardInterrupt`, which ends the running code: temporary files are removed, a cluster is
 closed, and existing files keep their bytes, since every output replaces its file as a whole or not at all. What was
 written is read from the disk afterwards, so the line is right whenever the signal arrives.
+
+The process does not end with the command: threads are joined, exit functions run, modules are torn down. A signal in
+that time has no code to interrupt. As long as Python handles signals it prints the same line and ends the process at
+once; from the last exit function on, when all that is left is to free memory, it is ignored, and the process ends with
+the status of the finished command.
 """
 
+import atexit
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -34,6 +40,13 @@ class Interruption:
     #: The checkpoint from which the same command continues, if there is one.
     checkpoint: str | None = None
     reported: bool = False
+    #: Whether the line is on standard error.
+    printed: bool = False
+    #: Whether the command has returned, so that a signal finds nothing to interrupt.
+    finished: bool = False
+    #: Whether the process ends with the command, and the handlers that were there before.
+    ending: bool = False
+    before: Mapping[int, Any] = field(default_factory=dict)
     hook: Callable[[Any], Any] = sys.unraisablehook
     #: Sends an interrupt again that a finalizer suppressed.
     again: threading.Timer | None = None
@@ -48,15 +61,28 @@ class Interruption:
         if self.number is not None:
             raise KeyboardInterrupt
 
+    def finish(self) -> None:
+        """Note that the command has returned; a signal whose exception was caught, or waits to be sent again, counts.
+
+        Call it where a :class:`KeyboardInterrupt` is still caught: from here on none is raised.
+        """
+        self.check()
+        self.finished = True
+
     def report(self) -> int:
         """Report it in one line on standard error; the exit status is 128 plus the number of the signal."""
-        self.reported = True
+        self.finished = self.reported = True
         if self.again is not None:  # another interrupt was raised: one more would end the process without its status
             self.again.cancel()
             self.again.join()
         number = signal.SIGINT if self.number is None else self.number
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may be there
-        print(f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}", file=sys.stderr, flush=True)
+        line = f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}"
+        try:
+            print(line, file=sys.stderr, flush=True)
+        except RuntimeError:  # the signal came while something was printed there
+            os.write(2, f"\n{line}\n".encode())
+        self.printed = True
         return 128 + int(number)
 
     def _left(self) -> str:
@@ -75,9 +101,32 @@ class Interruption:
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signals."""
-        if not self.reported:
+        if not self.finished:
             self.number = number
             raise KeyboardInterrupt
+        if self.ending:
+            if self.printed or not self.reported:  # else the line is about to be printed
+                self._end(number)
+        elif not self.reported:  # it came between the command and its caller, whose handler it is for
+            signal.signal(number, self.before[number])
+            signal.raise_signal(number)
+
+    def _end(self, number: int) -> None:
+        """End the process at once, with the line unless it was printed, and without a traceback."""
+        for other in self.before:  # and no signal after this one
+            signal.signal(other, signal.SIG_IGN)
+        self.number = number if self.number is None else self.number
+        status = 128 + int(self.number) if self.reported else self.report()
+        with suppress(OSError, ValueError, RuntimeError):  # closed, or being written to when the signal came
+            sys.stdout.flush()
+        os._exit(status)
+
+    def ignore(self) -> None:
+        """Ignore signals, as the last of the exit functions: what follows frees memory and runs no handler."""
+        if threading.current_thread() is threading.main_thread():
+            for number in self.before:
+                if signal.getsignal(number) == self.heard:
+                    signal.signal(number, signal.SIG_IGN)
 
     def swallowed(self, unraisable: Any) -> None:
         """An interrupt cannot leave a finalizer: send it again a moment later; print other errors as usual."""
@@ -89,7 +138,7 @@ class Interruption:
             self.again.start()
 
     def _sent_again(self) -> None:
-        if self.number is not None and not self.reported:
+        if self.number is not None and not self.finished:
             _sent(self.number)
 
 
@@ -97,27 +146,30 @@ class Interruption:
 def interruptible(ending: bool) -> Iterator[Interruption]:
     """Signals that end the command are handled inside the block; ``ending`` is whether the process ends with it.
 
-    Then a second signal, while libraries shut down, ends the process at once and without a traceback.
+    Then a signal while libraries shut down ends the process at once, with the line and without a traceback.
     """
-    made = Interruption(hook=sys.unraisablehook)
+    made = Interruption(hook=sys.unraisablehook, ending=ending)
     if threading.current_thread() is not threading.main_thread():  # the main thread alone handles signals
         yield made
         return
-    before: Mapping[int, Any] = {
+    made.before = {
         number: signal.getsignal(number)
         for number in (getattr(signal, name) for name in _WORDS if hasattr(signal, name))
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
     }
-    for number in before:
+    if ending:
+        atexit.register(made.ignore)  # first of all, so that it runs last
+    for number in made.before:
         signal.signal(number, made.heard)
     sys.unraisablehook = made.swallowed
     try:
         yield made
     finally:
-        ended = ending and made.reported
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if ended else handler)
-        if ended:
+        made.finished = True
+        if not ending:
+            for number, handler in made.before.items():
+                signal.signal(number, handler)
+        if ending and made.reported:
             # Python ends itself by SIGINT, whatever the exit status, once an interrupt has left code that was compiled
             # from a string, as imports do for named tuples; further code of this kind resets that
             exec("")

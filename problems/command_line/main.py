@@ -52,8 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with interruptible(ending=arguments is None) as interruption:
         try:
-            return _answered(arguments, interruption)
+            status = _answered(arguments, interruption)
+            interruption.finish()
+            return status
         except BaseException as error:  # an interrupted import may raise anything
+            interruption.finished = True  # another signal, from here on, does not leave this block
             if interruption.number is None and not isinstance(error, KeyboardInterrupt):
                 raise
             return interruption.report()
@@ -74,7 +77,9 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
     }
     interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
     try:
-        return commands[options.command](options)
+        status = commands[options.command](options)
+        sys.stdout.flush()  # here, where what goes wrong is handled
+        return status
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -114,7 +119,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     progress = Progress(4 if options.report is not None else 3)
     try:
         progress.step(f"reading {source}")
-        table = read_table(source, options.delimiter, options.decimal).without(options.drop)
+        table = read_table(source, options.delimiter, options.decimal, options.thousands).without(options.drop)
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
@@ -207,10 +212,8 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    decimal = options.decimal
-    if decimal is None and model.preparation is not None and model.preparation.decimal != ".":
-        decimal = model.preparation.decimal
-    table = read_table(options.data, options.delimiter, decimal).without(options.drop)
+    marks = (options.decimal, options.thousands)
+    table = read_table(options.data, options.delimiter, *marks, decided=True).without(options.drop)
     text = predictions_csv(model, table, coverage, options.proba, options.id)
     interruption.check()
     write(options.out, text)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.command_line.inputs import DATE_FORMATS, Input, raw_matrix
+from problems.command_line.number_format import NumberFormat
 from problems.command_line.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -50,7 +51,7 @@ class Preparation:
     standardised: bool
     inputs: tuple[Input, ...]
     split: Split
-    #: The decimal mark of the table, which that of new tables is unless given.
+    #: The decimal mark of the table; how the numbers of each column are written is said by its input.
     decimal: str = "."
     #: Columns that name the rows, and are carried to the predictions.
     ids: tuple[str, ...] = ()
@@ -62,6 +63,8 @@ class Preparation:
     refitted: bool = False
     #: One line for everything that was done to the table.
     remarks: tuple[str, ...] = ()
+    #: How the numbers of the target are written; None in files of earlier releases.
+    target_written: NumberFormat | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -89,14 +92,22 @@ class Preparation:
     def as_notes(self) -> dict[str, Any]:
         """The record as plain JSON values, with the name but not the folder of the table."""
         inputs, source = [_fields(one) for one in self.inputs], Path(self.source).name or self.source
-        return {"table": {**_fields(self), "source": source, "inputs": inputs, "split": _fields(self.split)}}
+        record = {**_fields(self), "source": source, "inputs": inputs, "split": _fields(self.split)}
+        for part in (record, *inputs):
+            for name in ("written", "target_written"):
+                if isinstance(form := part.get(name), NumberFormat):
+                    part[name] = form.as_notes()
+        return {"table": record}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Self:
         """The record read back; anything that does not fit is refused."""
         try:
             record = dict(notes["table"])
-            inputs = tuple(_input(one) for one in record.pop("inputs"))
+            # files of earlier releases state one decimal mark for all columns
+            inputs = tuple(_input(one, record.get("decimal", ".")) for one in record.pop("inputs"))
+            if (target := record.pop("target_written", None)) is not None:
+                record["target_written"] = NumberFormat.from_notes(target)
             split = dict(record.pop("split"))
             rows = tuple(split.pop("validation_rows"))
             listed: dict[str, Any] = {
@@ -128,7 +139,7 @@ def _fields(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _input(record: Any) -> Input:
+def _input(record: Any, decimal: Any) -> Input:
     name, categories, center, scale = (record[key] for key in ("name", "categories", "center", "scale"))
     if not all(isinstance(text, str) for text in (name, *(categories or ()))):
         raise ValueError(f"a name or category of {name!r} is not text")
@@ -144,7 +155,15 @@ def _input(record: Any) -> Input:
     if date_format not in DATE_FORMATS or (origin is not None and datetime.fromisoformat(origin).tzinfo is not None):
         raise ValueError(f"{name!r} has dates written {date_format!r}, from {origin!r} on")
     names = None if categories is None else tuple(categories)
-    return Input(name, names, float(center), float(scale), fill, origin, date_format)
+    written = record.get("written")
+    if written is not None:
+        written = NumberFormat.from_notes(written)
+    elif decimal == "," and categories is None and origin is None:
+        written = NumberFormat(",")
+    low, high = (record.get(key) for key in ("low", "high"))
+    if not all(end is None or type(end) in (int, float) for end in (low, high)):
+        raise ValueError(f"{name!r} has numbers from {low!r} to {high!r}")
+    return Input(name, names, float(center), float(scale), fill, origin, date_format, written, low, high)
 
 
 def _texts(values: Any) -> tuple[str, ...]:

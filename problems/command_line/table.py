@@ -1,20 +1,21 @@
 """Tables of text: a CSV or Parquet file, or an embedded data set, as named columns of cells.
 
-Nothing is guessed without a word: where the cells are not separated by commas, or numbers have a decimal comma, a
-remark of the table says so. A column is numeric when every cell of it is a finite number; a missing cell is empty, or
+Nothing is guessed without a word: where the cells are not separated by commas a remark of the table says so. Cells are
+kept as they are written; a column is numeric when every cell of it is a finite number in one format
+(:mod:`problems.command_line.number_format`); a missing cell is empty, or
 ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
 import csv
 import math
 import os
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from problems.command_line.embedded_sets import dataset_rows
+from problems.command_line.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
 from substrate.errors import DataError
 
 __all__ = [
@@ -30,9 +31,8 @@ __all__ = [
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _SHOWN = 5
-#: A number with a decimal comma, and one whose commas may as well separate thousands.
-_COMMA = re.compile(r"\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+\s*")
+#: What may separate thousands, as an option states it.
+_THOUSANDS = (",", ".", " ", "'")
 
 
 def is_missing(cell: str) -> bool:
@@ -42,17 +42,23 @@ def is_missing(cell: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns of cells, all of one length, where they come from, and what is to be known of how they were read.
-
-    Numbers have a point in the cells, whatever ``decimal``, their mark in the file, was.
-    """
+    """Named columns of cells, all of one length, where they come from, and what is known of how they are written."""
 
     source: str
     columns: dict[str, tuple[str, ...]]
-    decimal: str = "."
     remarks: tuple[str, ...] = ()
     #: The numbers of the rows in the file, from 0, where some of them were taken.
     rows: Sequence[int] | None = None
+    #: The decimal mark and the mark between thousands that the user states.
+    decimal: str | None = None
+    thousands: str | None = None
+    #: Whether a decimal comma needs no statement, since cells are separated otherwise.
+    takes_commas: bool = False
+    #: Columns that hold numbers in the file, not text; and those whose numbers were written in plain here.
+    typed: frozenset[str] = frozenset()
+    plain: frozenset[str] = frozenset()
+    #: The formats of columns that leave no choice, once they were looked for.
+    evidence: list[list[NumberFormat]] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,6 +85,35 @@ class Table:
             return None
         plain = all(map(math.isfinite, values)) and not any("_" in cell for cell in cells)
         return values if plain else None
+
+    def number_format(self, name: str) -> NumberFormat | None:
+        """Return how the numbers of a column are written, None for a column of text; two readings are refused."""
+        if name in self.plain | self.typed:
+            return PLAIN if all(map(_is_number_or_missing, self.column(name))) else None
+        cells = [cell for cell in self.column(name) if not is_missing(cell)]
+        where = f"column {name!r} of {self.source}"
+        return column_format(where, name, cells, self.decimal, self.thousands, self._evident)
+
+    def _evident(self) -> list[NumberFormat]:
+        """Return the formats of the columns that have one only, and tell what their marks mean."""
+        if not self.evidence:
+            self.evidence.append([])
+            for name in self.columns:
+                typed = name in self.plain | self.typed
+                cells = [] if typed else [cell for cell in self.columns[name] if not is_missing(cell)]
+                found = readings(cells, self.decimal, self.thousands)
+                if len(found) == 1 and decides(found[0][0], cells):
+                    self.evidence[0].append(found[0][0])
+        return self.evidence[0]
+
+    def in_plain(self, formats: Mapping[str, NumberFormat]) -> "Table":
+        """Return the table with the numbers of some columns in plain: a decimal point and nothing else."""
+        made = {
+            name: tuple(cell if is_missing(cell) else form.plain(cell) or cell for cell in self.column(name))
+            for name, form in formats.items()
+            if form != PLAIN and name not in self.plain | self.typed
+        }
+        return replace(self, columns=self.columns | made, plain=self.plain | set(formats))
 
     def without(self, names: Sequence[str]) -> "Table":
         """The table less some columns, each of which must be there."""
@@ -111,13 +146,8 @@ class Table:
                 raise DataError(f"column {name!r} of {self.source} has no value in {self.named(rows)}; {advice}")
 
 
-def number(cell: str) -> float | None:
-    """The finite number in a cell, or None."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and "_" not in cell else None
+def _is_number_or_missing(cell: str) -> bool:
+    return is_missing(cell) or number(cell) is not None
 
 
 def named_rows(rows: Sequence[int]) -> str:
@@ -135,23 +165,37 @@ def named_columns(names: Collection[str]) -> str:
     return f"{', '.join(list(names)[:_SHOWN])} and {len(names) - _SHOWN} more"
 
 
-def read_table(source: str | os.PathLike[str], delimiter: str | None = None, decimal: str | None = None) -> Table:
+def read_table(
+    source: str | os.PathLike[str],
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    decided: bool = False,
+) -> Table:
     """Read ``data.csv``, ``data.parquet``, or, by ``@name``, an embedded data set.
 
-    Unless given, the cells of a CSV file are separated by commas, or by what its header shows, and the decimal mark of
-    a file with another separator is found in its cells; both are remarks of the table.
+    Unless given, the cells of a CSV file are separated by commas, or by what its header shows, which is a remark of the
+    table. ``decimal`` and ``thousands`` are the marks of its numbers, where they are stated. Where commas are no
+    separators, a column whose commas can be read in two ways is refused here, unless it is ``decided`` by a model how
+    its numbers are written.
     """
     name = os.fspath(source)
     if decimal not in (None, ".", ","):
         raise DataError(f"--decimal must be . or , received {decimal!r}")
+    if thousands not in (None, *_THOUSANDS):
+        raise DataError(f"--thousands must be a comma, a point, a space or an apostrophe, received {thousands!r}")
+    if thousands is not None and thousands == decimal:
+        raise DataError(f"--decimal and --thousands are two marks, received {thousands!r} for both")
     if name.startswith("@"):
         header, rows = dataset_rows(name[1:])
-        return _table(name, header, rows)
+        table = _table(name, header, rows)
+        return replace(table, typed=frozenset(table.names))
     path = Path(name)
     if not path.is_file():
         raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
     if path.suffix.lower() in (".parquet", ".pq"):
-        return _table(name, *_parquet(path))
+        header, rows, typed = _parquet(path)
+        return replace(_table(name, header, rows), decimal=decimal, thousands=thousands, typed=typed)
     if delimiter is not None and len(delimiter) != 1:
         raise DataError(f"--delimiter must be one character, received {delimiter!r}")
     remarks = []
@@ -162,8 +206,18 @@ def read_table(source: str | os.PathLike[str], delimiter: str | None = None, dec
                 lines, delimiter = _lines(name, path, other), other
                 remarks = [f"separator: the cells are separated by {words} (--delimiter, if not)"]
                 break
-    table = replace(_table(name, lines[0], lines[1:]), remarks=tuple(remarks))
-    return _with_points(table, delimiter or ",", decimal)
+    table = replace(
+        _table(name, lines[0], lines[1:]),
+        remarks=tuple(remarks),
+        decimal=decimal,
+        thousands=thousands,
+        takes_commas=(delimiter or ",") != ",",
+    )
+    if table.takes_commas and not decided:
+        for column, cells in table.columns.items():
+            if any("," in cell for cell in cells):
+                table.number_format(column)
+    return table
 
 
 def _lines(name: str, path: Path, delimiter: str) -> list[list[str]]:
@@ -177,41 +231,6 @@ def _lines(name: str, path: Path, delimiter: str) -> list[list[str]]:
     if not lines:
         raise DataError(f"{name} is empty; the first line must name the columns")
     return lines
-
-
-def _with_points(table: Table, delimiter: str, decimal: str | None) -> Table:
-    """The table with a point in every number, where its file has decimal commas: asked for, or found and remarked."""
-    if decimal == "." or (decimal is None and delimiter == ","):
-        return table
-    found = [name for name, cells in table.columns.items() if _has_commas(cells)]
-    marked = [cell for name in found for cell in table.columns[name] if "," in cell]
-    if decimal is None and marked and all(map(_THOUSANDS.fullmatch, marked)):
-        raise DataError(
-            f"column {found[0]!r} of {table.source} has {marked[0]!r}, where the comma can be decimal or separate "
-            "thousands; give --decimal , for the former, or take the commas out of the file for the latter"
-        )
-    if decimal == ",":  # then a point is no decimal mark
-        for name in table.names:
-            if table.numbers(name) is not None and any("." in cell for cell in table.columns[name]):
-                row, cell = next((row, cell) for row, cell in enumerate(table.columns[name], 1) if "." in cell)
-                raise DataError(
-                    f"column {name!r} of {table.source} has {cell!r} in row {row}, and the decimal mark is the comma; "
-                    "give --decimal . if it is the point here"
-                )
-    if not found:
-        return replace(table, decimal=decimal or ".")
-    pointed = {name: tuple(cell.replace(",", ".") for cell in table.columns[name]) for name in found}
-    hint = " (--decimal . if these are not numbers)" if decimal is None else ""
-    remark = f"decimal comma: {named_columns(found)}{hint}"
-    return replace(table, columns=table.columns | pointed, decimal=",", remarks=(*table.remarks, remark))
-
-
-def _has_commas(cells: Sequence[str]) -> bool:
-    """Whether all values are numbers with a decimal comma or without decimals, at least one of the former."""
-    values = [cell for cell in cells if not is_missing(cell)]
-    return any("," in cell for cell in values) and all(
-        _COMMA.fullmatch(cell) and number(cell.replace(",", ".")) is not None for cell in values
-    )
 
 
 def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -251,7 +270,8 @@ def counts_rows(cells: Sequence[str], place: int) -> bool:
     return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _parquet(path: Path) -> tuple[list[str], list[list[str]]]:
+def _parquet(path: Path) -> tuple[list[str], list[list[str]], frozenset[str]]:
+    """Return header, rows of cells, and the columns that hold no text."""
     try:
         from pyarrow.parquet import read_table as read_parquet
     except ImportError as error:
@@ -262,5 +282,12 @@ def _parquet(path: Path) -> tuple[list[str], list[list[str]]]:
         content = read_parquet(path)
     except Exception as error:  # pyarrow's own errors share no base with ours
         raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
-    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in content.columns]
-    return list(content.column_names), [list(row) for row in zip(*columns, strict=True)]
+    values = [column.to_pylist() for column in content.columns]
+    columns = [["" if value is None else str(value) for value in column] for column in values]
+    names = list(content.column_names)
+    typed = (
+        name
+        for name, column in zip(names, values, strict=True)
+        if all(value is None or isinstance(value, (int, float)) for value in column)
+    )
+    return names, [list(row) for row in zip(*columns, strict=True)], frozenset(str(name).strip() for name in typed)

@@ -85,7 +85,7 @@ class TabularModel:
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Predictions for the rows of a table, or of a file named like one."""
-        rows = table if isinstance(table, Table) else read_table(table)
+        rows = table if isinstance(table, Table) else read_table(table, decided=True)
         return np.asarray(self.estimator.predict(self.matrix(rows)))
 
 
@@ -243,7 +243,8 @@ def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
 
 
 def predict_stream(model: TabularModel, data: str, out: str, drop: Sequence[str] = ()) -> None:
-    """Columns are found by the names of the training, where they are known."""
+    """Predict and write block by block, with progress; columns are found by the names of the training, if known."""
+    model.estimator.set_params(passes=Passes(verbose=True))  # a file does not say how to show progress
     if model.preparation is None:
         names = getattr(model.estimator, "feature_names_in_", None)
         rows = ParquetSource.of(data, columns=names, drop=drop)

@@ -3,13 +3,14 @@
 Every decision is one remark, which ``substrate fit`` prints and the model file keeps. A column is
 
 - left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
-- a number, if all its values are; a date, if ``--date`` names it; and text with few values one-hot categories.
+- a number, if all its values are, in one format (:mod:`problems.command_line.number_format`); a date, if ``--date``
+  names it; and text with few values one-hot categories.
 
 What could be meant in two ways is refused, with the option that decides it. Rows without a target are left out.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from problems.command_line.fit_arguments import MOST_CATEGORIES
 from problems.command_line.inputs import Input, dates_of
+from problems.command_line.number_format import PLAIN, NumberFormat, is_number_like, number
 from problems.command_line.preparation import refuse_overflow
-from problems.command_line.table import Table, counts_rows, is_missing, named_columns, number
+from problems.command_line.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
 __all__ = ["Treated", "Wishes", "labels_of", "task_of", "treated"]
@@ -54,15 +56,25 @@ class Treated:
     inputs: tuple[Input, ...]
     left_out: tuple[str, ...]
     remarks: tuple[str, ...]
+    #: How the numbers of the target are written.
+    target_written: NumberFormat = PLAIN
 
 
 def treated(table: Table, wishes: Wishes) -> Treated:
     """Decide about every column, then about rows with missing cells."""
     _check_names(table, wishes)
     rows, remarks = _rows_with_target(table, wishes.target)
+    table, written = _target_in_plain(table, wishes)
     task, why = task_of(table.taken(rows), wishes.target, wishes.task)
     inputs, left_out, decided = _inputs(table.taken(rows), wishes)
-    remarks = [why, *table.remarks, *remarks, *decided]
+    formats = {one.name: one.written for one in inputs if one.written is not None} | {wishes.target: written}
+    if any(form.decimal == "," for form in formats.values()):  # whole numbers may have decimals in another table
+        whole = {
+            one.name for one in inputs if one.written == PLAIN and not any("." in c for c in table.column(one.name))
+        }
+        inputs = [replace(one, written=NumberFormat(",")) if one.name in whole else one for one in inputs]
+    table = table.in_plain(formats)
+    remarks = [why, *table.remarks, *_format_remarks(formats, table), *remarks, *decided]
     if wishes.impute == "drop":
         lacking = {row for one in inputs for row in table.missing(one.name)}
         kept = [row for row in rows if row not in lacking]
@@ -77,8 +89,34 @@ def treated(table: Table, wishes: Wishes) -> Treated:
     if len(rows) < _HANDFUL:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
     used = table.taken(rows)
-    return Treated(used, tuple(rows), task, labels_of(used, rows, wishes.target, task), tuple(inputs),
-                   tuple(left_out), tuple(remarks))  # fmt: skip
+    y = labels_of(used, rows, wishes.target, task)
+    return Treated(used, tuple(rows), task, y, tuple(inputs), tuple(left_out), tuple(remarks), written)
+
+
+def _target_in_plain(table: Table, wishes: Wishes) -> tuple[Table, NumberFormat]:
+    """Return the table with plain numbers in its target, where it has numbers, and how they were written."""
+    form = None if wishes.task == "classification" else table.number_format(wishes.target)
+    if form is None or _needs_a_word(form, table):
+        return table, PLAIN
+    return table.in_plain({wishes.target: form}), form
+
+
+def _needs_a_word(form: NumberFormat, table: Table) -> bool:
+    """Return whether decimal commas alone tell that these are numbers, in a file whose separator is the comma."""
+    return form == NumberFormat(",") and table.decimal is None and not table.takes_commas
+
+
+def _format_remarks(formats: Mapping[str, NumberFormat], table: Table) -> list[str]:
+    """Return one line for every way in which numbers are written, with the columns that are."""
+    columns: dict[str, list[str]] = {}
+    for name in table.names:
+        if name in formats and formats[name].in_words():
+            columns.setdefault(formats[name].in_words(), []).append(name)
+    hint = " (--decimal . if these are not numbers)" if table.decimal is None else ""
+    return [
+        f"{words}: {named_columns(names)}" + (hint if words == "decimal comma" else "")
+        for words, names in columns.items()
+    ]
 
 
 def _recounted(one: Input, table: Table) -> Input:
@@ -242,15 +280,15 @@ def _found(table: Table, name: str) -> Input | str:
         return "which is empty"
     if _PANDAS.fullmatch(name) and counts_rows(cells, int(name.rpartition(" ")[2])):
         return "which numbers the rows (the index of a pandas frame)"
-    numbers = sum(number(cell) is not None for cell in values)
-    if numbers == len(values):
-        return Input(name)
+    form = table.number_format(name)
+    if form is not None and not _needs_a_word(form, table):
+        return Input(name, written=form)
     where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {name}"
     if _has_decimal_commas(cells):
         raise DataError(f"{where} has decimal commas ({_cell(table, name)}); give --decimal ,")
     if _dates_in_any(values):
         raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {name}, or {leave}")
-    if 2 * numbers >= len(values):
+    if 2 * sum(map(is_number_like, values)) >= len(values):
         raise DataError(
             f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot {name} if "
             f"its values are categories, or {leave}"

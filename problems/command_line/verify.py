@@ -36,7 +36,7 @@ from substrate.solvers import canonical_name, installed_solvers, tolerance_of
 
 __all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]
 
-#: Seconds for each call of a solver, many times what the slowest of them needs for these problems.
+#: Seconds for each solver, many times what the slowest of them needs for these problems.
 TIME_LIMIT = 60.0
 
 _Points = dict[str, Mapping[str, Array]]
@@ -109,7 +109,7 @@ def verify(
         The name of one solver, which must hold and agree with the closed form; without one, with the first other
         solver that holds. Otherwise all that are installed.
     time_limit
-        Seconds for each call of a solver, ``None`` for no limit.
+        Seconds for each solver, ``None`` for no limit.
     strict
         Whether a miss is a failure too.
     prove

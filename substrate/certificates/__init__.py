@@ -5,10 +5,10 @@ A report does not depend on models: ingredients provide the rows, it prints them
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
-from substrate.certificates.rows import Accuracy, Row
+from substrate.certificates.rows import Accuracy, Distance, Row
 
 __all__ = ["NO_BOUND", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
 
@@ -42,13 +42,31 @@ class Certificate:
 
     @property
     def accuracy(self) -> float:
-        """How far the fitted values can be from those of the exact optimum, root mean square, in units of y."""
+        """How far the fitted values can be from those of the exact optimum, root mean square, in units of y.
+
+        Of several outputs the largest number; :attr:`accuracies` has all of them.
+        """
         return math.inf if self.answer is None else self.answer.value
 
     @property
     def spread(self) -> float:
-        """The standard deviation of y about its mean, with the weights of the fit; NaN where no answer is bounded."""
-        return math.nan if self.answer is None else self.answer.spread
+        """The standard deviation of y about its mean, with the weights of the fit.
+
+        Of several outputs that of :attr:`accuracy`; :attr:`spreads` has all of them. NaN where no row is in units of y.
+        """
+        if self.answer is not None:
+            return self.answer.spread
+        return next((row.spread for row in self.rows if isinstance(row, Distance)), math.nan)
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """The accuracy of every output."""
+        return (math.inf,) if self.answer is None else tuple(one.value for one in self.answer.each)
+
+    @property
+    def spreads(self) -> tuple[float, ...]:
+        """The spread of every output."""
+        return (self.spread,) if self.answer is None else tuple(one.spread for one in self.answer.each)
 
     @property
     def promise(self) -> str:
@@ -73,6 +91,10 @@ class Certificate:
         """The same certificate with further rows and facts at its end."""
         return Certificate(self.title, (*self.rows, *rows), (*self.record, *record))
 
+    def _lines(self) -> list[Row]:
+        """The rows as they are printed, those of every output one by one."""
+        return [line for row in self.rows for line in _each_output(row)]
+
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (
@@ -83,13 +105,13 @@ class Certificate:
                 f"{row.tolerance:.1e}",
                 "yes" if row.passes else "NO",
             )
-            for row in self.rows
+            for row in self._lines()
         ]
 
     def __str__(self) -> str:
         table = [_HEADINGS, *self._cells()]
         widths = [max(len(line[j]) for line in table) for j in range(len(_HEADINGS))]
-        formulas = ["formula", *(row.formula for row in self.rows)]
+        formulas = ["formula", *(row.formula for row in self._lines())]
         lines = [f"{self.title}: {'holds' if self.holds else 'DOES NOT HOLD'}; {self.promise}"]
         for cells, formula in zip(table, formulas, strict=True):
             aligned = [cells[0].ljust(widths[0])]
@@ -103,7 +125,7 @@ class Certificate:
         head = "".join(f"<th>{escape(h)}</th>" for h in (*_HEADINGS, "formula"))
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (*cells, row.formula)) + "</tr>"
-            for cells, row in zip(self._cells(), self.rows, strict=True)
+            for cells, row in zip(self._cells(), self._lines(), strict=True)
         )
         facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in self.record)
         verdict = "holds" if self.holds else "does not hold"
@@ -113,16 +135,33 @@ class Certificate:
         )
 
 
-def warn_unless_holds(certificate: Certificate) -> None:
-    """Warn of a fit whose certificate fails, whatever the reason."""
+def _each_output(row: Row) -> list[Row]:
+    """The rows of the outputs of one that has several, with their numbers; any other row itself."""
+    if not isinstance(row, Accuracy) or not row.outputs:
+        return [row]
+    return [replace(one, name=f"{one.name}, output {k}") for k, one in enumerate(row.outputs, start=1)]
+
+
+def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
+    """Warn of a fit whose certificate fails; ``reason`` is what its solver reported, with what to do.
+
+    No other part of a fit speaks of its certificate: what a solver did not reach may still hold.
+    """
     if certificate.holds:
         return
     from sklearn.exceptions import ConvergenceWarning
 
     failed = ", ".join(row.name for row in certificate.failures)
     cures = "; ".join(fact for name, fact in certificate.record if name == "rounding")
+    told = reason or _rejected(certificate) or cures or "print certificate_ to see why"
     warnings.warn(
-        f"{certificate.title}: the certificate does not hold ({failed}); {cures or 'print certificate_ to see why'}",
-        ConvergenceWarning,
-        stacklevel=4,
+        f"{certificate.title}: the certificate does not hold ({failed}); {told}", ConvergenceWarning, stacklevel=4
     )
+
+
+def _rejected(certificate: Certificate) -> str:
+    """What is known of solvers none of whose points was accepted; empty where one was, or where none was called."""
+    attempts = [fact for name, fact in certificate.record if name == "solver" and "rejected" in fact]
+    if not attempts or any("accepted" in fact for fact in attempts):
+        return ""
+    return "no solver met the certificate's tolerances, and the best point is kept: " + "; ".join(attempts)

@@ -19,7 +19,8 @@ of the exact optimum,
     \text{accuracy} \le \max(\text{tolerance} \cdot \text{spread},\ n\,\epsilon \max|y|) .
 
 Both are in units of y. The spread leaves the mean of y out, so an offset makes no certificate easier to hold; the
-second term is what rounding y itself to double precision may change.
+second term is what rounding y itself to double precision may change. With several outputs, each has its own bound and
+its own spread, and every one of them must hold; the largest bound is stated first.
 
 Where the answer is bounded by duality (:func:`gap_accuracy`), the squared errors make the objective 1-strongly convex
 in the fitted values, so with a primal feasible point of value P and a dual feasible one of value Q
@@ -34,7 +35,7 @@ point, and that distance is measured and added.
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +45,9 @@ __all__ = [
     "ACCURATE",
     "UNPOLISHED",
     "Accuracy",
+    "Distance",
     "Row",
+    "accuracy_of_outputs",
     "accuracy_row",
     "distance_row",
     "gap_accuracy",
@@ -92,16 +95,20 @@ class Row:
     @property
     def relative(self) -> float:
         """``value / scale``, with 0/0 = 0 and anything unknown infinite."""
-        if math.isnan(self.value) or math.isnan(self.scale) or math.isinf(self.scale):
-            return math.inf
-        if self.value == 0.0:
-            return 0.0
-        return abs(self.value) / self.scale if self.scale > 0.0 else math.inf
+        return _share(self.value, self.scale)
 
     @property
     def passes(self) -> bool:
         """Whether the residual is small enough; never true for an unknown one."""
         return math.isfinite(self.relative) and self.relative <= self.tolerance
+
+
+def _share(value: float, scale: float) -> float:
+    if math.isnan(value) or math.isnan(scale) or math.isinf(scale):
+        return math.inf
+    if value == 0.0:
+        return 0.0
+    return abs(value) / scale if scale > 0.0 else math.inf
 
 
 #: Share of the spread of y within which closed forms, active sets, paths and polished points must be.
@@ -118,18 +125,54 @@ UNPOLISHED = unpolished(ACCURATE)
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy(Row):
-    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values, ``spread`` is that of y.
+class Distance(Row):
+    """A row whose ``value`` is a distance in units of y; ``spread`` is that of y.
 
-    ``scale`` is the spread, or what makes the tolerance as large as the rounding of y where that is more. ``about``
-    names what is bounded.
+    ``scale`` is the spread, or what makes the tolerance as large as the rounding of y where that is more.
     """
 
     spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Distance):
+    """A row named ``"accuracy"``: ``value`` bounds the distance of the fitted values from those of the exact optimum.
+
+    ``about`` names what is bounded. ``outputs`` holds the row of every output where there are several: ``value``,
+    ``scale`` and ``spread`` are then those of the output with the largest bound, in its own units, and the row passes
+    where the rows of all outputs do.
+    """
+
     about: str = "fitted values"
+    outputs: "tuple[Accuracy, ...]" = ()
+
+    @property
+    def each(self) -> "tuple[Accuracy, ...]":
+        """The row of every output; this one where it is the only one."""
+        return self.outputs or (self,)
+
+    @property
+    def relative(self) -> float:
+        """``value / scale``, the largest of all outputs."""
+        return max(_share(one.value, one.scale) for one in self.each)
+
+    def plain(self, name: str) -> Row:
+        """The row of the output that is nearest to failing, under another name."""
+        worst = max(self.each, key=lambda one: one.relative)
+        return Row(name, worst.value, worst.scale, worst.tolerance, worst.formula)
 
     def __str__(self) -> str:
-        return f"{self.about} within {self.value:.1e} of the exact optimum (spread of y {self.spread:.3g})"
+        several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
+        return f"{self.about} within {self.value:.1e} of the exact optimum (spread of y {self.spread:.3g}){several}"
+
+
+def accuracy_of_outputs(rows: Sequence[Accuracy]) -> Accuracy:
+    """Return one row for several outputs: the largest bound, in its own units, and the row of every output."""
+    each = tuple(one for row in rows for one in row.each)
+    largest = max(each, key=lambda row: row.value)
+    if len(each) == 1:
+        return largest
+    return replace(largest, formula=f"{largest.formula}, largest of {len(each)} outputs", outputs=each)
 
 
 def accuracy_row(

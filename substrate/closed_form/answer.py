@@ -14,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs, root_mean_square
 from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
@@ -24,7 +24,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Answer", "Question", "answered", "certified", "kernel_rounding", "worst_accuracy"]
+__all__ = ["Answer", "Question", "answered", "certified", "kernel_rounding"]
 
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
@@ -38,8 +38,9 @@ _MOST_REFINEMENTS = 4
 class Question:
     """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
-    ``border`` holds the columns that are not penalised.
     ``negative`` bounds the distance of the kernel matrix from positive semi-definite; infinity: it is not.
+    ``observed`` holds the targets of the user where Y is made of them (y - c): the spread is theirs.
+    ``border`` holds the columns that are not penalised.
     """
 
     kernel: Kernel
@@ -49,6 +50,7 @@ class Question:
     weights: Array
     negative: float = 0.0
     tolerance: float = ACCURATE
+    observed: Array | None = None
     border: Border = ONES
 
     def expansion(self, column: int, a: Array, b: float, diagonal: Array, slopes: Array | None = None) -> Expansion:
@@ -57,7 +59,12 @@ class Question:
             diagonal = to_numpy(self.kernel.envelope.diag(self.X))
         ridge = ridge_of(self.gammas[column], to_numpy(self.weights))
         c = None if slopes is None or not self.border.slopes else slopes[:, column]
-        return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, self.negative, self.border, c)
+        known = (self.negative, self.known(column), self.border, c)
+        return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, *known)
+
+    def known(self, column: int) -> Array | None:
+        """The user's targets of one output; None where they are those of the machine."""
+        return None if self.observed is None else np.asarray(to_numpy(self.observed)[:, column])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +120,17 @@ def answered(
         for column in range(a.shape[1])
     ]
     if all(row.passes for row in rows):
-        return Answer(alpha, bias, None, (worst_accuracy(rows),), (), slopes)
+        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes)
     if is_device_array(question.X):
-        return Answer(alpha, bias, None, (worst_accuracy(rows),), (_UNKNOWN,), slopes)
+        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
     a, b, slopes, careful = _refined(question, a, b, k, gram, slopes)
     rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
     if all(row.passes for row in rows):
-        return Answer(a, b, None, (worst_accuracy(rows),), (("check", "in doubled precision"),), slopes)
-    return Answer(a, b, None, (worst_accuracy(rows),), (_UNKNOWN,), slopes)
+        return Answer(a, b, None, (accuracy_of_outputs(rows),), (("check", "in doubled precision"),), slopes)
+    return Answer(a, b, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
 
 
 def _primal_answer(question: Question, rank: int) -> Answer:
@@ -157,7 +164,7 @@ def certified(
         )[0]
         for column in range(alpha.shape[1])
     ]
-    return _judged(Answer(alpha, bias, None, (worst_accuracy(rows),), (), slopes))
+    return _judged(Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes))
 
 
 def _predicted(question: Question, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
@@ -173,22 +180,23 @@ def _judged(answer: Answer) -> Answer:
     return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
 
 
-def worst_accuracy(rows: list[Accuracy]) -> Accuracy:
-    """The row of the output with the largest ratio."""
-    worst = max(rows, key=lambda row: row.relative)
-    return worst if len(rows) == 1 else replace(worst, formula=f"{worst.formula}, worst of {len(rows)} outputs")
-
-
 def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
     Y, v = to_numpy(question.Y), to_numpy(question.weights)
     outputs = [
         primal_accuracy(
-            primal, question.X, Y[:, column], question.gammas[column], v, column, tolerance=question.tolerance
+            primal,
+            question.X,
+            Y[:, column],
+            question.gammas[column],
+            v,
+            column,
+            tolerance=question.tolerance,
+            observed=question.known(column),
         )
         for column in range(Y.shape[1])
     ]
     answers, gradients = zip(*outputs, strict=True)
-    return worst_accuracy(list(answers)), max(gradients, key=lambda row: row.relative)
+    return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken

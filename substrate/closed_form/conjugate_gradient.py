@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array, check_memory
 from substrate.closed_form.border import ONES, Border
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
+from substrate.progress import LateProgress
 
 __all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
 
@@ -57,20 +58,26 @@ _JOINED = 5.0
 class IterativeSolution:
     """Support values and bias of every output, K alpha, and a record of the iteration.
 
-    ``slopes`` and ``schur`` are those of :class:`~substrate.closed_form.saddle_system.SaddleSolution`.
+    ``reason`` states why the iteration ended above the tolerance, and is empty where it did not. ``slopes`` and
+    ``schur`` are those of :class:`~substrate.closed_form.saddle_system.SaddleSolution`.
     """
 
     support_values: Array
     bias: Array
     products: Array
     iterations: int
-    converged: bool
     rank: int
+    reason: str = ""
     slopes: Array | None = None
     schur: Array | None = None
 
+    @property
+    def converged(self) -> bool:
+        """Whether every system is solved to its tolerance."""
+        return not self.reason
 
-def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
+
+def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
     """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
     n = X.shape[0]
     out = np.zeros(V.shape)
@@ -80,6 +87,8 @@ def kernel_product(kernel: Kernel, X: Any, V: Array) -> Array:
         out[rows] += block @ V[rows.start :]
         beyond = block[:, rows.stop - rows.start :]
         out[rows.stop :] += beyond.T @ V[rows]
+        if progress is not None:
+            progress.rows(rows.stop, n)
     return out
 
 
@@ -140,17 +149,28 @@ def solve_by_conjugate_gradients(
             "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
             "use solver='auto'"
         )
+    n, rank = Y.shape[0], preconditioner_rank(Y.shape[0])
+    check_memory(
+        16.0 * n * rank,
+        f"the preconditioner of {rank} columns for {n} rows",
+        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
+    )
     shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
     shift = shift if border.constant else np.zeros_like(shift)
     right = np.column_stack([Y - shift, border.matrix(Y)])
-    L = pivoted_cholesky(kernel, X, preconditioner_rank(Y.shape[0]))
-    known = (right, ridge, _Preconditioner(L, ridge), tolerance, max_iter)
-    solved, iterations, converged = _iterate(kernel, X, *known, border)
+    progress = LateProgress()
+    try:
+        progress.piece(f"preconditioner of {rank} columns")
+        L = pivoted_cholesky(kernel, X, rank)
+        known = (right, ridge, _Preconditioner(L, ridge), tolerance, max_iter, progress, border)
+        solved, iterations, reason = _iterate(kernel, X, *known)
+    finally:
+        progress.close()
     eliminated = border.eliminate(solved[:, Y.shape[1] :])
     alpha, c = eliminated(solved[:, : Y.shape[1]], np.zeros((border.count, Y.shape[1])), again=False)
     bias, slopes = border.split(c)
     products = kernel_product(kernel, X, alpha)
-    made = (alpha, bias + shift, products, iterations, converged, L.shape[1])
+    made = (alpha, bias + shift, products, iterations, L.shape[1], reason)
     return IterativeSolution(*made, slopes, eliminated.schur)
 
 
@@ -163,11 +183,13 @@ def _iterate(
     precondition: _Preconditioner,
     tolerance: float,
     max_iter: int,
+    progress: LateProgress,
     border: Border,
-) -> tuple[Array, int, bool]:
+) -> tuple[Array, int, str]:
     """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
 
-    The last columns are those of the border.
+    The last columns are those of the border. Returns the point, the number of iterations, and why it is not as accurate
+    as required, if it is not.
     """
     Z, outputs = np.zeros_like(B), B.shape[1] - border.count
     R = B.copy()
@@ -178,26 +200,29 @@ def _iterate(
         active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not converged
         if not active.any():
             # the recursion drifts from the true residual when A is ill conditioned: the latter decides
-            R = B - kernel_product(kernel, X, Z) - ridge[:, None] * Z
+            R = B - kernel_product(kernel, X, Z, progress) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
                 _, c = border.eliminate(Z[:, outputs:])(Z[:, :outputs], np.zeros((border.count, outputs)), again=False)
                 joined = np.linalg.norm(R[:, :outputs] - R[:, outputs:] @ c, axis=0)
                 if (joined <= _JOINED * goal[:outputs]).all():
-                    return Z, iteration, True
+                    return Z, iteration, ""
                 goal[outputs:] *= 0.1
                 active[outputs:] = True
             P = precondition(R)
             energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:
             break
-        AP = kernel_product(kernel, X, P[:, active]) + ridge[:, None] * P[:, active]
+        progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {max_iter}")
+        AP = kernel_product(kernel, X, P[:, active], progress) + ridge[:, None] * P[:, active]
         curvature = np.einsum("ij,ij->j", P[:, active], AP)
         if (curvature < 0.0).any():
-            raise DeclarationError(
-                "the kernel is not positive semi-definite: a direction of negative curvature was met, and conjugate "
-                "gradients do not apply; use solver='auto', which reports how negative it is"
-            )
+            if not kernel.trusted and (curvature < -_rounding_of_curvature(kernel, X, P[:, active], ridge)).any():
+                raise DeclarationError(
+                    "the kernel is not positive semi-definite: a direction of negative curvature was met, and "
+                    "conjugate gradients do not apply; use solver='auto', which reports how negative it is"
+                )
+            return Z, iteration, "rounding has made the system indefinite"
         step = energy[active] / curvature
         Z[:, active] += step * P[:, active]
         R[:, active] -= step * AP
@@ -205,4 +230,17 @@ def _iterate(
         renewed = np.einsum("ij,ij->j", R[:, active], M)
         P[:, active] = M + (renewed / energy[active]) * P[:, active]
         energy[active] = renewed
-    return Z, max_iter, False
+    return Z, max_iter, "no more were allowed"
+
+
+def _rounding_of_curvature(kernel: Kernel, X: Any, P: Array, ridge: Array) -> Array:
+    r"""Bound what rounding changes in :math:`p^T (K + D) p`, for every column p.
+
+    A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
+    :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,
+
+    .. math:: |p|^T (|K| + D) |p| \le (s^T |p|)^2 + p^T D p .
+    """
+    s = np.sqrt(np.maximum(kernel.diag(X), 0.0))
+    size = np.square(s @ np.abs(P)) + np.einsum("ij,i,ij->j", P, ridge, P)
+    return np.asarray(4.0 * P.shape[0] * EPS * size)

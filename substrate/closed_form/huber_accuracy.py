@@ -49,7 +49,7 @@ from substrate.certificates.rows import (
 )
 from substrate.closed_form.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
-__all__ = ["AT_BOUND", "HuberMachine", "huber_accuracy", "primal_huber_accuracy"]
+__all__ = ["ABOUT_MEAN", "AT_BOUND", "HuberMachine", "huber_accuracy", "primal_huber_accuracy"]
 
 Mask = NDArray[np.bool_]
 

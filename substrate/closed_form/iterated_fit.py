@@ -11,15 +11,23 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import roundoff
-from substrate.closed_form.answer import Question, worst_accuracy
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
+from substrate.closed_form.answer import Question
 from substrate.closed_form.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
 from substrate.closed_form.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import ridge_of
-from substrate.closed_form.solver_choice import Plan, Way, planned, sample_size
+from substrate.closed_form.solver_choice import (
+    Plan,
+    Way,
+    iterated_seconds,
+    planned,
+    sample_size,
+    warn_of_long_fit,
+)
 from substrate.closed_form.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse, SymmetricMap
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
+from substrate.progress import LateProgress
 
 __all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
 
@@ -59,19 +67,22 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     plan = _plan(question, max_iter)
     if plan.sample is None or plan.patience is None:
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
+    progress = LateProgress()
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
-    matrix = KernelBlocks(question.kernel, question.X) if stored is None else stored
-    border = question.border
+    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
+    required, border = max_iter is not None or plan.only, question.border
     try:
-        solved = _solved(question, matrix, plan.sample, plan.patience)
+        solved = _solved(question, matrix, plan.sample, plan.patience, progress)
     except SolverError as error:
-        if max_iter is not None:
+        if required:
             raise
         return _factored(stored, 0, str(error))
+    finally:
+        progress.close()
     iterations, rows = max(done.iterations for _, done in solved), _rows(question, solved, matrix.diagonal)
     failed = next((done.reason for _, done in solved if not done.converged), "")
     failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
-    if failed and max_iter is None:
+    if failed and not required:
         return _factored(stored, iterations, failed)
     alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
     slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
@@ -105,7 +116,7 @@ def _deviations(
     across = shares[:, None] * border.matrix(ridge[:, None])
     products = np.ascontiguousarray(matrix.product(across))
     inverse = SampledInverse(sample, ridge)
-    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border)
+    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border=border)
     covariance = across.T @ products - products.T @ solved.support_values
     covariance = (covariance + covariance.T) / 2.0
     covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
@@ -122,15 +133,18 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     """By cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
     ridge = ridge_of(max(question.gammas), question.weights)
+    systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
-        systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
         return planned(kernel, X, systems, ridge, question.tolerance)
     if not kernel.trusted:
         raise DeclarationError(
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
             "use solver='cholesky', which finds out whether it is"
         )
-    sample = KernelSample.of(kernel, X, sample_size(X.shape[0], ridge, kernel.diag(X)))
+    n = X.shape[0]
+    sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
+    seconds = iterated_seconds(n, sample.rows.size, systems, question.tolerance, stored=True)
+    warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
     return Plan("stored_cg", sample, Patience(max_iter, max_iter))
 
 
@@ -138,21 +152,25 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
 _Solved = list[tuple[list[int], ProjectedSolution]]
 
 
-def _solved(question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience) -> _Solved:
+def _solved(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, progress: LateProgress
+) -> _Solved:
     """Every group of outputs that share a gamma, up to the first that does not converge."""
     found: _Solved = []
     for gamma in dict.fromkeys(question.gammas):
         columns = [k for k, other in enumerate(question.gammas) if other == gamma]
         ridge = ridge_of(gamma, question.weights)
+        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
         Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
-        known = (matrix, inverse, Y, ridge, question.tolerance, patience, question.border)
+        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress, question.border)
         found.append((columns, solve_by_projected_gradients(*known)))
     return found
 
 
 def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy and the equations of the worst output, both to the tolerance of the accuracy."""
-    answers, equations = [], []
+    """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
+    answers: dict[int, Accuracy] = {}
+    equations = []
     envelope, tolerance = question.kernel.envelope, question.tolerance
     rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
     for columns, done in solved:
@@ -161,8 +179,9 @@ def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ..
             machine = question.expansion(column, a, b, diagonal)
             if question.border.slopes and done.slopes is not None:
                 machine = replace(machine, slopes=done.slopes[:, k])
-            answers.append(expansion_accuracy(machine, p, rounding, tolerance=tolerance))
+            answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
             allowed = max(tolerance, roundoff(a.size))
             known = (p, diagonal, machine.y, machine.ridge, a, b)
             equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
-    return (worst_accuracy(answers), *worst_rows(equations))
+    in_order = [answers[column] for column in sorted(answers)]
+    return (accuracy_of_outputs(in_order), *worst_rows(equations))

@@ -185,13 +185,24 @@ def leverages(features: Array, pulls: Array) -> Array:
 
 
 def primal_accuracy(
-    primal: PrimalWeights, X: Any, y: Array, gamma: float, v: Array, column: int, *, tolerance: float = ACCURATE
+    primal: PrimalWeights,
+    X: Any,
+    y: Array,
+    gamma: float,
+    v: Array,
+    column: int,
+    *,
+    tolerance: float = ACCURATE,
+    observed: Array | None = None,
 ) -> tuple[Accuracy, Row]:
-    """The rows for one output, from the stored weights: the answer, and stationarity in w."""
+    """The rows for one output, from the stored weights: the answer, and stationarity in w.
+
+    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
+    """
     Phi = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X)
     features = Phi - primal.center
     w, b = primal.weights[:, column], float(primal.bias[column])
-    spread, rounding = spread_of(y, v)
+    spread, rounding = spread_of(y if observed is None else observed, v)
     with np.errstate(all="ignore"):
         found = _gradient(features, y, gamma, v, w, b)
         # a feature is rounded when it is made and when it is centred

@@ -30,6 +30,7 @@ from substrate.certificates.rows import scale_of, spread_of
 from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.stored_kernel import SampledInverse, SymmetricMap
+from substrate.progress import LateProgress
 
 __all__ = ["Patience", "ProjectedSolution", "solve_by_projected_gradients"]
 
@@ -78,6 +79,7 @@ def solve_by_projected_gradients(
     ridge: Array,
     tolerance: float,
     patience: Patience,
+    progress: LateProgress | None = None,
     border: Border = ONES,
 ) -> ProjectedSolution:
     """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread.
@@ -101,6 +103,8 @@ def solve_by_projected_gradients(
         elif iteration and iteration % patience.judged == 0 and (needed := run.needed()) > patience.most:
             reason = f"by the eigenvalues that these show, {needed:.0f} would be needed"
         if not reason:
+            if progress is not None:
+                progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {patience.most}")
             reason = run.step(active)
         if reason:
             run.restart()

@@ -49,7 +49,16 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.doubled_precision import add, exact_product, exact_sum, minus, multiplied
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, gap_row, root_mean_square, roundoff, spread_of
+from substrate.certificates.rows import (
+    ACCURATE,
+    Accuracy,
+    accuracy_of_outputs,
+    accuracy_row,
+    gap_row,
+    root_mean_square,
+    roundoff,
+    spread_of,
+)
 from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.gram import Gram
@@ -130,14 +139,20 @@ def saddle_rows(
 
 
 def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
-    """Of several outputs' rows of the same name, the one that comes closest to failing."""
+    """Of several outputs' rows of the same name, the one that comes closest to failing; the accuracy of every output.
+
+    Where one output has no bound on its answer, there is none for all.
+    """
     if len(outputs) == 1:
         return outputs[0]
+    answers = [row for rows in outputs for row in rows if isinstance(row, Accuracy)]
     named: dict[str, list[Row]] = {}
     for rows in outputs:
         for row in rows:
-            named.setdefault(row.name, []).append(row)
-    return tuple(
+            if not isinstance(row, Accuracy):
+                named.setdefault(row.name, []).append(row)
+    bounded = (accuracy_of_outputs(answers),) if outputs and len(answers) == len(outputs) else ()
+    return bounded + tuple(
         replace(
             max(rows, key=lambda row: row.relative / row.tolerance),
             formula=f"{rows[0].formula}, worst of {len(rows)} outputs" if len(rows) > 1 else rows[0].formula,
@@ -160,7 +175,8 @@ class Expansion:
     """One output of a stored machine, and the data it was fitted to.
 
     ``diagonal`` holds k(x_i, x_i); ``negative`` bounds the distance of K from positive semi-definite, zero for kernels
-    whose formula excludes it. ``slopes`` are the coefficients of the columns of the border beside the constant.
+    whose formula excludes it; ``observed`` the targets of the user where y is made of them: the spread is theirs.
+    ``slopes`` are the coefficients of the columns of the border beside the constant.
     """
 
     y: Array
@@ -169,6 +185,7 @@ class Expansion:
     b: float
     diagonal: Array
     negative: float = 0.0
+    observed: Array | None = None
     border: Border = ONES
     slopes: Array | None = None
 
@@ -266,7 +283,7 @@ def _row(
     machine: Expansion, residual: float, rounded: float, distance: float, formula: str, tolerance: float
 ) -> Accuracy:
     """||r|| and its rounding, times the factor of indefiniteness, plus the rounding of predict."""
-    spread, rounding = spread_of(machine.y, machine.weights)
+    spread, rounding = spread_of(machine.y if machine.observed is None else machine.observed, machine.weights)
     factor = _indefinite_factor(machine)
     moved = machine.border.imbalance(machine.a, machine.weights, machine.roots, float(machine.ridge.min()))
     bound = factor * (residual + rounded + moved) + moved + rounded + distance

@@ -10,22 +10,34 @@ with the time of a floating-point operation of a factorisation :math:`t_f`, of a
 more. The times are constants, between those of two processors (Neoverse N1 and a recent x86-64): a fit takes the same
 solver everywhere. The iterations follow from the share of the kernel that a sample of the rows leaves, in units of
 1/(gamma v), and from the digits requested; the formula was fitted to measurements, and where the first iterations
-contradict it, the matrix is factored after all.
+contradict it, the matrix is factored after all, if it fits memory.
+
+What the chosen solver takes by these constants is known before it begins: above ten minutes a warning states time and
+memory, and that a reduced basis takes a fraction of both. What does not fit memory is refused before it is allocated.
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from substrate.arrays import Array, stated_memory
+from substrate.arrays import Array, available_memory, stated_memory
 from substrate.closed_form.projected_gradients import Patience
 from substrate.closed_form.saddle_system import FACTORED_ROWS
 from substrate.closed_form.stored_kernel import KernelSample
+from substrate.errors import LongFitWarning
 from substrate.kernels import Kernel
 
-__all__ = ["Plan", "planned", "sample_size"]
+__all__ = [
+    "Plan",
+    "factored_seconds",
+    "iterated_seconds",
+    "planned",
+    "sample_size",
+    "warn_of_long_fit",
+]
 
 #: Nanoseconds: an operation of a factorisation, an entry of a stored product, a kernel value.
 _FLOP, _ENTRY, _VALUE = 0.03, 0.4, 12.0
@@ -37,18 +49,68 @@ _STORED = 4.0 * 2**30
 _JUDGED = 8
 #: Iterations that are allowed at most, whatever a factorisation costs.
 _MOST = 1000
+#: Seconds of an estimate above which a fit warns before it begins.
+_LONG = 600.0
 
 Way = Literal["cholesky", "stored_cg", "cg"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The solver, the sampled rows of its preconditioner, how long it may try, and a line for the certificate."""
+    """The solver, the sampled rows of its preconditioner, how long it may try, and a line for the certificate.
+
+    ``only`` states that a factorisation would not fit memory, so that none can follow.
+    """
 
     way: Way
     sample: KernelSample | None = None
     patience: Patience | None = None
     fact: str = ""
+    only: bool = False
+
+
+def factored_seconds(n: int) -> float:
+    """Estimate the time of a factorisation, and of the matrix that it takes."""
+    return 1e-9 * (n**3 / 3.0 * _FLOP + 0.5 * n * n * _VALUE)
+
+
+def iterated_seconds(
+    n: int, m: int, n_outputs: int, tolerance: float, remainder: float = 0.0, *, stored: bool = False
+) -> float:
+    """Estimate the time of conjugate gradients with m columns in the preconditioner; at least, where it leaves nothing.
+
+    A ``remainder`` that is not known to be finite counts as nothing: the estimate is then from below.
+    """
+    left = remainder if math.isfinite(remainder) else 0.0
+    matrix = 0.5 * n * n * _VALUE if stored else 0.0
+    return 1e-9 * (matrix + _preparation(n, m) + _iterations(left, tolerance) * _product(n, m, n_outputs, stored))
+
+
+def _preparation(n: int, m: int) -> float:
+    """Nanoseconds of a preconditioner."""
+    return n * m * _VALUE + float(n) * m * m * _FLOP
+
+
+def _product(n: int, m: int, n_outputs: int, stored: bool) -> float:
+    """Nanoseconds of an iteration."""
+    return n_outputs * (float(n) * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
+
+
+def warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:
+    """Warn, before a fit begins, that it takes more than ten minutes by its estimate."""
+    if seconds <= _LONG:
+        return
+    warnings.warn(
+        f"a fit to all {n} rows by {how} takes about {_in_words(seconds)} and {n_bytes / 2**30:.1f} GiB of memory, by "
+        "its estimate. A reduced basis takes a fraction of both: SparseLSSVMRegressor or SparseLSSVMClassifier with "
+        "basis=1000 fits the same rows in minutes, and reads them from files too",
+        LongFitWarning,
+        stacklevel=6,
+    )
+
+
+def _in_words(seconds: float) -> str:
+    return f"{seconds / 3600.0:.1f} hours" if seconds > 5400.0 else f"{seconds / 60.0:.0f} minutes"
 
 
 def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
@@ -65,32 +127,43 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
     if n < FACTORED_ROWS:
         return Plan("cholesky")
     if not kernel.trusted:
-        return Plan("cholesky", fact="a factorisation, which also shows whether the given kernel is definite")
+        return _factored(n, "a factorisation, which also shows whether the given kernel is definite")
     if tolerance < _LEAST_TOLERANCE:
-        return Plan("cholesky", fact=f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
+        return _factored(n, f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     limit = stated_memory()
+    room = available_memory() if limit is None else limit
     triangle = 4.0 * n * n
-    stored = triangle <= _STORED
-    if limit is not None:
-        if sample.bytes > limit:
-            return Plan("cholesky")  # which is refused for the same reason, with what to do
-        stored = triangle + sample.bytes <= limit
-    expected = _iterations(sample.remainder(ridge), tolerance)
-    m = sample.rows.size
-    direct = n**3 / 3.0 * _FLOP
-    product = n_outputs * (n * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
-    share = (n * m * _VALUE + n * m * m * _FLOP + expected * product) / direct
+    if sample.bytes > room:
+        return Plan("cholesky")  # which is refused for the same reason, with what to do
+    stated = limit is not None and math.isfinite(limit)  # a guard that is lifted asks for no more than usual
+    stored = triangle + sample.bytes <= room and (stated or triangle <= _STORED)
+    remainder, m = sample.remainder(ridge), sample.rows.size
+    direct, product = n**3 / 3.0 * _FLOP, _product(n, m, n_outputs, stored)
+    share = (_preparation(n, m) + _iterations(remainder, tolerance) * product) / direct
     most = min(max(math.ceil(direct / product), 1), _MOST)
     way: Way = "stored_cg" if stored else "cg"
-    if limit is not None and 2.0 * triangle > limit:
-        return Plan(way, sample, Patience(_MOST, _MOST), "conjugate gradients: a factorisation would not fit")
-    if share >= 1.0:
+    only = 2.0 * triangle > room
+    if share >= 1.0 and not only:
         times = f"{share:.2g}" if share < 100.0 else "over 100"
-        return Plan("cholesky", fact=f"a factorisation: conjugate gradients would cost {times} times as much")
+        return _factored(n, f"a factorisation: conjugate gradients would cost {times} times as much")
+    warn_of_long_fit(
+        n,
+        iterated_seconds(n, m, n_outputs, tolerance, remainder, stored=stored),
+        sample.bytes + (triangle if stored else 0.0),
+        "conjugate gradients",
+    )
+    if only:
+        fact = "conjugate gradients: a factorisation would not fit"
+        return Plan(way, sample, Patience(_MOST, _MOST), fact, only=True)
     return Plan(
         way, sample, Patience(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
     )
+
+
+def _factored(n: int, fact: str) -> Plan:
+    warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
+    return Plan("cholesky", fact=fact)
 
 
 def _iterations(remainder: float, tolerance: float) -> float:

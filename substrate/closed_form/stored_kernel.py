@@ -27,6 +27,7 @@ from substrate.gram import Gram
 from substrate.kernel_matrix import warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, strips
+from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
 __all__ = ["KernelBlocks", "KernelSample", "KernelTriangle", "SampledInverse", "SymmetricMap"]
@@ -128,6 +129,7 @@ class KernelBlocks:
 
     kernel: Kernel
     points: Any
+    progress: LateProgress | None = None
 
     @property
     def diagonal(self) -> Array:
@@ -137,7 +139,7 @@ class KernelBlocks:
     def product(self, V: Array) -> Array:
         """K V, half of K evaluated and none of it stored."""
         with blas_threads(V.shape[0]):
-            return kernel_product(self.kernel, self.points, V)
+            return kernel_product(self.kernel, self.points, V, self.progress)
 
 
 @dataclass(frozen=True, slots=True)

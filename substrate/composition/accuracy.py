@@ -8,13 +8,14 @@ in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \|\tilde f - f^\star\| ,
 
 the first term as it is measured, the second as it is proved. A squared loss determines the fitted values;
-:math:`w^T w`, or another square, determines them about their mean. The optimum is that of the machine in its
-coordinates, with their cut-off.
+:math:`w^T w`, or another square, determines them about their mean. The optimum is that over all w, with what the
+coordinates leave out and with the rounding of the kernel (:mod:`substrate.composition.whole_space`); where that is not
+known, it is that of the machine in its coordinates, with their cut-off, and the row says "in the kept directions".
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import NO_BOUND
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_of_outputs, accuracy_row, root_mean_square
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
@@ -32,7 +33,9 @@ from substrate.composition.nearness import Nearness, corrected_multipliers, near
 from substrate.composition.outputs import Outputs
 from substrate.composition.polish import interior_point, polished, within_radius
 from substrate.composition.refusals import Question, output_questions, questions
+from substrate.composition.shifted_form import ShiftedForms, shifts_of_definitions
 from substrate.composition.structure import Substituted
+from substrate.composition.whole_space import Gap, gap_of, whole_space
 
 __all__ = ["AnswerCheck", "Reference", "reference"]
 
@@ -58,6 +61,9 @@ class Reference:
     point: tuple[Array, Array] | None
     step: Step | None = None
     substituted: Substituted | None = None
+    #: The solver that the program was compiled for, with its units; empty where its structure was used.
+    solver: str = ""
+    worth: float = 1.0
 
     def points(self) -> Iterator[tuple[Array, Array]]:
         """Points with multipliers, the cheapest first; they are not trusted."""
@@ -87,13 +93,13 @@ def reference(problem: Any, witness: Witness, known: Substituted | None = None) 
     """The program of a solver's point, or why it cannot be checked; ``known`` is that of an earlier point."""
     form, z = witness.form, witness.form.multipliers(witness.duals)
     point = None if z is None else (witness.x, z)
-    own, unit = witness.own, witness.unit
+    own, unit, worth = witness.own, witness.unit, witness.worth
     if not form.understood:
         return "its cones are beyond this check"
     if form.bounded or not form.numbers()[0].nnz:
         # the rows alone do not determine x, or a solver without a quadratic term was given squares as cones
         form = StandardForm(problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
-        point, unit, own = None, 1.0, tuple(variable.id for variable in problem.variables())
+        point, unit, worth, own = None, 1.0, 1.0, tuple(variable.id for variable in problem.variables())
         if not form.understood or form.bounded or not form.numbers()[0].nnz:
             return ""
     elif point is None:
@@ -108,7 +114,8 @@ def reference(problem: Any, witness: Witness, known: Substituted | None = None) 
     if point is None and not program.quadratic:
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
     columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}
-    return Reference(program, columns, tuple(sorted(form.columns.values())), unit, point)
+    edges = tuple(sorted(form.columns.values()))
+    return Reference(program, columns, edges, unit, point, solver=form.solver, worth=worth)
 
 
 def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Substituted | None) -> Reference:
@@ -129,6 +136,8 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Subst
     return Reference(program, begins, tuple(int(i) for i in starts), witness.unit, point, step, known)
 
 
+#: What a bound is for where the coordinates leave something out that is not counted.
+IN_KEPT = "in the kept directions"
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
 _RADIUS = "radius of the check"
 _PROVED = (
@@ -139,6 +148,10 @@ _TAKEN = (
     "y); were it k times farther, the accuracy would be at most sqrt(k) times larger"
 )
 _NEITHER = "the objective has neither a squared loss in f nor (w'w)/2, so that its value does not bound the answer"
+_FREE = (
+    "squares in the objective determine {known}, but not {free}; add a squared loss in these, or the squares of the "
+    "weights of the linear part"
+)
 _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
@@ -183,29 +196,33 @@ class _Known:
         spread, rounding = self.question.scale(self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
 
-    def row(self, near: Nearness, unit: float) -> Accuracy:
-        """The row at the present values."""
+    def row(self, near: Nearness, unit: float, everywhere: bool) -> Accuracy:
+        """The row at the present values, for the machine over all w or in its coordinates."""
         spread, rounding = self.question.scale(self.tie.weights)
         bound = _ROOM * (self.measured(near, unit) + self.proved(near, unit))
         about = f"{self.question.about} about their mean" if self.centred else self.question.about
+        about = about if everywhere else f"{about} {IN_KEPT}"
         return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The point of the check, its unit, the questions, and whether the radius about it is proved."""
+    """The point of the check, its unit, the questions, whether the radius is proved, and whether for all w."""
 
     near: Nearness
     unit: float
     known: list[_Known]
     within: bool
+    everywhere: bool
 
 
 class AnswerCheck:
     """The accuracy of one machine; quantities that do not depend on the present values are kept between checks."""
 
-    def __init__(self, compiled: list[CompiledSubstrate], outputs: Outputs) -> None:
+    def __init__(self, compiled: list[CompiledSubstrate], outputs: Outputs, shifted: ShiftedForms) -> None:
         self._compiled = compiled
+        self._shifted = shifted
+        self._gaps: dict[int, Gap | None] = {}
         self._outputs = outputs
         self._at: tuple[Any, Any] = (None, None)
         self._kept: _Kept | str = ""
@@ -228,7 +245,7 @@ class AnswerCheck:
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
-        row = max((one.row(kept.near, kept.unit) for one in kept.known), key=lambda row: row.relative)
+        row = accuracy_of_outputs([one.row(kept.near, kept.unit, kept.everywhere) for one in kept.known])
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:
@@ -240,6 +257,14 @@ class AnswerCheck:
         self._last, self._substituted = start.program, start.substituted
         if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
+        wide, everywhere = self._in_all_directions(start, witness)
+        found = self._checked(wide, everywhere)
+        if isinstance(found, str) and wide is not start:  # beyond double precision: as the coordinates have it
+            found = self._checked(start, False)
+        return found
+
+    def _checked(self, start: Reference, everywhere: bool) -> _Kept | str:
+        """The best point of a reference for its questions, or why there is none."""
         spread = max(one.spread for one in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_Known], Array] | None = None
         reason = _NO_POINT
@@ -258,12 +283,43 @@ class AnswerCheck:
                 break
         if best is None:
             # ties are computed once more, at little cost: a divergent point has none
-            return reason if self._tied(start, np.full(start.program.q.size, spread)) else _NEITHER
+            sizes = np.full(start.program.q.size, spread)
+            return reason if self._tied(start, sizes) else self._undetermined(start, sizes)
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
         _, near, known, radius = best
         small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
-        return _Kept(near, start.unit, known, small and within_radius(start.program, near.x, radius, ties))
+        within = small and within_radius(start.program, near.x, radius, ties)
+        return _Kept(near, start.unit, known, within, everywhere)
+
+    def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
+        """The reference with what its coordinates leave out, and whether that is known for every substrate."""
+        cut = [one for one in self._compiled if not one.complete]
+        if not cut:
+            return start, True
+        if not start.solver:
+            known = start.substituted
+            shifted = None if known is None else shifts_of_definitions(witness, known)
+        else:
+            shifted = self._shifted.of(start.program, start.solver, start.unit, start.worth)
+        if shifted is None:
+            return start, False
+        whole = whole_space(start.program, shifted, cut, start.columns, self._gap)
+        if whole is None:
+            return start, False
+        return replace(start, program=start.program.with_space(whole)), True
+
+    def _gap(self, one: CompiledSubstrate) -> Gap | None:
+        if id(one) not in self._gaps:
+            self._gaps[id(one)] = gap_of(one)
+        return self._gaps[id(one)]
+
+    def _undetermined(self, start: Reference, radius: Array) -> str:
+        """Why squares do not bound the answer: there are none, or none that contain a linear part of an output."""
+        asked = questions(self._compiled, start.columns, self._outputs)
+        tied = {one.about: _tie(start, one, radius, self._norms) is not None for one in asked}
+        known, free = ([about for about, found in tied.items() if found is wanted] for wanted in (True, False))
+        return _FREE.format(known=" and ".join(known), free=" and ".join(free)) if known and free else _NEITHER
 
     def _tied(self, start: Reference, radius: Array) -> list[_Known]:
         """Every question with its tie; the outputs where the substrates are not determined one by one."""

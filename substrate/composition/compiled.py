@@ -30,6 +30,7 @@ from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Expansion, Further
 from substrate.composition.span import Span, penalises
+from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
@@ -42,7 +43,12 @@ class CompiledSubstrate:
         self.substrate = substrate
         self.label = label
         self.span = Span.of(substrate, mentioned)
-        self.frame = _choose(self.span, {holder.role for holder in mentioned})
+        self.frame = _choose(self.span, mentioned)
+        if substrate.cutoff is not None and self.frame.kind == "coefficients":
+            raise DeclarationError(
+                f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
+                "itself, of which nothing is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
+            )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
@@ -56,6 +62,16 @@ class CompiledSubstrate:
         self.constraints: list[Any] = []
         if self.frame.kind == "coefficients" and self.span.balanced:
             self.constraints.append(zero_sum(self._a, letter="y" if signed else "1").constraint)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the coordinates describe the machine as it is: the coefficients, or all fitted values and no others.
+
+        Features do not: directions are cut, and they have the rounding of the kernel.
+        """
+        if self.frame.kind == "coefficients":
+            return True
+        return self.frame.kind == "fitted values" and not self.frame.missing and not _reads_elsewhere(self.mentioned)
 
     @property
     def unit(self) -> float:
@@ -171,13 +187,32 @@ class CompiledSubstrate:
             rows.append(zero_sum_row(a[: self.span.values], tolerance, np.array([self.unit / largest]), letter="1"))
         return tuple(replace(row, name=self._labelled(row.name)) for row in rows)
 
+    def left_out(self) -> tuple[Row, ...]:
+        """A row that fails where fitted values are asked for that the kernel has and the coordinates do not.
+
+        Nothing penalises w then and no cut-off was stated, so that the exact optimum uses all directions.
+        """
+        missing, s = self.frame.missing, self.substrate
+        if self.frame.kind != "fitted values" or not missing or s.cutoff is not None or s.basis is not None:
+            return ()
+        if _reads_elsewhere(self.mentioned):
+            return ()
+        formula = "directions of the kernel that are left out, of all"
+        return (Row(self._labelled("directions"), float(missing), float(missing + self.frame.size), 0.0, formula),)
+
     def record(self) -> tuple[tuple[str, str], ...]:
         """Coordinates, cut-off and ridge, for the certificate."""
         frame = self.frame
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
+        if frame.missing and "features" not in frame.kind:
+            cut += f", {frame.missing} left out that the kernel may have: the optimum over all of them can be lower"
         facts = [("coordinates", f"{frame.kind}, {cut}")]
         if self.substrate.basis is not None:
-            facts.append(("basis", f"{self.substrate.described}; f is in their span, and the certificate is for that"))
+            shared = ""
+            if len(self.substrate.components) > 1 and any(holder.role == "component" for holder in self.mentioned):
+                shared = "; components share the coefficients of the vectors"
+            span = f"{self.substrate.described}; f is in their span, and the certificate is for that{shared}"
+            facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:
@@ -239,17 +274,23 @@ def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
     return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
 
 
-def _choose(span: Span, roles: set[str]) -> Frame:
-    substrate = span.substrate
+def _reads_elsewhere(mentioned: tuple[PlaceHolder, ...]) -> bool:
+    """Whether a machine reads more than fitted values of w."""
+    return any(holder.role in ("b", "gradient") or holder.points is not None for holder in mentioned)
+
+
+def _choose(span: Span, mentioned: tuple[PlaceHolder, ...]) -> Frame:
+    substrate, roles = span.substrate, {holder.role for holder in mentioned}
     with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
     if substrate.basis is not None:
-        return basis_frame(span, count, with_norm, "alpha" in roles)
+        return basis_frame(span, count, with_norm, "alpha" in roles, span.rank)
     if not span.plain:
-        return span_frame(span, count, substrate.cutoff)
+        return span_frame(span, count, substrate.cutoff, span.rank)
     parts = tuple(substrate.kernel_rows(None, part) for part in range(count)) if count else None
     if "alpha" in roles:
         return coefficient_frame(substrate.gram, parts, with_norm)
     if parts is not None:
-        return stacked_frame(substrate.gram, parts, substrate.bias, substrate.cutoff, with_norm)
-    choose = feature_frame if with_norm else fitted_frame
-    return choose(substrate.gram, substrate.bias, substrate.cutoff)
+        return stacked_frame(substrate.gram, parts, substrate.bias, substrate.cutoff, with_norm, span.rank)
+    if with_norm:
+        return feature_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank)
+    return fitted_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank, _reads_elsewhere(mentioned))

@@ -7,7 +7,7 @@ sizes [Higham2002]_.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -48,6 +48,9 @@ class ConeProgram:
     equal: IntegerArray
     linear: IntegerArray
     parts: tuple[Part, ...]
+    #: What is known of the machine over all w, a ``WholeSpace``, and how far its rows may be from those of a point.
+    whole: Any = None
+    doubt: Array | None = None
 
     @classmethod
     def of(cls, numbers: tuple[Any, Array, Any, Array], cones: Iterable[tuple[str, slice, list[int]]]) -> "ConeProgram":
@@ -68,6 +71,12 @@ class ConeProgram:
         return cls(
             sp.csr_array(P), np.asarray(q), sp.csr_array(A), np.asarray(b), rows["Zero"], rows["NonNeg"], tuple(parts)
         )
+
+    def with_space(self, whole: Any, doubt: Array | None = None) -> "ConeProgram":
+        """The same program with what is known of the machine over all w; what was computed is kept."""
+        made = replace(self, whole=whole, doubt=doubt)
+        vars(made).update({name: value for name, value in vars(self).items() if name not in ("whole", "doubt")})
+        return made
 
     @property
     def quadratic(self) -> bool:
@@ -134,7 +143,11 @@ class ConeProgram:
         return _LongRows(sp.csr_array(sp.hstack([self.P[weak], -self.A[:, weak].T])), _SLOPE_ENTRIES)
 
     def slack(self, x: Array) -> tuple[Array, Array]:
-        """A x + b and a bound on the error of each entry; long rows in doubled precision."""
+        """A x + b and a bound on the error of each entry, ``doubt`` included; long rows in doubled precision."""
+        slack, error = self._slack(x)
+        return slack, error if self.doubt is None else error + self.doubt
+
+    def _slack(self, x: Array) -> tuple[Array, Array]:
         size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
         if not np.isfinite(size).all():
             return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size

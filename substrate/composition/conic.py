@@ -114,7 +114,8 @@ class StandardForm:
     """The numbers a solver is given, and the cones the rows of A belong to."""
 
     def __init__(self, program: Any, solver: str) -> None:
-        self._program = program
+        self.program = program
+        self.solver = solver
         self._at: tuple[Any, tuple[Any, ...]] = (None, ())
         self.columns = dict(program.var_id_to_col)
         # cvxpy changes the sign of the rows of equalities for a conic solver
@@ -137,7 +138,7 @@ class StandardForm:
 
     def numbers(self) -> tuple[Any, Array, Any, Array]:
         """P, q, A, b at the parameters' present values."""
-        program, size = self._program, self._program.x.size
+        program, size = self.program, self.program.x.size
         key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
         if self._at[0] != key:
             if program.reduced_P.matrix_data is None:
@@ -273,10 +274,14 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         if inner.primal_vars and inner.dual_vars is not None and all(dual.value is not None for dual in _duals(self)):
             x = np.asarray(next(iter(inner.primal_vars.values())), dtype=np.float64).ravel()
             duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in inner.dual_vars.items()}
-            form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
-            own = tuple(variable.id for variable in self.variables())
-            witness = Witness(form, self.unit, self.worth, own, x, duals, tuple(multipliers_of(self)))
+            witness = self.witness_of(name, x, duals)
         self._keep(name, str(self.status), witness)
+
+    def witness_of(self, name: str, x: Array, duals: dict[int, Array]) -> Witness:
+        """Return the point of a solver, in the numbers that cvxpy gave it, as a witness."""
+        form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
+        own = tuple(variable.id for variable in self.variables())
+        return Witness(form, self.unit, self.worth, own, x, duals, tuple(multipliers_of(self)))
 
 
 def _duals(problem: Any) -> list[Any]:

@@ -131,6 +131,8 @@ class NormTies:
         if factor is None:
             factor = _largest_singular_value(scaled) if used.any() else 0.0
             self._known = [*self._known[-_NORMS:], (scaled, factor)]
+        if program.whole is not None:
+            factor = math.hypot(factor, math.sqrt(program.whole.directly(columns)))
         return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
 
 
@@ -149,19 +151,27 @@ def _largest_singular_value(M: Array) -> float:
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
     """By a linear system; the remainder of F is included."""
-    solved = represented(program, columns, F)
+    solved = _represented(program, columns, F)
     if solved is None:
         return None
-    X, left = solved
+    X, Y, left = solved
     gram = X.T @ (program.P @ X)
     doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
     largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
+    if program.whole is not None:  # the trace bounds the largest eigenvalue of what is added
+        largest += float(program.whole.further(Y, program.equal, columns, F).sum())
     rest = float(np.linalg.norm(left.T @ radius))
     return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
 
 
 def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
     """X, and the sizes of E with their rounding; None where there is no such X."""
+    solved = _represented(program, columns, F)
+    return None if solved is None else (solved[0], solved[2])
+
+
+def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array, Array] | None:
+    """X, Y, and the sizes of E."""
     n, rows = program.q.size, program.equalities
     if not program.P.nnz:
         return None
@@ -176,7 +186,7 @@ def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[
     X, Y = solved[:n], solved[n:]
     left = np.abs(right[:n] - program.P @ X - rows.T @ Y)
     sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
-    return X, left + (n + rows.shape[0]) * EPS * sizes
+    return X, Y, left + (n + rows.shape[0]) * EPS * sizes
 
 
 #: Factor up to which a coordinate counts as determined, and share of its radius that may remain.
@@ -196,11 +206,14 @@ class CoordinateTies:
     def of(cls, program: ConeProgram, largest: int) -> "CoordinateTies":
         """The ties of a program; with more variables than ``largest``, those on the diagonal only."""
         weak = np.flatnonzero(program.alone == 0.0)
-        known = represented(program, weak, np.eye(weak.size)) if weak.size and program.q.size <= largest else None
+        unit = np.eye(weak.size)
+        known = _represented(program, weak, unit) if weak.size and program.q.size <= largest else None
         if known is None:
             return cls(program.alone, np.zeros(0, np.intp), np.zeros(0), np.zeros((program.q.size, 0)))
-        X, left = known
+        X, Y, left = known
         size = X.shape[0] * EPS * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
+        if program.whole is not None:
+            size = size + program.whole.further(Y, program.equal, weak, unit)
         factors = _ROOM * np.sqrt(np.maximum(np.sum(X * (program.P @ X), axis=0), 0.0) + size)
         use = np.isfinite(factors) & (factors <= _STIFF)
         return cls(program.alone, weak[use], factors[use], left[:, use])

@@ -215,6 +215,11 @@ class _Equalities:
             smallest = float(values[-1]) if shared.shape[0] <= shared.shape[1] else 0.0
             if smallest <= _INDEPENDENT * float(values[0]):
                 return "its equality constraints depend on each other"
+            if program.whole is not None:
+                lost = program.whole.blur(program.equal[own < 0])
+                if lost >= 0.5 * smallest**2:
+                    return "its equality constraints depend on each other, up to the rounding of the kernel"
+                smallest = float(np.sqrt(smallest**2 - lost))
         return cls(program.equal, rows.tocsr(), program.b[program.equal], own, pivots, shared, 0.5 * smallest)
 
     def corrected(self, x: Array) -> Array:

@@ -22,7 +22,11 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
   of the training rows: features from the former, fitted values and stacked components from the latter, and the
   coefficients. They need not sum to zero, so that only the values are centred.
 
-Directions below ``cutoff`` times the largest are left out; the cut-off is part of the model and is on its certificate.
+Directions below ``cutoff`` times the largest are left out. Where w is penalised, the default leaves out what rounding
+hides, and the certificate counts it. Where it is not, fitted values at N distinct points can be anything for a strictly
+positive definite kernel: all directions are kept if they can be represented, that is above :data:`REPRESENTED`, and
+then the machine is exact in its fitted values. Elsewhere :data:`DEFAULT_CUTOFF` is part of the model: ``missing``
+counts the directions that the kernel may have beside those kept, and the certificate says so in its first line.
 """
 
 from dataclasses import dataclass
@@ -42,6 +46,7 @@ from substrate.threads import blas_threads
 
 __all__ = [
     "DEFAULT_CUTOFF",
+    "REPRESENTED",
     "Frame",
     "basis_frame",
     "coefficient_frame",
@@ -54,6 +59,8 @@ __all__ = [
 
 #: Default cut-off without a norm on w, where the machine is ill posed in directions of small eigenvalues.
 DEFAULT_CUTOFF = CUTOFF
+#: Smallest share of the largest eigenvalue at which coefficients represent fitted values to a millionth.
+REPRESENTED = 1e-10
 
 _EPS = float(np.finfo(np.float64).eps)
 #: Number of rows from which features come from pivots.
@@ -74,6 +81,8 @@ class Frame:
     cutoff: float
     #: The values of all representers in z, centred as f is; None where they are the training rows alone.
     representers: Array | None = None
+    #: How many directions the kernel may have beside those kept.
+    missing: int = 0
 
     def expand(self, z: Array) -> Array:
         """a = A z."""
@@ -113,14 +122,25 @@ def _kept(U: Array) -> int:
     return int(U.any(axis=0).sum())
 
 
-def fitted_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
-    """Orthonormal coordinates of the fitted values."""
+def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewhere: bool) -> Frame:
+    """Orthonormal coordinates of the fitted values; all of them where they can be represented and none is stated.
+
+    ``rank`` is the largest rank that the kernel can have on these points, ``elsewhere`` whether values at other points
+    are mentioned, which are ill determined in small directions.
+    """
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
-    U, s, mean = _eigen(gram, bias, relative)
-    return Frame("fitted values", _kept(U), U / s, U, None, None, mean, relative)
+    U, s, mean = _eigen(gram, bias, min(relative, REPRESENTED) if cutoff is None and not elsewhere else relative)
+    kept = _kept(U)
+    if cutoff is None and not elsewhere:
+        if kept >= rank:
+            relative = REPRESENTED
+        else:
+            large = s > relative * s[0]
+            U, s, kept = np.ascontiguousarray(U[:, large]), s[large], int(large.sum())
+    return Frame("fitted values", kept, U / s, U, None, None, mean, relative, missing=max(rank - kept, 0))
 
 
-def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
+def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Frame:
     """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
     relative = gram.n * _EPS if cutoff is None else cutoff
     K = np.array(gram.matrix)
@@ -132,14 +152,16 @@ def feature_frame(gram: Gram, bias: bool, cutoff: float | None) -> Frame:
             found = PivotedCoefficients(off_ones(L) if bias else L)
             mean = K.mean(axis=0) if bias else np.zeros(gram.n)
             training = off_ones(L) if bias else L
-            return Frame("pivoted features", L.shape[1], found, training, None, None, mean, relative)
+            missing = max(rank - L.shape[1], 0)
+            return Frame("pivoted features", L.shape[1], found, training, None, None, mean, relative, missing=missing)
     U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
-    return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative)
+    missing = max(rank - _kept(U), 0)
+    return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative, missing=missing)
 
 
 def stacked_frame(
-    gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool
+    gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool, rank: int
 ) -> Frame:
     """Orthonormal coordinates of the stacked values of all components."""
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
@@ -147,7 +169,10 @@ def stacked_frame(
     parts = tuple(component @ A for component in components)
     norm_factor = gram.coordinates().factor.T @ A if with_norm else None
     training = np.sum(parts, axis=0)
-    return Frame("stacked components", size, A, training, parts, norm_factor, np.zeros(gram.n), relative)
+    missing = max(rank - size, 0)
+    return Frame(
+        "stacked components", size, A, training, parts, norm_factor, np.zeros(gram.n), relative, missing=missing
+    )
 
 
 def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:
@@ -156,7 +181,7 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
     return Frame("coefficients", gram.n, None, gram.matrix, components, norm_factor, np.zeros(gram.n), 0.0)
 
 
-def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
+def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame:
     """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
     relative = span.size * _EPS if cutoff is None else cutoff
     lengths, m = span.lengths(), span.values
@@ -172,7 +197,8 @@ def span_frame(span: Span, parts: int, cutoff: float | None) -> Frame:
     A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
     components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
     training = np.ascontiguousarray(values[: span.substrate.n])
-    return Frame("features", found.rank, A, training, components, None, centre, relative, values)
+    missing = max(rank - found.rank, 0)
+    return Frame("features", found.rank, A, training, components, None, centre, relative, values, missing)
 
 
 def _reflected(V: Array, count: int) -> Array:
@@ -180,7 +206,7 @@ def _reflected(V: Array, count: int) -> Array:
     return np.vstack([reflect(V[:count]), V[count:]])
 
 
-def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool) -> Frame:
+def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, largest: int) -> Frame:
     """The coordinates of an expansion on a basis, with the values of so many components."""
     s = span.substrate
     K = s.kernel_rows(None)
@@ -199,7 +225,7 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool) -> Fr
         A, rank = _tall_directions(K - centre if components is None else np.vstack(components), relative)
     A = A if rank else np.zeros((span.size, 1))
     made = None if components is None else tuple(component @ A for component in components)
-    return Frame(kind, rank, A, (K - centre) @ A, made, None, centre, relative)
+    return Frame(kind, rank, A, (K - centre) @ A, made, None, centre, relative, missing=max(largest - rank, 0))
 
 
 def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:

@@ -12,7 +12,7 @@ from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, read
 from substrate.kernels.base import row_blocks
 
-__all__ = ["READ", "FurtherPoints", "Numbers"]
+__all__ = ["READ", "FurtherPoints", "Numbers", "keys_of"]
 
 Numbers = NDArray[np.intp]
 #: Place-holders that read w at points.
@@ -20,28 +20,39 @@ READ = ("f", "component", "gradient")
 
 
 class FurtherPoints:
-    """The points of some mentions that are not training rows, each once, by what is read there."""
+    """The points of some mentions that are not training rows, each once, by what is read there.
 
-    def __init__(self, substrate: Substrate, holders: list[PlaceHolder]) -> None:
+    ``separate`` says whether one of several components that is read at a training row has a representer of its own
+    there, or the coefficient that all components share.
+    """
+
+    def __init__(self, substrate: Substrate, holders: list[PlaceHolder], separate: bool) -> None:
         self._first = substrate.n
-        #: Whether a component is read at a training row, where its coefficient is that of all components.
-        self.shared = any(holder.role == "component" and holder.points is None for holder in holders)
+        self._separate = separate and len(substrate.components) > 1
         self._known: dict[tuple[str, int], dict[bytes, int]] = {}
         self._points: dict[tuple[str, int], list[Any]] = {}
         self._at: dict[int, tuple[tuple[str, int], Numbers]] = {}
-        elsewhere = [holder for holder in holders if holder.points is not None or holder.role == "gradient"]
+        elsewhere = [
+            holder
+            for holder in holders
+            if holder.points is not None or holder.role == "gradient" or self._has_own(holder)
+        ]
         own: dict[bytes, int] = {}
-        for row, key in enumerate(_keys(substrate.X) if elsewhere else ()):
+        for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
             own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
         for holder in elsewhere:
             self._add(holder, substrate.X if holder.points is None else holder.points, own)
+
+    def _has_own(self, holder: PlaceHolder) -> bool:
+        """Whether a mention has representers of its own at training rows too."""
+        return holder.role == "gradient" or (holder.role == "component" and self._separate)
 
     def _add(self, holder: PlaceHolder, points: Any, own: dict[bytes, int]) -> None:
         kind = (holder.role, holder.part)
         known = self._known.setdefault(kind, {})
         at, fresh = [], []
-        for row, key in enumerate(_keys(points)):
-            if key in own and holder.role != "gradient":
+        for row, key in enumerate(keys_of(points)):
+            if key in own and not self._has_own(holder):
                 at.append(own[key])
                 continue
             if key not in known:
@@ -51,10 +62,8 @@ class FurtherPoints:
         if fresh:
             self._points.setdefault(kind, []).append(points[fresh])
         places = np.array(at, dtype=np.intp)
-        if holder.role != "component" or (places >= 0).all():
+        if holder.role != "component" or (places >= 0).all():  # otherwise it has none of its own at a training row
             self._at[id(holder.leaf)] = (kind, places)
-        else:  # a component at a training row has no representer of its own
-            self.shared = True
 
     @property
     def size(self) -> int:
@@ -89,7 +98,7 @@ class FurtherPoints:
         return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
 
 
-def _keys(points: Any) -> Iterable[bytes]:
+def keys_of(points: Any) -> Iterable[bytes]:
     """One key per row, equal for equal rows."""
     for rows in row_blocks(points.shape[0], points.shape[1]):
         block = points[rows].toarray() if is_sparse(points) else points[rows]

@@ -60,11 +60,14 @@ def constraint_rows(
 ) -> tuple[Row, ...]:
     """Feasibility, sign and complementarity of each constraint at its current values.
 
-    ``cost`` is the size of the objective, ``unit`` that of the targets.
+    ``cost`` is the size of the objective, ``unit`` that of the targets. A violation is measured by the sides of its
+    constraint, which may have other units than the targets (those of :math:`w^T w` are their squares), here and where
+    the variables have other signs: at the solution the sides may be small differences of large terms.
     """
     rows: list[Row] = []
-    for constraint, name in zip(constraints, names, strict=True):
-        scale = unit + sum(_largest(side.value) for side in constraint.args)
+    sizes = _sizes(constraints)
+    for constraint, name, size in zip(constraints, names, sizes, strict=True):
+        scale = size or unit
         violation = _largest(constraint.violation())
         rows.append(Row(f"{name}: feasible", violation, scale, tolerance, "largest violation"))
         if not _is_equality(constraint):
@@ -73,6 +76,26 @@ def constraint_rows(
             rows.append(Row(f"{name}: sign", _outside(constraint), size + cost / scale, tolerance, "excess over K*"))
             rows.append(Row(f"{name}: slackness", _product(constraint), cost, tolerance, "|lambda'g|"))
     return tuple(rows)
+
+
+def _sizes(constraints: list[Any]) -> list[float]:
+    """The sum of the largest entries of both sides of every constraint, at the present values and with other signs."""
+    variables = list({id(v): v for constraint in constraints for v in constraint.variables()}.values())
+    point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
+    rng = np.random.default_rng(0)
+    found = np.zeros(len(constraints))
+    try:
+        for turn in range(_DIRECTIONS):
+            signs = [1.0 if turn == 0 else rng.choice((-1.0, 1.0), size=x.shape) for x in point]
+            for variable, value, sign in zip(variables, point, signs, strict=True):
+                variable.save_value(value * sign)
+            with np.errstate(all="ignore"):
+                each = [sum(_largest(side.value) for side in constraint.args) for constraint in constraints]
+            found = np.maximum(found, np.where(np.isfinite(each), each, 0.0))
+    finally:
+        for variable, value in zip(variables, point, strict=True):
+            variable.save_value(value)
+    return [float(size) for size in found]
 
 
 def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float) -> Row:

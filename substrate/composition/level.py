@@ -23,7 +23,7 @@ import numpy as np
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
 from substrate.composition.place_holders import PlaceHolder, Standing
-from substrate.composition.targets import checked_targets
+from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -51,14 +51,15 @@ class Substrate(Term):
         own have a bias each.
     cutoff
         Relative size of the directions left out of the coordinates; ``None`` is rounding level where the machine has
-        a norm on w, 1e-6 where it has none or uses components. A parameter of the model, shown on its certificate.
+        a norm on w, 1e-6 where it has none. A parameter of the model, shown on its certificate.
     ridge
         Adds ridge/2 w'w to the objective of every machine built on this substrate; shown on its certificate.
     span
         ``"mentioned"``: where a machine penalises w, every point at which it mentions f, a component or a derivative
-        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``.
-        ``"training"``: the expansion stays on the training rows. See :mod:`substrate.composition.span`; shown on the
-        certificate.
+        joins the expansion, so that its optimum is that over all w; the coefficients are in ``result.further``. A
+        component that is mentioned has coefficients of its own then, at the training rows too. ``"training"``: the
+        expansion stays on the training rows, with one coefficient per row that all components share. See
+        :mod:`substrate.composition.span`; shown on the certificate.
     basis
         For many rows: the expansion is on a few vectors instead of all training points, f(x) = sum_j a_j k(b_j, x) + b,
         and no N x N matrix is made. An array of points, a number of vectors, the numbers of rows, the name of a rule or
@@ -106,7 +107,7 @@ class Substrate(Term):
         self.y: Array = checked_targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
-        self.cutoff = None if cutoff is None else non_negative(cutoff, "cutoff", "as a relative size")
+        self.cutoff = None if cutoff is None else _checked_cutoff(cutoff)
         self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
         if span not in ("mentioned", "training"):
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
@@ -188,7 +189,9 @@ class Substrate(Term):
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
         values = self.f(points)
-        known = real_array(targets, "targets", ndim=self.y.ndim)
+        given = real_array(targets, "targets", ndim=(1, 2))
+        given = given if self.columns else without_single_column(given, "targets")
+        known = real_array(given, "targets", ndim=self.y.ndim)
         if known.shape != values.shape:
             expected, received = (values.size, known.size) if known.ndim == 1 else (values.shape, known.shape)
             raise DataError(f"targets must have one entry per point: expected {expected}, received {received}")
@@ -267,7 +270,7 @@ class Substrate(Term):
         """Take the values of place-holders from a solution: of those there are, and of those created later."""
         self._latest = values
         for holder in self._holders:
-            holder.leaf.save_value(values(holder))
+            holder.leaf.assign(values(holder))
 
     def _values(self, role: str, points: Any, part: int) -> Any:
         if points is not None:
@@ -286,5 +289,16 @@ class Substrate(Term):
         holder = PlaceHolder(Standing(shape, name=role, nonneg=nonneg), role, points, part)
         self._holders.append(holder)
         if self._latest is not None:
-            holder.leaf.save_value(self._latest(holder))
+            holder.leaf.assign(self._latest(holder))
         return holder.leaf
+
+
+def _checked_cutoff(cutoff: Any) -> float:
+    """Return a relative size below one: at one, no direction would be left."""
+    size = non_negative(cutoff, "cutoff", "as a relative size")
+    if size >= 1.0:
+        raise DeclarationError(
+            f"cutoff must be below 1, received {size:g}: directions up to this share of the largest one are left out, "
+            "and from 1 on none is left; the default is None"
+        )
+    return size

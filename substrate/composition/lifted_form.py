@@ -22,12 +22,16 @@ __all__ = ["Definition", "LiftedForm", "lifted"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """``values[:, c] = rows @ z[:, c] + shift[c]`` for every column c; ``key`` is the identity of its multipliers."""
+    """``values[:, c] = rows @ z[:, c] + shift[c]`` for every column c; ``key`` is the identity of its multipliers.
+
+    ``leaf`` is the identity of the place-holder's variable.
+    """
 
     values: Any
     rows: Array
     z: Any
     shift: Any
+    leaf: int = 0
     key: int = field(default_factory=cp.lin_ops.lin_utils.get_id)
 
 
@@ -40,7 +44,7 @@ def lifted(compiled: Iterable[CompiledSubstrate]) -> tuple[dict[int, Any], list[
         for key, rows, shifted in one.definitions():
             values = cp.Variable(exchange[key].shape, name="values")
             exchange[key] = values
-            definitions.append(Definition(values, rows, one.z, one.shift if shifted else None))
+            definitions.append(Definition(values, rows, one.z, one.shift if shifted else None, key))
     return exchange, definitions
 
 
@@ -55,7 +59,7 @@ class LiftedForm(StandardForm):
         self.width, self.height_before = int(program.x.size), self.height
         size = self.width
         blocks = []
-        defined = list(definitions)
+        defined = self.definitions = tuple(definitions)
         for variable in dict.fromkeys(v for one in defined for v in (one.values, one.z, one.shift) if v is not None):
             if variable.id not in self.columns:
                 self.columns[variable.id] = size

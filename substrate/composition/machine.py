@@ -6,7 +6,10 @@ units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` bec
 """
 
 import numbers
+import threading
+import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -17,12 +20,22 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.equilibration import EquilibratedProblem
+from substrate.composition.further_points import READ
+from substrate.composition.identities import give_new_identities
+from substrate.composition.independent_equalities import IndependentEqualities
 from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lifted
 from substrate.composition.outputs import declared_outputs, labels_of
-from substrate.composition.refusals import refuse_incomplete, refuse_non_convex, refuse_parameters
+from substrate.composition.refusals import (
+    refuse_broadcast,
+    refuse_incomplete,
+    refuse_non_convex,
+    refuse_parameters,
+)
 from substrate.composition.result import Result
+from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
@@ -148,32 +161,65 @@ class Machine:
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
+        refuse_broadcast([objective, *self._given])
+        self._prepare(objective)
+
+    def _prepare(self, objective: Any) -> None:
+        #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
+        self.lock = threading.RLock()
         self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
         self._compile(objective)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The declaration; what was compiled and solved is made anew where it is read."""
+        names = ("substrates", "outputs", "_labels", "_given", "_objective")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        give_new_identities([self._objective, *self._given, *(h.leaf for s in self.substrates for h in s.holders())])
+        self._prepare(self._objective)
 
     def solve(
         self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
     ) -> Result:
         """Set parameters by name, solve, and return the solution; for options of a solver, call ``problem.solve``.
 
-        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`. Several
+        threads may call it: they wait for each other.
         """
+        with self.lock:
+            return self._solve(solver, verbose, time_limit, parameters)
+
+    def _solve(
+        self, solver: str | None, verbose: bool, time_limit: float | None, parameters: Mapping[str, Any]
+    ) -> Result:
         self._set(parameters)
         self._trials.begin()
         rescaled = self._twin if knows_units(self.problem) else None
         try:
             self._record = solve_problem(
-                self.problem, self._worst, solver, rescaled=rescaled, first=(STRUCTURED, self._structured),
-                verbose=verbose, time_limit=time_limit,
-            )  # fmt: skip
+                self.problem,
+                self._worst,
+                solver,
+                rescaled=rescaled,
+                first=(STRUCTURED, self._structured),
+                verbose=verbose,
+                time_limit=time_limit,
+            )
         except SolverError:
             self._trials.refuse_unsolvable()
             raise
         self._trials.settle()
         for compiled in self._compiled:
             compiled.write_back()
+        self._warn_of_directions()
+        if self._equalities is not None:
+            structure = sum(len(compiled.constraints) for compiled in self._compiled)
+            reduced = self.problem.constraints[len(self.problem.constraints) - structure - 1]
+            self._equalities.save_multipliers(self._own, reduced)
         for mine, theirs in zip(self._given, self._own, strict=True):
             for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
                 dual.save_value(other.value)
@@ -188,6 +234,10 @@ class Machine:
 
     def certificate(self) -> Certificate:
         """The report on the present values of the problem's variables."""
+        with self.lock:
+            return self._certificate()
+
+    def _certificate(self) -> Certificate:
         if any(variable.value is None for variable in self.problem.variables()):
             raise CertificateError("there is nothing to certify yet; solve the machine first")
         attempts = self._record.attempts if self._record else ()
@@ -195,9 +245,17 @@ class Machine:
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
         facts += [*remarks, *self._all_rows.facts()]
+        if self._equalities is not None and self._equalities.dependent:
+            missed, rank, count = self._missed(), self._equalities.rank, self._equalities.count
+            answer = answer and replace(answer, about=f"{answer.about} with equalities to {missed:.1e}")
+            fact = (
+                f"{count} of rank {rank} in these coordinates; the others follow up to {missed:.1e}, and are left out"
+            )
+            facts.append(("equalities", fact))
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
+        rows += tuple(row for compiled in self._compiled for row in compiled.left_out())
         return Certificate("Machine", rows if answer is None else (answer, *rows), tuple(facts))
 
     def _compile(self, objective: Any) -> None:
@@ -214,18 +272,66 @@ class Machine:
             for holder in compiled.mentioned
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
-        self._answer = AnswerCheck(self._compiled, self.outputs)
+        self._answer = AnswerCheck(self._compiled, self.outputs, ShiftedForms(self._shifted))
         self._all_rows = AllRows(self._compiled, objective, self._given)
         exchange = self._replacements()
         self._objective = objective
         total = self._with_ridges(objective.tree_copy(exchange))
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
-        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
-        self.problem = WitnessedProblem(cp.Minimize(total), [*self._own, *structure], self._trials.keep)
+        self._equalities = IndependentEqualities.of(self._own)
+        self.problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._trials.keep)
         refuse_incomplete(self.problem, self._compiled)
         self.outputs.refuse_foreign(self.problem.variables())
         refuse_parameters(self.problem)
+
+    def _warn_of_directions(self) -> None:
+        for row in (row for compiled in self._compiled for row in compiled.left_out()):
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(
+                f"the certificate does not hold: {row.value:.0f} of {row.scale:.0f} directions of the kernel are too "
+                "small to be represented and are left out, and nothing penalises w, so that the exact optimum uses "
+                "them. Add a penalty, such as s.squared_norm or ridge=, or state cutoff= to make the others the model",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _missed(self) -> float:
+        """The largest violation of an equality whose constraint was combined with others."""
+        numbers = () if self._equalities is None else self._equalities.numbers
+        return max((float(np.abs(self._own[k].violation()).max()) for k in numbers), default=0.0)
+
+    def _constraints(self, own: list[Any], shifts: Mapping[int, Any] | None = None) -> list[Any]:
+        """The user's constraints in coordinates, badly scaled equalities combined, and those of the coordinates.
+
+        ``shifts`` of what is read, by place-holder, are in the former already, and are added to the latter.
+        """
+        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
+        if self._equalities is None:
+            return [*own, *structure]
+        given = [self._given[k].expr for k in self._equalities.numbers] if shifts else []
+        changes = []
+        for one in given:
+            zeros = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in one.variables()}
+            changes.append(one.tree_copy(zeros | dict(shifts or {})) - one.tree_copy(zeros).value)
+        return [*self._equalities.reduce(own, changes), *structure]
+
+    def _shifted(self, unit: float, worth: float) -> ShiftedProblem:
+        """The problem with a shift added to every vector of values that is read, in the given units."""
+        exchange, shifts = self._replacements(), {}
+        for holder in (holder for compiled in self._compiled for holder in compiled.mentioned if holder.role in READ):
+            key = id(holder.leaf)
+            shifts[key] = cp.Variable(holder.leaf.shape, name="shift")
+            exchange[key] = exchange[key] + shifts[key]
+        total = self._with_ridges(self._objective.tree_copy(exchange))
+        own = [constraint.tree_copy(exchange) for constraint in self._given]
+        problem = cp.Problem(cp.Minimize(total), self._constraints(own, shifts))
+        if unit == 1.0 and worth == 1.0:
+            return ShiftedProblem(problem, shifts)
+        other = cp.Problem(*in_units(problem, unit, worth))
+        pairs = {mine.id: theirs for mine, theirs in zip(problem.variables(), other.variables(), strict=True)}
+        return ShiftedProblem(other, {key: pairs[shift.id] for key, shift in shifts.items()})
 
     def _replacements(self) -> dict[int, Any]:
         return {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
@@ -280,14 +386,18 @@ class Machine:
             return self._trials.weigh(rows)
 
     def _structured(self, verbose: bool, limit: float | None) -> str:
-        """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once."""
+        """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once.
+
+        Not where equalities were combined: they are then written on the coordinates, not on values.
+        """
+        if self._equalities is not None:
+            return ""
         if self._method is None:
             exchange, definitions = lifted(self._compiled)
             total = self._with_ridges(self._objective.tree_copy(exchange))
             own = [constraint.tree_copy(exchange) for constraint in self._given]
-            constraints = [*own, *self.problem.constraints[len(own) :]]
             dense = [compiled.z.id for compiled in self._compiled]
-            problem = cp.Problem(cp.Minimize(total), constraints)
+            problem = cp.Problem(cp.Minimize(total), self._constraints(own))
             self._method = StructuredMethod(problem, self.problem, definitions, dense)
         status, witness = self._method.solve(verbose, limit)
         if status:
@@ -296,5 +406,9 @@ class Machine:
 
     def _twin(self) -> tuple[Any, float]:
         """The same problem, measured in units of its targets."""
-        unit, worth = max(compiled.spread for compiled in self._compiled), self._trivial_cost() or 1.0
-        return WitnessedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit
+        unit = max(compiled.spread for compiled in self._compiled)
+        variables = self.problem.variables()
+        # a penalty alone costs nothing at w = 0
+        sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
+        worth = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
+        return EquilibratedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit

@@ -12,7 +12,8 @@ since :math:`z^T s^\star \ge 0`. With :math:`|r^T d| \le a \|d\|_P + g^T R`, whe
 
 .. math:: \|d\|_P \le \tfrac12 \left( a + \sqrt{a^2 + 4 (z^T s + g^T R)} \right) .
 
-The rounding error of every product is included. R enters linearly under a root: an optimum
+The rounding error of every product is included. Where the program knows what its coordinates leave out of w
+(:mod:`substrate.composition.whole_space`), the optimum is that over all w. R enters linearly under a root: an optimum
 :math:`\kappa` times farther away than R makes the bound at most :math:`\sqrt\kappa` times larger.
 """
 
@@ -32,6 +33,10 @@ from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Ste
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
 _ROOM = 1.0 + 1e-9
+#: Room for what a step towards feasibility changes in what is known of the rows.
+_MARGIN = 1.1
+#: Attempts at a point whose rows are known as well as was assumed.
+_ROUNDS = 4
 #: Largest matrix whose least-squares problems are solved by its singular values.
 _DENSE = 1_000_000
 
@@ -49,10 +54,25 @@ def nearness(
     program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies, step: Step | None = None
 ) -> Nearness | str:
     """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
-    found = Feasibility(program).near(x, step)
-    if isinstance(found, str):
-        return found
-    return Nearness(found.x, found.apart, _distance(program, found, in_dual_cone(program, z), radius, ties))
+    z = in_dual_cone(program, z)
+    if program.whole is None:
+        found = Feasibility(program).near(x, step)
+        return found if isinstance(found, str) else _near(program, found, z, radius, ties)
+    doubt = program.whole.doubt(program, x, z)
+    for _ in range(_ROUNDS):
+        assumed = _MARGIN * doubt
+        unsure = program.with_space(program.whole, assumed)
+        found = Feasibility(unsure).near(x, step)
+        if isinstance(found, str):
+            return found
+        doubt = program.whole.doubt(program, found.x, z, float(found.apart.max(initial=0.0)))
+        if (doubt <= assumed).all():
+            return _near(unsure, found, z, radius, ties)
+    return "the readings of the kernel at the solver's point are not known well enough"
+
+
+def _near(program: ConeProgram, found: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> Nearness:
+    return Nearness(found.x, found.apart, _distance(program, found, z, radius, ties))
 
 
 def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> float:
@@ -64,6 +84,8 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
     gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
     r, error = program.slope(point.x, z)
     left = np.abs(r) + error + program.sizes[0] @ point.apart
+    if program.whole is not None:
+        left = program.whole.steeper(z, left)
     a, untied = ties.split(left, radius)
     gap = max(gap, 0.0) + float(untied @ radius)
     return _ROOM * 0.5 * (a + math.sqrt(a * a + 4.0 * gap))

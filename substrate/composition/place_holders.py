@@ -5,11 +5,42 @@ from typing import Any
 
 import cvxpy as cp
 
+from substrate.errors import DeclarationError
+
 __all__ = ["PlaceHolder", "Standing"]
 
 
 class Standing(cp.Variable):  # type: ignore[misc]
-    """The variable of a place-holder: it stands for values of a substrate, and is never passed to a solver."""
+    """The variable of a place-holder: it stands for values of a substrate, and is never passed to a solver.
+
+    Its sign is no attribute: cvxpy exchanges variables with attributes for others, which nobody would recognise.
+    """
+
+    def __init__(self, shape: Any, name: str, nonneg: bool = False) -> None:
+        super().__init__(shape, name=name)
+        self._nonneg = nonneg
+
+    def is_nonneg(self) -> bool:
+        """Whether it stands for values that are not negative."""
+        return self._nonneg
+
+    def canonicalize(self) -> Any:
+        """Refuse to become a variable of a solver, where no machine has replaced it."""
+        raise self._refusal()
+
+    def save_value(self, value: Any) -> None:
+        """Refuse the value that a solver found for a free variable: some squares are not canonicalized."""
+        raise self._refusal()
+
+    def assign(self, value: Any) -> None:
+        """Take the value that it has in a machine."""
+        super().save_value(value)
+
+    def _refusal(self) -> DeclarationError:
+        return DeclarationError(
+            f"{self.name()!r} is an expression of a substrate, which a plain cvxpy.Problem would take for a free "
+            "variable; solve it as Machine(s, minimize=..., subject_to=[...])"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,15 @@ from substrate.composition.place_holders import Standing
 from substrate.composition.terms import LinearPart
 from substrate.errors import DeclarationError
 
-__all__ = ["Question", "output_questions", "questions", "refuse_incomplete", "refuse_non_convex", "refuse_parameters"]
+__all__ = [
+    "Question",
+    "output_questions",
+    "questions",
+    "refuse_broadcast",
+    "refuse_incomplete",
+    "refuse_non_convex",
+    "refuse_parameters",
+]
 
 
 #: What a certificate bounds.
@@ -37,6 +45,25 @@ def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[An
             raise DeclarationError(
                 f"the constraint {constraint} is not convex by cvxpy's rules; write convex <= concave, affine == affine"
             )
+
+
+def refuse_broadcast(parts: Sequence[Any]) -> None:
+    """Refuse a vector of values of a substrate beside a column of numbers: cvxpy makes a matrix of all pairs of them.
+
+    Pairs of two expressions, such as those of all differences of f, are left alone.
+    """
+    for part in parts:
+        sides = [arg.args[0] if type(arg).__name__ == "broadcast_to" else arg for arg in part.args]
+        for one in (side for side in sides if side.ndim == 1 and side.size > 1):
+            for other in (side for side in sides if side.shape == (one.size, 1)):
+                numbers, values = (other, one) if not other.variables() else (one, other)
+                if not numbers.variables() and any(isinstance(leaf, Standing) for leaf in values.variables()):
+                    raise DeclarationError(
+                        f"{part} combines numbers of shape {numbers.shape} with values of shape {values.shape}, which "
+                        f"makes a {one.size} x {one.size} matrix of all pairs; give the numbers the shape of the "
+                        "values, as with y.ravel()"
+                    )
+        refuse_broadcast(part.args)
 
 
 def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
@@ -69,7 +96,7 @@ def refuse_parameters(problem: Any) -> None:
     names = [parameter.name() for parameter in problem.parameters()]
     if len(set(names)) != len(names):
         raise DeclarationError(f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name=")
-    for taken in ("solver", "verbose"):
+    for taken in ("solver", "verbose", "time_limit"):
         if taken in names:
             raise DeclarationError(f"solve() has an argument {taken!r} already; give the parameter another name")
 

@@ -7,8 +7,12 @@ all :math:`r_j` changes no reading and only adds to the norm, so that the optimu
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
 
-on every point mentioned ([Scholkopf2001]_ theorem 1, the representer theorem). Points that occur twice join once; at
-the training rows components share one coefficient per row, as in [Pelckmans2005]_ eq. (8).
+on every point mentioned ([Scholkopf2001]_ theorem 1, the representer theorem). Points that occur twice join once. A
+component that is mentioned has coefficients of its own, at the training rows too: with
+:math:`w = (w^1, \dots, w^d)` and :math:`\varphi = (\varphi^1, \dots, \varphi^d)` the optimum has
+:math:`w^l = \sum_i (a_i + a^l_i) \varphi^l(x_i)`, where :math:`a^l` belongs to the terms in component l. (In
+[Pelckmans2005]_ eq. (8) all components share :math:`a`; that is the machine where w is not penalised, where alpha is
+mentioned, and where ``span="training"``.)
 
 *The bias.* Values of f contain b, other readings do not. A change u of w that adds one number to all values of f, and
 nothing to the other readings, is made up for by b. The optimum has no such part: the coefficients of values of f sum to
@@ -26,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array, check_memory
-from substrate.composition.further_points import READ, FurtherPoints, Numbers
+from substrate.composition.further_points import READ, FurtherPoints, Numbers, keys_of
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, inner_products, points_of
@@ -35,7 +39,7 @@ __all__ = ["Span", "penalises"]
 
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
-_SHARED = "components share the coefficients of the training rows, and the optimum over all w can be lower"
+_SHARED = "components share the coefficients of the training rows"
 
 
 def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
@@ -64,19 +68,19 @@ class Span:
         if substrate.basis is not None:
             return cls(substrate, (Reading(substrate.basis),), substrate.basis.shape[0], False, {})
         roles = {holder.role for holder in mentioned}
-        joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ])
         why = _why_not(substrate, roles)
+        joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ], not why)
         free = substrate.bias and "b" in roles and not _decided(substrate, roles)
         balanced = substrate.bias and not free
         if why or not joined.size:
             fact = f"the training rows: {why}" if why and joined.size else ""
-            if not why and joined.shared and len(substrate.components) > 1:
-                fact = f"the training rows: {_SHARED}"
+            if why and penalises(substrate, roles) and "component" in roles and len(substrate.components) > 1:
+                fact = f"the training rows: {why}; {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
             return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
         readings, values = joined.readings()
-        reach = _SHARED if joined.shared else "the optimum over all w"
-        fact = f"{substrate.n} training rows and what the machine mentions beside them, {joined.counted()}: {reach}"
+        beside = f"what the machine mentions beside them, {joined.counted()}"
+        fact = f"{substrate.n} training rows and {beside}: the optimum over all w"
         return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
 
     @property
@@ -93,6 +97,22 @@ class Span:
     def plain(self) -> bool:
         """Whether the expansion is that of level 1: the training rows, with coefficients that sum to zero."""
         return self.substrate.basis is None and len(self.readings) == 1 and self.balanced == self.substrate.bias
+
+    @property
+    def rank(self) -> int:
+        """The largest rank that the kernel can have on the representers, centred where they are, in exact arithmetic.
+
+        Equal points count once; a matrix or a function that defines the kernel has the rank of its values, so that
+        what rounding hides is zero.
+        """
+        kernel, points = self.substrate.kernel, points_of(self.substrate, self.readings[0])
+        if kernel.pairwise or not kernel.diag(points).any():
+            return 0
+        free = len(set(keys_of(points))) + sum(self.sizes[1:]) - self.balanced
+        if self.substrate.basis is not None:
+            free = min(free, self.substrate.n - self.substrate.bias)
+        finite = kernel.rank(points.shape[1])
+        return free if finite is None else min(free, finite)
 
     def rows(self, reading: Reading) -> Array:
         """The inner products of the representers of a reading with those of the span, one column per coefficient."""

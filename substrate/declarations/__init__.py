@@ -74,14 +74,28 @@ class Declared:
             raise DeclarationError(f"{self.title} is not affine in its parameters (DPP): {self.problem}")
 
     def solve(
-        self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **options: Any
+        self,
+        solver: str | None = None,
+        *,
+        verbose: bool = False,
+        time_limit: float | None = None,
+        warn: bool = True,
+        **options: Any,
     ) -> "Declared":
         """Solve with the named solver, or with the first of the stated order whose residuals we accept.
 
-        ``time_limit`` is in seconds for each call of a solver, as in :func:`~substrate.solvers.solve_problem`.
+        ``time_limit`` is in seconds for all solvers together, and ``warn`` whether to warn where no point is accepted,
+        as in :func:`~substrate.solvers.solve_problem`.
         """
         record = solve_problem(
-            self.problem, self._worst, solver, rescaled=self.rescaled, verbose=verbose, time_limit=time_limit, **options
+            self.problem,
+            self._worst,
+            solver,
+            rescaled=self.rescaled,
+            verbose=verbose,
+            time_limit=time_limit,
+            warn=warn,
+            **options,
         )
         self._log[:] = [record]
         return self

@@ -103,11 +103,14 @@ class AffineProgram:
         """What parameter k weighs."""
         return float(self.q[k] @ x)
 
+    def solved_at(self, theta: Corner) -> Corner:
+        """Return the weights whose point is the knot at theta: a tiny one in place of zero."""
+        return tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
+
     def solve(self, theta: Corner) -> Knot:
         """The knot at theta; raises where the solver fails."""
         best: Knot | None = None
-        weighed = tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
-        q, tau = self.linear(weighed), self.tau(theta)
+        q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
         for accuracy in _ACCURACIES:
             found = self._eliminated.solve(q, tau, accuracy)
             if found is None:

@@ -14,14 +14,14 @@ parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
-from substrate.certificates.rows import power_of_two, spread_of
+from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
 from substrate.fusion.error_gram import ErrorGram
@@ -32,6 +32,7 @@ from substrate.fusion.output_map import output_map
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.validated_machine import Candidate, certify_search, solve_candidates
 from substrate.fusion.validation import Validation, checked_validation, folds_of
 
 __all__ = ["fuse"]
@@ -108,9 +109,10 @@ def fuse(
     Returns
     -------
     Fusion or JointFusion
-        The second for several parameters. With ``lower_bound`` minus infinity, and a certificate that states why, where
-        no proof exists: a loss that is not strongly convex in f (Huber, pinball), or predictions that the squared
-        errors do not determine.
+        The second for several parameters. Its ``validation_error`` is that of what its ``predict`` returns for the
+        validation rows; with ``cv`` it is that of the machines of the folds. Where no proof exists (a loss that is not
+        strongly convex in f, such as Huber or pinball, or predictions that the squared errors do not determine),
+        ``lower_bound`` is minus infinity, and the certificate does not hold and states why.
     """
     target = positive(gap, "gap")
     several = isinstance(over, (list, tuple)) and len(over) > 1
@@ -145,13 +147,16 @@ def fuse(
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
         )
-    if several:
-        return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
-    over = over[0] if isinstance(over, (list, tuple)) and over else over
-    parameters = [_parameter(one, over) for one in machines]
-    folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
-    found = refined(folds, target, budget, _shown(progress), n_jobs, top)
-    return _fusion(final, _parameter(final, over), folds, sets, found, target)
+    with ExitStack() as held:  # the parameters of a machine have one value at a time
+        for one in {id(one): one for one in (*machines, final)}.values():
+            held.enter_context(one.lock)
+        if several:
+            return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
+        over = over[0] if isinstance(over, (list, tuple)) and over else over
+        parameters = [_parameter(one, over) for one in machines]
+        folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+        found = refined(folds, target, budget, _shown(progress), n_jobs, top)
+        return _fusion(final, _parameter(final, over), folds, sets, found, target)
 
 
 def _shown(progress: Progress | bool | None) -> Progress:
@@ -204,51 +209,42 @@ def _fusion(
     gap: float,
 ) -> Fusion:
     rows = sum(known.rows for known in sets)
-    inverse = folds[0].program.inverse
-    best = found.best_positive if inverse else found.best  # at rho = 0 the weight 1/rho is infinite
-    rho, error = float(found.values[best]), float(found.squares[best]) / rows
-    value = 1.0 / rho if inverse else rho
-    lower = found.lower_bound / rows
-    chosen: dict[str, Any] = {parameter.name(): value}
-    result = final.solve(**chosen)
-    proved = np.isfinite(lower)
-    searched = f"1/{parameter.name()}" if inverse else parameter.name()
+    name, inverse = parameter.name(), folds[0].program.inverse
+    known = sets[0] if len(sets) == 1 else None
+    order = found.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
+    knots = [float(found.values[k]) for k in order]
+    chosen = solve_candidates(final, (_candidate(name, rho, folds, inverse) for rho in knots), known)
+    value = chosen.values[name]
+    error = (float(found.squares[order[0]]) if known is None else chosen.squares) / rows
+    lower = min(found.lower_bound / rows, error)
+    searched = f"1/{name}" if inverse else name
     reach = "on" if found.complete else f"to {found.values[-1]:g}"
     facts = [
         ("fused over", f"{searched} from {found.values[0]:g} {reach}"),
         ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
-        *found.ends(),
+        *found.ends(1.0 / value if inverse else value),
     ]
     if inverse:
-        facts.append(("chosen", f"{parameter.name()} = {value:.6g}; the machine is the one divided by it"))
-    rows_known = np.concatenate([known.known for known in sets])
-    proof: tuple[Row, ...] = ()
-    if proved:
-        formula = "validation error - lower bound over the values covered"
-        # an error of rounding size requires no bound
-        _, rounding = spread_of(rows_known, np.ones(rows_known.size))
-        scale = error + 1e-12 * float(np.var(rows_known)) + rounding**2
-        proof = (Row(f"gap of {parameter.name()}", error - lower, scale, gap, formula),)
+        facts.append(("chosen", f"{name} = {value:.6g}; the machine is the one divided by it"))
+    if np.isfinite(lower):
         facts.append(("radius of the bound", _RADIUS))
     else:
         facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
-    if len(folds) == 1 and len(sets) == 1 and final.problem is not None:
-        again = sets[0].errors(result.predict(sets[0].X))
-        known = folds[0].errors(folds[0].knots[rho])
-        # where the errors do not determine the predictions, two solvers may differ more
-        tolerance = 1e-5 if np.isfinite(folds[0].sigma) else 1e-3
-        spread, rounding = spread_of(rows_known, np.ones(rows_known.size))
-        size = np.sqrt(rows_known.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(known))
-        if np.isfinite(folds[0].sigma):  # validation errors magnify those of the fit
-            size += folds[0].sigma * folds[0].program.unit
-        difference = float(np.linalg.norm(again - known))
-        formula = "||e^v of the knot - e^v of the machine||"
-        proof += (Row("knot and machine agree", difference, size, tolerance, formula),)
-    certificate = Certificate(
-        f"Fusion over {parameter.name()}", (*result.certificate.rows, *proof), (*result.certificate.record, *facts)
+    determined = bool(np.isfinite(folds[0].sigma))
+    # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
+    # magnify those of the fit
+    agreement = (1e-5, folds[0].sigma * folds[0].program.unit) if determined else (1e-3, 0.0)
+    formula = "validation error - lower bound over the values covered"
+    certificate = certify_search(
+        f"Fusion over {name}", chosen, error, lower, gap, sets, (f"gap of {name}", formula), agreement, facts
     )
-    path = _path(parameter.name(), final, folds, found, rows)
-    return Fusion(parameter.name(), value, error, lower, result, path, certificate)
+    return Fusion(name, value, error, lower, chosen.result, _path(name, final, folds, found, rows), certificate)
+
+
+def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:
+    """The value of a knot, with its validation errors where there is one validation set."""
+    errors = folds[0].errors(folds[0].knots[rho]) if len(folds) == 1 else None
+    return Candidate({name: 1.0 / rho if inverse else rho}, errors)
 
 
 def _path(name: str, final: Machine, folds: list[Fold], found: Refined, rows: int) -> FusedPath:

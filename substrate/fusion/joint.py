@@ -9,13 +9,12 @@ r"""Fusion over two or three parameters: the box, the folds, the search, and the
 one in the quadratic term; the box is covered by simplices with a bound each (:mod:`substrate.fusion.simplex_bound`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from substrate.certificates import Certificate, Row
-from substrate.certificates.rows import power_of_two, spread_of
+from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
@@ -27,6 +26,7 @@ from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import output_map
 from substrate.fusion.simplex_search import Progress, Searched, cell_simplices, searched
 from substrate.fusion.unproved_search import searched_without_bounds
+from substrate.fusion.validated_machine import Candidate, certify_search, solve_candidates
 from substrate.fusion.validation import Validation
 
 __all__ = ["fuse_jointly"]
@@ -91,52 +91,41 @@ def _fusion(
     gap: float,
 ) -> JointFusion:
     rows = sum(known.rows for known in sets)
-    best = store.best
-    values: dict[str, Any] = dict(zip(names, store.corners[best], strict=True))
-    error = float(store.squares[best]) / rows
-    lower = _BELOW * min(bound, float(store.squares[best])) / rows
-    result = final.solve(**values)
-    title = f"Fusion over {' and '.join(names)}"
+    known = sets[0] if len(sets) == 1 else None
+    chosen = solve_candidates(final, _candidates(names, store), known)
+    error = (float(store.squares.min()) if known is None else chosen.squares) / rows
+    lower = min(_BELOW * min(bound, float(store.squares.min())) / rows, error)
     facts = [
         *((f"fused over {name}", _range(one)) for name, one in zip(names, ends, strict=True)),
         ("search", f"{store.solves} solves, {len(found.simplices)} simplices; {found.stop}"),
+        ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", found.unproved),
     ]
-    proof: list[Row] = []
-    if np.isfinite(lower):
-        proof.append(_gap_row(error, lower, sets, gap))
-        facts.append(("radius of the bound", _RADIUS))
-    else:
-        facts.append(("no certificate", found.unproved))
-    if len(store.folds) == 1:
-        proof.append(_agreement_row(store, sets[0], result))
-    certificate = Certificate(title, (*result.certificate.rows, *proof), (*result.certificate.record, *facts))
+    fold, corner = store.folds[0], tuple(chosen.values[name] for name in names)
+    # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
+    # magnify those of the fit
+    determined = fold.reach.determined(store.knots[0][store.best].x)
+    agreement = (1e-5, fold.program.unit * fold.reach.largest(fold.program.tau(corner))) if determined else (1e-3, 0.0)
+    formula = "validation error - lower bound over the box"
+    title = f"Fusion over {' and '.join(names)}"
+    row = ("gap of the search", formula)
+    certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts)
     path = JointPath(
         tuple(names), np.array(store.corners), store.squares / rows, tuple(tuple(own) for own in store.knots),
         np.array(found.simplices, dtype=np.intp).reshape(-1, len(names) + 1), found.bounds / rows, found.stop,
     )  # fmt: skip
     proved = dict(zip(names, ends, strict=True))
-    return JointFusion(values, error, lower, proved, result, path, certificate)
+    return JointFusion(chosen.values, error, lower, proved, chosen.result, path, certificate)
+
+
+def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
+    """The corners by their error; after one with a weight of zero also the tiny weight that its knot was solved at."""
+    for k in np.argsort(store.squares, kind="stable"):
+        errors = store.folds[0].errors(store.knots[0][k]) if len(store.folds) == 1 else None
+        corner, solved = store.corners[k], store.folds[0].program.solved_at(store.corners[k])
+        yield Candidate(dict(zip(names, corner, strict=True)), errors)
+        if solved != corner:
+            yield Candidate(dict(zip(names, solved, strict=True)), errors)
 
 
 def _range(ends: tuple[float, float]) -> str:
     return f"from {ends[0]:g} on" if np.isinf(ends[1]) else f"from {ends[0]:g} to {ends[1]:g}"
-
-
-def _gap_row(error: float, lower: float, sets: Sequence[Validation], gap: float) -> Row:
-    rows = np.concatenate([known.known for known in sets])
-    _, rounding = spread_of(rows, np.ones(rows.size))
-    scale = error + 1e-12 * float(np.var(rows)) + rounding**2  # an error of rounding size requires no bound
-    return Row("gap of the search", error - lower, scale, gap, "validation error - lower bound over the box")
-
-
-def _agreement_row(store: KnotStore, known: Validation, result: Any) -> Row:
-    fold, knot = store.folds[0], store.knots[0][store.best]
-    ours, again = fold.errors(knot), known.errors(result.predict(known.X))
-    determined = fold.reach.determined(knot.x)
-    tolerance = 1e-5 if determined else 1e-3
-    spread, rounding = spread_of(known.known, np.ones(known.known.size))
-    size = np.sqrt(known.known.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(ours))
-    if determined:  # validation errors magnify those of the fit
-        size += fold.program.unit * fold.reach.largest(fold.program.tau(store.corners[store.best]))
-    difference = float(np.linalg.norm(again - ours))
-    return Row("knot and machine agree", difference, size, tolerance, "||e^v of the knot - e^v of the machine||")

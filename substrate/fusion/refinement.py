@@ -15,12 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import bounded
+from substrate.fusion.validated_machine import MARGIN
 from substrate.paths.chord_certificate import interval_bounds, merged, settled
 
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
@@ -144,22 +146,25 @@ class Refined:
 
     @property
     def best(self) -> int:
-        """The knot with the smallest error."""
-        return int(self.squares.argmin())
+        """The knot with the smallest error; the largest of several that are equal."""
+        return int(self.order()[0])
 
-    @property
-    def best_positive(self) -> int:
-        """The knot above zero with the smallest error."""
-        return 1 + int(self.squares[1:].argmin()) if self.values[0] == 0.0 else self.best
+    def order(self, positive: bool = False) -> NDArray[np.intp]:
+        """The knots by their error, the larger of two equal ones first; ``positive`` leaves out that at zero.
 
-    def ends(self) -> list[tuple[str, str]]:
-        """Facts for a certificate where the choice is at an end of its range."""
-        chosen = f"{self.values[self.best]:g}"
-        if self.best == 0:
+        A knot at zero may have been taken from a small value that can be solved: its machine is that of the small one.
+        """
+        every = np.lexsort((-self.values, self.squares))
+        return np.asarray(every[self.values[every] > 0.0] if positive else every, dtype=np.intp)
+
+    def ends(self, value: float) -> list[tuple[str, str]]:
+        """Facts for a certificate where the chosen value is at an end of its range."""
+        chosen, best = f"{value:g}", int(np.abs(self.values - value).argmin())
+        if best == 0:
             return [("choice", f"at {chosen}, the lower end of its range")]
-        if self.complete and self.squares[-1] <= (1.0 + 1e-9) * self.squares[self.best]:
+        if self.complete and self.squares[-1] <= (1.0 + 1e-9) * self.squares[best]:
             return [("choice", f"at {chosen}; the largest values of its range validate as well")]
-        if self.best < self.values.size - 1:
+        if best < self.values.size - 1:
             return []
         return [("choice", f"at {chosen}, the upper end of its range; up_to= looks further")]
 
@@ -189,7 +194,7 @@ def refined(
             best = float(squares.min())
             lower = min(float(bounds.min(initial=np.inf)), best, np.inf if beyond is None else beyond)
             progress(solves, best, lower)
-            if certified and best - lower <= gap * best:
+            if certified and best - lower <= (1.0 - MARGIN) * gap * best:
                 stop = f"the gap of {gap:g} is met"
                 break
             if solves + len(folds) > budget:

@@ -21,6 +21,7 @@ from substrate.errors import SolverError
 from substrate.fusion.affine_program import Corner
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import SimplexBound, simplex_bound
+from substrate.fusion.validated_machine import MARGIN
 
 __all__ = ["Progress", "Searched", "Simplex", "cell_simplices", "halves", "searched"]
 
@@ -97,7 +98,7 @@ def searched(
             lower, _, simplex, found = heap[0]
             best = float(store.squares.min())
             progress(store.solves, best, min(lower, best))
-            if best - lower <= gap * best:
+            if best - lower <= (1.0 - MARGIN) * gap * best:
                 stop = f"the gap of {gap:g} is met"
                 break
             if store.solves + len(store.folds) > budget:

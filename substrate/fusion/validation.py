@@ -14,6 +14,7 @@ from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.closed_form.leave_one_out import Split, checked_splits
 from substrate.composition import Machine, Substrate
 from substrate.composition.outputs import columns_of
+from substrate.composition.targets import without_single_column
 from substrate.errors import DataError, DeclarationError
 
 __all__ = ["Validation", "checked_validation", "folds_of"]
@@ -86,7 +87,8 @@ def _checked_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array
     called = "y_val" if name is None else f"y_val[{name!r}]"
     terms = machine.outputs.terms[name]
     columns = columns_of(terms[0])
-    y = real_array(y_val, called, ndim=1 + len(columns))
+    given = real_array(y_val, called, ndim=(1, 2))
+    y = real_array(given if columns else without_single_column(given, called), called, ndim=1 + len(columns))
     if y.shape[1:] != columns:
         raise DataError(f"{called} must have {columns[0]} columns, as the output has, received {y.shape[1]}")
     if y.shape[0] != X.shape[0]:

@@ -67,6 +67,10 @@ class _Pair(Kernel):
         """Whether either side reads a precomputed matrix."""
         return self.left.pairwise or self.right.pairwise
 
+    def cost(self, n_features: int) -> int:
+        """Return the sum of both."""
+        return self.left.cost(n_features) + self.right.cost(n_features)
+
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """The groups of both sides."""
         return tuple(dict.fromkeys(self.left.compared_columns(n_features) + self.right.compared_columns(n_features)))

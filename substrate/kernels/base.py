@@ -156,6 +156,13 @@ class BaseKernel(Value, Derivatives, Scales, Terms, ABC):
         """
         return self
 
+    def cost(self, n_features: int) -> int:
+        """Return how many kernels without parts are evaluated for one value k(x, z) of points with so many columns.
+
+        A kernel of several parts adds up theirs; one that is evaluated at several points counts once for each.
+        """
+        return 1
+
     def rank(self, n_features: int) -> int | None:
         """How many features :meth:`features` has; None where no finite number suffices."""
         return None

@@ -90,6 +90,10 @@ class Foreign(Kernel):
 
     function: Callable[..., Any]
 
+    def __hash__(self) -> int:
+        # kernels of scikit-learn compare by their parameters, and have no hash of their own
+        return hash((Foreign, type(self.function)))
+
     @property
     def trusted(self) -> bool:
         """False: any function may be given."""

@@ -10,7 +10,7 @@ computed one by one. Values are numbers, arrays of any namespace, or numbers of 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import combinations
-from math import comb
+from math import comb, inf
 from operator import mul
 from typing import Any
 
@@ -21,9 +21,14 @@ from substrate.arrays import Array
 __all__ = ["count_of", "groups_of", "multipliers", "summed"]
 
 
-def count_of(values: int, order: int) -> int:
-    """The number of products."""
-    return sum(comb(values, size) for size in range(1, order + 1))
+def count_of(values: int, order: int, most: float = inf) -> int:
+    """Return the number of products, or a number above ``most`` as soon as there are more: counting all takes long."""
+    count = 0
+    for size in range(1, order + 1):
+        count += comb(values, size)
+        if count > most:
+            break
+    return count
 
 
 def groups_of(values: int, order: int) -> Iterator[tuple[int, ...]]:

@@ -35,6 +35,10 @@ class Nested(Kernel):
         """As the inner kernel."""
         return self.kernel.pairwise
 
+    def cost(self, n_features: int) -> int:
+        """Return that of the inner kernel."""
+        return self.kernel.cost(n_features)
+
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """As the inner kernel."""
         return self.kernel.compared_columns(n_features)
@@ -210,6 +214,10 @@ class Restricted(Nested, node="restricted"):
         if is_device_array(X):
             return namespace_of(X).take(X, on_device_of(X, self.columns), axis=1)
         return X[:, list(self.columns)]
+
+    def cost(self, n_features: int) -> int:
+        """Return that of the inner kernel on its columns."""
+        return self.kernel.cost(len(self.columns))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """The inner kernel's groups, as columns of the whole input."""

@@ -3,8 +3,9 @@ r"""The polynomial kernel :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -25,10 +26,13 @@ from substrate.namespaces import is_device_array
 
 __all__ = ["Polynomial"]
 
+#: The largest degree: the coefficients of larger ones are beyond double precision.
+_LARGEST_DEGREE = 1000
+
 
 @dataclass(frozen=True, repr=False)
 class Polynomial(Kernel):
-    """(x'z + offset)^degree; a negative offset would not be positive semi-definite and is refused."""
+    """(x'z + offset)^degree with a degree from 1 to 1000; a negative offset, not positive semi-definite, is refused."""
 
     degree: int = 3
     offset: float = 1.0
@@ -40,6 +44,10 @@ class Polynomial(Kernel):
             raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}") from error
         if degree < 1 or isinstance(self.degree, bool):
             raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}")
+        if degree > _LARGEST_DEGREE:
+            raise DeclarationError(
+                f"degree must be at most {_LARGEST_DEGREE}, received {degree}; for smoother functions take RBF"
+            )
         object.__setattr__(self, "degree", degree)
         object.__setattr__(self, "offset", non_negative(self.offset, "offset"))
 
@@ -98,9 +106,9 @@ class Polynomial(Kernel):
         return np.asarray(refuse_overflow(made, self))
 
     def _monomials(self, columns: Sequence[Any], root: Callable[[int], Any]) -> Iterator[Any]:
-        for chosen in combinations_with_replacement(range(len(columns)), self.degree):
-            powers = Counter(chosen)
-            value = root(math.factorial(self.degree) // math.prod(map(math.factorial, powers.values())))
+        factorial = cache(math.factorial)
+        for powers in _exponents(len(columns), self.degree):
+            value = root(factorial(self.degree) // math.prod(map(factorial, powers.values())))
             for column, power in powers.items():
                 value = value * columns[column] ** power
             yield value
@@ -136,3 +144,25 @@ class Polynomial(Kernel):
         with np.errstate(over="ignore"):
             np.power(values, self.degree, out=values)
         refuse_overflow(values, self)
+
+
+def _exponents(count: int, degree: int) -> Iterator[Mapping[int, int]]:
+    """Yield the positive powers of every monomial by column, those of the first columns first.
+
+    A long product of few columns is written by its powers, since listing its factors takes ``degree`` steps each.
+    """
+    if count > degree:
+        yield from map(Counter, combinations_with_replacement(range(count), degree))
+    else:
+        for powers in _compositions(count, degree):
+            yield {column: power for column, power in enumerate(powers) if power}
+
+
+def _compositions(count: int, total: int) -> Iterator[tuple[int, ...]]:
+    """Yield all ``count`` numbers that sum to ``total``, the largest first number first."""
+    if count == 1:
+        yield (total,)
+        return
+    for number in range(total, -1, -1):
+        for others in _compositions(count - 1, total - number):
+            yield number, *others

@@ -35,6 +35,10 @@ class Symmetric(Nested):
         if self.symmetry not in ("even", "odd"):
             raise DeclarationError(f"symmetry must be 'even' or 'odd', received {self.symmetry!r}")
 
+    def cost(self, n_features: int) -> int:
+        """Return twice that of the inner kernel, which is evaluated at x and at -x."""
+        return 2 * self.kernel.cost(n_features)
+
     @property
     def envelope(self) -> BaseKernel:
         """The inner kernel, of whose values this one is the half sum or difference."""

@@ -8,7 +8,7 @@ the conversion of numbers and the record of a proof.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from substrate.errors import DataError
@@ -25,7 +25,7 @@ __all__ = [
     "flint",
     "formula_of",
     "precision",
-    "worst_proof",
+    "proof_of_outputs",
 ]
 
 
@@ -95,7 +95,9 @@ class Proof:
     """A rigorous bound on the distance of the fitted values from those of the exact optimum.
 
     ``accuracy`` and ``spread`` are upper and lower ends of their enclosures, in units of y; ``proved`` is whether the
-    accuracy is within the tolerance of the spread. ``reason`` states why there is no bound, where there is none.
+    accuracy is within the tolerance of the spread. ``reason`` states why there is no bound, where there is none;
+    ``about`` names what is bounded. With several outputs ``outputs`` holds the proof of each: ``accuracy`` and
+    ``spread`` are those of the output with the largest bound, in its own units, and ``proved`` is the verdict of all.
     """
 
     accuracy: float
@@ -104,11 +106,18 @@ class Proof:
     rounding: float
     bits: int
     reason: str = ""
+    about: str = "fitted values"
+    outputs: "tuple[Proof, ...]" = ()
+
+    @property
+    def each(self) -> "tuple[Proof, ...]":
+        """The proof of every output; this one where it is the only one."""
+        return self.outputs or (self,)
 
     @property
     def proved(self) -> bool:
-        """Whether the fitted values are proved to be as near as the tolerance requires."""
-        return math.isfinite(self.accuracy) and self.accuracy <= self._allowed
+        """Whether the fitted values of every output are proved to be as near as the tolerance requires."""
+        return all(math.isfinite(one.accuracy) and one.accuracy <= one._allowed for one in self.each)
 
     @property
     def _allowed(self) -> float:
@@ -116,30 +125,42 @@ class Proof:
 
     @property
     def share(self) -> float:
-        """The accuracy as a share of what is allowed: at most one where the answer is proved."""
-        if self.accuracy == 0.0:
-            return 0.0
-        return self.accuracy / self._allowed if self._allowed > 0.0 else math.inf
+        """The accuracy as a share of what is allowed, of several outputs the largest: at most one where proved."""
+        return max(_share(one.accuracy, one._allowed) for one in self.each)
 
     @property
     def digits(self) -> float:
-        """Decimal digits of the spread of y to which the fitted values are known."""
-        if self.accuracy == 0.0:
-            return math.inf
-        if self.spread == 0.0 or not math.isfinite(self.accuracy):
-            return 0.0
-        return max(0.0, math.log10(self.spread) - math.log10(self.accuracy))
+        """Decimal digits of the spread of y to which the fitted values are known, of several outputs the fewest."""
+        return min(_digits(one.accuracy, one.spread) for one in self.each)
 
     def __str__(self) -> str:
         if self.reason:
             return f"no proof: {self.reason}"
         verdict = "proved" if self.proved else "not proved"
+        several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
         return (
-            f"{verdict}: fitted values within {self.accuracy:.2e} of the exact optimum "
-            f"(spread of y {self.spread:.3g}), {self.digits:.1f} digits, {self.bits} bits"
+            f"{verdict}: {self.about} within {self.accuracy:.2e} of the exact optimum "
+            f"(spread of y {self.spread:.3g}){several}, {self.digits:.1f} digits, {self.bits} bits"
         )
 
 
-def worst_proof(proofs: Sequence[Proof]) -> Proof:
-    """The proof, of several outputs, that is farthest from its tolerance."""
-    return max(proofs, key=lambda one: one.share)
+def _share(accuracy: float, allowed: float) -> float:
+    if accuracy == 0.0:
+        return 0.0
+    return accuracy / allowed if allowed > 0.0 else math.inf
+
+
+def _digits(accuracy: float, spread: float) -> float:
+    if accuracy == 0.0:
+        return math.inf
+    if spread == 0.0 or not math.isfinite(accuracy):
+        return 0.0
+    return max(0.0, math.log10(spread) - math.log10(accuracy))
+
+
+def proof_of_outputs(proofs: Sequence[Proof]) -> Proof:
+    """Return one proof for several outputs: the largest bound, in its own units, and the proof of every output."""
+    if len(proofs) == 1:
+        return proofs[0]
+    largest = max(proofs, key=lambda one: one.accuracy)
+    return replace(largest, outputs=tuple(proofs))

@@ -17,7 +17,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.huber_accuracy import AT_BOUND, HuberMachine
+from substrate.closed_form.huber_accuracy import ABOUT_MEAN, AT_BOUND, HuberMachine
 from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
@@ -213,7 +213,7 @@ def prove_huber(
             mass = sum(weights, ball(0.0))
             inner, outer = both / (ball(gamma) * mass).sqrt(), weighted_root(off, weights)
             bound = (inner * inner + outer * outer).sqrt() + apart
-        return proof_of(bound, machine.y, weights, tolerance, bits)
+        return proof_of(bound, machine.y, weights, tolerance, bits, "fitted values" if tied else ABOUT_MEAN)
 
 
 def _kernel_matrix(kernel: Kernel, X: Any) -> list[list[Any]]:

@@ -69,12 +69,14 @@ def prove_expansion(
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
+    observed: Array | None = None,
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Proof:
     """The proof for one output; ``fitted`` is what predict returned for the rows of X.
 
-    ``slopes`` are the coefficients of the columns of the border beside the constant.
+    ``observed`` are the targets of the user where y is made of them: the spread is theirs. ``slopes`` are the
+    coefficients of the columns of the border beside the constant.
     """
     matrix, negative = given_matrix(kernel, X)
     if not np.isfinite(negative):
@@ -91,7 +93,7 @@ def prove_expansion(
         apart = [one - other for one, other in zip(returned, values, strict=True)]
         return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
 
-    return _proved(bound, y, v, tolerance, bits)
+    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
 
 def _balanced(alpha: Sequence[Any], weights: Sequence[Any], border: Border) -> list[Any]:
@@ -136,8 +138,9 @@ def prove_primal(
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
+    observed: Array | None = None,
 ) -> Proof:
-    """The proof for a machine of one output that is stored in primal weights."""
+    """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
     library = flint()
 
     def bound(bits: int) -> Any:
@@ -175,7 +178,7 @@ def prove_primal(
         apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
         return root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart
 
-    return _proved(bound, y, v, tolerance, bits)
+    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
@@ -275,12 +278,14 @@ def _spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
     return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
 
 
-def proof_of(bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int) -> Proof:
+def proof_of(
+    bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int, about: str = "fitted values"
+) -> Proof:
     """The record of a bound, with an enclosure of the spread."""
     rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason)
+    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason, about)
 
 
 _COLUMN_BITS = 256

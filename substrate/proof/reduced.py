@@ -1,14 +1,17 @@
 r"""The bounds of machines on a reduced basis in ball arithmetic, from the stored numbers.
 
-The machine that is fitted has features :math:`z(x) = T^T k_S(x)`, T from the eigenvectors of the kernel matrix of the
-basis that were kept. T is a matrix of plain numbers, and the machine with these features has one exact optimum
+The machine is that on all directions of the span of the basis vectors, in exact arithmetic, as for its certificate
+(:mod:`~substrate.reduced.basis_matrix`): the coefficients of all basis vectors are free, and the penalty is
+:math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`. In coordinates :math:`\beta = T u`, T a matrix of plain numbers from
+the eigenvectors of :math:`K_{SS}`, it has the features :math:`z(x) = T^T k_S(x)`, and one exact optimum
 
-.. math:: H u^\star = Z^T V (y - \bar y), \qquad H = \lambda I + Z^T V (Z - 1 \bar z^T), \qquad
+.. math:: H u^\star = Z^T V (y - \bar y), \qquad H = \lambda T^T K_{SS} T + Z^T V (Z - 1 \bar z^T), \qquad
           f^\star = \bar y + (Z - 1 \bar z^T) u^\star ,
 
-which is enclosed, row by row, and compared with what ``predict`` returned. The uncut machine has the coefficients of
-all basis vectors and the penalty :math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`; its system is usually nearly
-singular, and is solved in as many bits as that requires. A lasso is bounded by the duality gap at a dual point
+which is enclosed, row by row, and compared with what ``predict`` returned. Where directions are below rounding, T has
+fewer columns than there are directions. Then the system in beta itself is solved, which is nearly singular, in as many
+bits as that requires; where none is enough, as for vectors that depend on each other exactly, what the directions that
+T lacks may change is bounded and added. A lasso is bounded by the duality gap at a dual point
 :math:`\tau V \theta` with :math:`1^T V \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
 
 .. math:: \tfrac12 \|f - f^\star\|_v^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|_v^2
@@ -26,32 +29,36 @@ from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import points_of, proof_of, root_of, weighted_root
+from substrate.reduced.basis_matrix import distinct_vectors
+from substrate.reduced.features import eigen_features
 
 __all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 
 _BITS = 200
-#: Bits tried in turn for the uncut machine, whose system is harder for smoother kernels.
+#: Bits tried in turn for the system in all coefficients, which is harder for smoother kernels.
 _MANY_BITS = (400, 1200, 3600)
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedProof(Proof):
-    """A proof for the machine on the directions that were kept; ``uncut`` is the distance from the uncut machine."""
-
-    uncut: float = float("inf")
+    """A proof for the machine on all directions of the span of the basis vectors, in exact arithmetic."""
 
     def __str__(self) -> str:
         text = super(ReducedProof, self).__str__()
-        return text if self.reason else f"{text}; within {self.uncut:.2e} of the machine on all directions"
+        return text if self.reason else f"{text}, on all directions of the basis"
 
 
 @dataclass(frozen=True, slots=True)
 class BasisRows:
-    """A kernel between rows and basis vectors; without a kernel, matrices of values, taken as exact."""
+    """A kernel between rows and basis vectors; without a kernel, matrices of values, taken as exact.
+
+    ``diagonal`` are the values k(x, x) of the rows, where there is no kernel.
+    """
 
     kernel: Kernel | None
     X: Any
     points: Any
+    diagonal: Array | None = None
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
         """Kernel values of rows (the basis itself unless given), in balls."""
@@ -64,12 +71,29 @@ class BasisRows:
         formula = formula_of(self.kernel, len(others[0]))
         return [[formula(x, z) for z in others] for x in rows]
 
-    def directions(self, rank: int) -> Array:
-        """T, from the eigenvectors of the largest eigenvalues: plain numbers, which define the machine."""
-        K = np.asarray(self.points) if self.kernel is None else np.asarray(self.kernel(self.points))
-        values, vectors = np.linalg.eigh(K)
-        kept = np.arange(values.size - 1, values.size - 1 - rank, -1)
-        return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+    def lengths(self) -> list[Any]:
+        """k(x, x) of all rows, in balls."""
+        if self.kernel is None:
+            return balls(np.asarray(self.diagonal, dtype=np.float64))
+        if isinstance(self.kernel, Foreign):
+            return balls(np.asarray(self.kernel.diag(self.X), dtype=np.float64))
+        rows = points_of(self.X)
+        formula = formula_of(self.kernel, len(rows[0]))
+        return [formula(x, x) for x in rows]
+
+    def distinct(self) -> "BasisRows":
+        """Without repetitions: vectors that agree are one, and their coefficients add up."""
+        kept = distinct_vectors(self.kernel, self.points, self._values())
+        if self.kernel is None:
+            return replace(self, X=np.asarray(self.X)[:, kept], points=np.asarray(self.points)[np.ix_(kept, kept)])
+        return replace(self, points=self.points[kept])
+
+    def directions(self) -> Array:
+        """T, from the eigenvectors above rounding: plain numbers."""
+        return np.asarray(eigen_features(self._values()).transform)
+
+    def _values(self) -> Array:
+        return np.asarray(self.points if self.kernel is None else self.kernel(self.points), dtype=np.float64)
 
 
 def prove_reduced(
@@ -78,44 +102,69 @@ def prove_reduced(
     gamma: float,
     v: Array,
     fitted: Array,
-    rank: int,
     *,
     tolerance: float = ACCURATE,
     bits: int = _BITS,
 ) -> ReducedProof:
     """The proof for one output; ``fitted`` is what predict returned for the rows."""
-    T = rows.directions(rank)
+    rows = rows.distinct()
+    n, T = int(rows.points.shape[0]), rows.directions()
+    known = _features_of_kernel(rows)
+    complete = T.shape[1] >= (n if known is None else min(n, known))
     with precision(bits):
-        K = _table(rows.matrix(rows.X), T.shape[0])
-        features = K * flint().arb_mat(*T.shape, [value for row in T for value in balls(row)])
-        penalty = [[ball(float(i == j)) for j in range(rank)] for i in range(rank)]
-        optimum = _optimum(features, penalty, y, gamma, v)
-        made = _proof(optimum, y, v, fitted, tolerance, bits)
-    return replace(made, uncut=_uncut(rows, y, gamma, v, fitted))
+        optimum, change = _in_directions(rows, T, y, gamma, v, complete)
+        best = _proof(optimum, change, y, v, fitted, tolerance, bits)
+    given = rows.kernel is None or isinstance(rows.kernel, Foreign)  # what is below rounding there means nothing
+    if best.proved or complete or given or (known is not None and known < n):
+        return best
+    for more in _MANY_BITS:
+        with precision(more):
+            matrix = rows.matrix()
+            optimum = _optimum(_table(rows.matrix(rows.X), n), _table(matrix, n), y, gamma, v)
+            proof = _proof(optimum, ball(0.0), y, v, fitted, tolerance, more)
+        if np.isfinite(proof.accuracy) and proof.accuracy <= best.accuracy:
+            best = proof
+        if proof.proved:
+            break
+    return best
 
 
-def _uncut(rows: BasisRows, y: Array, gamma: float, v: Array, fitted: Array) -> float:
-    """The distance from the optimum over all coefficients; infinite where no number of bits that is tried is enough."""
-    # vectors that agree are one: their coefficients add up
-    different = rows if rows.kernel is None else replace(rows, points=_distinct(rows.points))
-    if rows.kernel is not None and not isinstance(rows.kernel, Foreign):
-        features = rows.kernel.rank(rows.points.shape[1])
-        if features is not None and features < different.points.shape[0]:
-            return float("inf")  # more vectors than the kernel has features: a singular system in any number of bits
-    for bits in _MANY_BITS:
-        with precision(bits):
-            matrix = different.matrix()
-            K = _table(different.matrix(rows.X), len(matrix))
-            optimum = _optimum(K, matrix, y, gamma, v)
-            if optimum is not None:
-                apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-                found = above(weighted_root(apart, balls(v)))
-                if np.isfinite(found):
-                    return found
-    return float("inf")
+def _features_of_kernel(rows: BasisRows) -> int | None:
+    """How many features the kernel has; None where no finite number is known."""
+    if rows.kernel is None or isinstance(rows.kernel, Foreign):
+        return None
+    return rows.kernel.rank(rows.points.shape[1])
 
 
-def _optimum(Z: Any, penalty: list[list[Any]], y: Array, gamma: float, v: Array) -> list[Any] | None:
+def _in_directions(
+    rows: BasisRows, T: Array, y: Array, gamma: float, v: Array, complete: bool
+) -> tuple[list[Any] | None, Any]:
+    """The exact fitted values on the directions of T, and a bound on what the others may change in them."""
+    n, r = T.shape
+    columns = flint().arb_mat(n, r, [value for row in T for value in balls(row)])
+    Z = _table(rows.matrix(rows.X), n) * columns if r else flint().arb_mat(y.size, 0)
+    M = columns.transpose() * _table(rows.matrix(), n) * columns if r else flint().arb_mat(0, 0)
+    apart = sum((_square(M[i, j] - int(i == j)) for i in range(r) for j in range(r)), ball(0.0))
+    optimum = _optimum(Z, M, y, gamma, v) if apart < 1 else None  # else M is not known to be positive definite
+    if optimum is None or complete:
+        return optimum, ball(0.0)
+    weights, zero = balls(v), ball(0.0)
+    inside: Any = M.solve(Z.transpose()) if r else None
+    outside = zero
+    for i, (length, weight) in enumerate(zip(rows.lengths(), weights, strict=True)):
+        rest = length - sum((Z[i, k] * inside[k, i] for k in range(r)), zero)
+        outside += weight * rest.max(zero)
+    share = ball(gamma) * outside
+    size = share.min(root_of(share) / 2)
+    errors = [t - f for t, f in zip(balls(y), optimum, strict=True)]
+    return optimum, size * weighted_root(errors, weights)
+
+
+def _square(value: Any) -> Any:
+    return value * value
+
+
+def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any] | None:
     """The exact fitted values of min 1/2 u'Pu + gamma/2 sum v (y - Zu - b)^2; None where the bits do not suffice."""
     n, r = Z.nrows(), Z.ncols()
     weights, targets, zero = balls(v), balls(y), ball(0.0)
@@ -131,7 +180,7 @@ def _optimum(Z: Any, penalty: list[list[Any]], y: Array, gamma: float, v: Array)
     lam = 1 / ball(gamma)
     for i in range(r):
         for j in range(r):
-            H[i, j] += lam * penalty[i][j]
+            H[i, j] += lam * penalty[i, j]
     right = pulled.transpose() * flint().arb_mat(n, 1, [t - mean for t in targets])
     try:
         u = H.solve(right)
@@ -227,19 +276,17 @@ def _corrected(K: Any, errors: list[Any], weights: list[Any], beta: Array, zeta:
     return [e - moved[i, 0] for i, e in enumerate(errors)]
 
 
-def _proof(optimum: Any, y: Array, v: Array, fitted: Array, tolerance: float, bits: int) -> ReducedProof:
-    if optimum is None:
-        made = proof_of(flint().arb("inf"), y, balls(v), tolerance, bits)
-    else:
+def _proof(
+    optimum: list[Any] | None, change: Any, y: Array, v: Array, fitted: Array, tolerance: float, bits: int
+) -> ReducedProof:
+    """The proof from the exact fitted values on some directions, and what the others may change in them."""
+    bound = flint().arb("inf")
+    if optimum is not None:
         apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-        made = proof_of(weighted_root(apart, balls(v)), y, balls(v), tolerance, bits)
+        bound = weighted_root(apart, balls(v)) + change
+    made = proof_of(bound, y, balls(v), tolerance, bits)
     return ReducedProof(made.accuracy, made.spread, made.tolerance, made.rounding, made.bits, made.reason)
 
 
 def _table(rows: Sequence[Sequence[Any]], width: int) -> Any:
     return flint().arb_mat(len(rows), width, [value for row in rows for value in row])
-
-
-def _distinct(points: Any) -> Any:
-    dense = points.toarray() if hasattr(points, "toarray") else np.asarray(points)
-    return np.unique(dense, axis=0)

@@ -34,7 +34,8 @@ class Basis(Value, Record):
     Parameters
     ----------
     n : int, default=None
-        Maximum number of vectors; None is 100, or all rows where there are fewer.
+        Maximum number of vectors; None is 100, or all rows where there are fewer. A least-squares machine leaves out
+        chosen vectors that are in the span of the others up to rounding.
     rule : str, array of int, or array of points, default=None
         A rule by which rows become the basis: ``"feature_vectors"`` (greedy, the smallest mean reconstruction error),
         ``"stochastic"`` (the same from 59 rows drawn at each step), ``"pruned"`` (backward, by the size of beta, see
@@ -50,15 +51,16 @@ class Basis(Value, Record):
         the greedy rule is the published one, and needs a matrix of all pairs.
     reconstruction_tolerance : float, default=0.0
         Mean reconstruction error at which ``"feature_vectors"``, ``"stochastic"`` and ``"pivoted_cholesky"`` stop.
-    random_state : int, RandomState, Generator or None, default=None
+    random_state : int, RandomState, Generator or None, default=0
         Seed of everything drawn at random; nothing is where all rows are candidates and scoring rows of a greedy rule.
-        What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster.
+        What is drawn are numbers of rows: the same seed means the same rows of an array, a file or a cluster. None:
+        other rows in every fit.
 
     Examples
     --------
     >>> from substrate.reduced import Basis
-    >>> Basis(n=50, rule="renyi").with_params(random_state=0)
-    Basis(n=50, rule='renyi', random_state=0)
+    >>> Basis(n=50, rule="renyi").with_params(random_state=1)
+    Basis(n=50, rule='renyi', random_state=1)
     """
 
     n: Any = None
@@ -66,7 +68,7 @@ class Basis(Value, Record):
     n_candidates: Any = 2000
     n_scoring: Any = 1000
     reconstruction_tolerance: float = 0.0
-    random_state: Any = None
+    random_state: Any = 0
 
     def __post_init__(self) -> None:
         for name in ("n", "n_candidates", "n_scoring"):

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse
-from substrate.certificates.doubled_precision import add, exact_product, minus
-from substrate.certificates.rows import ACCURATE, Accuracy
-from substrate.closed_form.answer import worst_accuracy
+from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.closed_form.kernel_products import expansion_values
-from substrate.namespaces import to_numpy
+from substrate.namespaces import on_device_of, to_numpy
+from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
 from substrate.reduced.curvature import Curvature
+from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
@@ -37,14 +38,23 @@ _ROWS = 512
 
 @dataclass(frozen=True, slots=True)
 class CarefulErrors:
-    """Sums over rows, and squares of the error bounds and of the deviations of ``predict``."""
+    """Sums over rows, and squares of the error bounds and of the deviations of ``predict``.
+
+    ``outside`` bounds the squared lengths of the rows outside the features, where those are given.
+    """
 
     residuals: Residuals
     unsure: Array
     apart: Array
+    outside: float = 0.0
 
     def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
-        return CarefulErrors(self.residuals + other.residuals, self.unsure + other.unsure, self.apart + other.apart)
+        return CarefulErrors(
+            self.residuals + other.residuals,
+            self.unsure + other.unsure,
+            self.apart + other.apart,
+            self.outside + other.outside,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +68,15 @@ class CarefulErrorsOfLeaf:
     sizes: Array
     centre: Array
     weights: RowWeights | None = None
+    #: T and E, where the lengths of rows outside the features are summed.
+    features: tuple[Array, Deviation] | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
         """Over the micro-blocks of a leaf."""
         outputs, m = self.bias.size, self.values.n_basis
         slope, low = np.zeros((m, outputs)), np.zeros((m, outputs))
         total, squares, targets, shifts, spreads, unsure, apart = (np.zeros(outputs) for _ in range(7))
-        norm = mass = diagonal = rounding = 0.0
+        norm = mass = diagonal = rounding = outside = 0.0
         count = 0
         for block in blocks:
             count += int(block.X.shape[0])
@@ -95,8 +107,10 @@ class CarefulErrorsOfLeaf:
                 norm += float(light @ np.square(tile).sum(axis=1))
                 mass += float(light.sum())
                 diagonal += float(light @ np.square(lengths[some]))
+                if self.features is not None:
+                    outside += _outside(*self.features, tile, lengths[some], light, p)
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
-        return CarefulErrors(sums, unsure, apart)
+        return CarefulErrors(sums, unsure, apart, outside)
 
     def _rounding(self, block: Block) -> float:
         kernel, X = self.values.kernel, block.X
@@ -130,6 +144,29 @@ class CarefulErrorsOfLeaf:
         return predicted, ones
 
 
+def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light: Array, p: float) -> float:
+    """A bound on the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
+    z, errors, sliced = np.empty((len(tile), T.shape[1])), np.empty((len(tile), T.shape[1])), SlicedMatrix(tile)
+    for k in range(T.shape[1]):
+        (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
+        z[:, k] = high + low
+        errors[:, k] = check + p * lengths * deviation.lengths[k] + EPS * np.abs(z[:, k])
+    rest = np.square(lengths) - np.square(z).sum(axis=1) + _quadratic(deviation, z, errors)
+    rest += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
+    rest += (T.shape[1] + 4.0) * EPS * np.square(lengths)
+    return float(light @ np.maximum(rest, 0.0))
+
+
+def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
+    """A bound on z'E z, row by row."""
+    sizes = np.abs(z) + errors
+    found = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(sizes @ deviation.lengths)
+    inexact = (z.shape[1] + 4.0) * EPS * np.abs(deviation.matrix)
+    inexact += 0.0 if deviation.errors is None else deviation.errors
+    found += np.einsum("ij,ij->i", sizes @ inexact, sizes)
+    return np.asarray(found + 2.0 * np.einsum("ij,ij->i", sizes @ np.abs(deviation.matrix), errors))
+
+
 def careful_pass(
     rows: KernelRows,
     unit: float,
@@ -138,9 +175,14 @@ def careful_pass(
     sizes: Array,
     centre: Array,
     weights: RowWeights | None = None,
+    basis: BasisMatrix | None = None,
 ) -> tuple[Residuals, ErrorsRounded]:
-    """Sums over the errors of all rows, and bounds on their rounding."""
+    """Sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if given."""
     function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
+    if basis is not None:
+        deviation = basis.deviation(basis.best())
+        if deviation is not None:
+            function = replace(function, features=(basis.features.transform, deviation))
     sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
     slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
@@ -148,7 +190,8 @@ def careful_pass(
     # blocks of another size may round differently, by a unit or two in the last place of the largest term
     place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
     apart = np.sqrt(sums.apart) + unsure + place
-    return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes)
+    outside = None if function.features is None else 1.01 * sums.outside
+    return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes, outside=outside)
 
 
 UNKNOWN = (
@@ -159,20 +202,44 @@ UNKNOWN = (
 _MOST_STEPS = 2
 
 
+def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
+    """Why the answer is not within its tolerance, and what to do."""
+    if not basis.cut:
+        return UNKNOWN
+    return (
+        "rounding",
+        f"{basis.cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and "
+        "may change the answer by more than this tolerance; leave out vectors that are close to each other or let a "
+        "rule choose the basis, use a narrower kernel, penalise more (a lower gamma), or scale the columns",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ReducedAnswer:
-    """The row of the worst output, its facts, and whether a step by the gradient could help."""
+    """The row of all outputs, its facts, and whether a step by the gradient could help.
+
+    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are; ``lost`` states that directions
+    were cut that no pass can bring back.
+    """
 
     row: Accuracy
     facts: tuple[tuple[str, str], ...]
     helped: bool
     slope: Array
     total: Array
+    pull: Array | None = None
+    lost: bool = False
 
     @property
     def passes(self) -> bool:
         """Whether the answer is within its tolerance."""
         return self.row.passes
+
+    def downhill(self, features: EigenFeatures, pull: Array) -> Array:
+        """The negative gradient in the features; ``pull`` is lambda u, for K_SS as the features have it."""
+        T = features.transform
+        slope: Array = T.T @ on_device_of(T, self.slope) - (pull if self.pull is None else on_device_of(T, self.pull))
+        return slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +277,18 @@ class AnswerJudge:
         """The best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
-        if best.row.value > before.row.value:
-            best = ReducedAnswer(before.row, best.facts, best.helped, best.slope, best.total)
+        if best.row.relative > before.row.relative:
+            best = replace(best, row=before.row)
         for step in range(_MOST_STEPS if spectrum is not None else 0):
             last, b, shift = steps
             if best.passes or spectrum is None:
                 break
-            slope = spectrum.features.transform.T @ last.slope - self.lam * weights
+            slope = last.downhill(spectrum.features, self.lam * weights)
             change, moved = spectrum.correction(slope, last.total, self.lam)
             weights, shift = weights + change, shift + moved
             b = spectrum.features.coefficients(weights)
             steps = (self.once_more(b, shift), b, shift)
-            if not steps[0].row.value < 0.5 * best.row.value:
+            if not steps[0].row.relative < 0.5 * best.row.relative:
                 break
             (best, beta, bias), taken = steps, step + 1
         return best, beta, bias, taken
@@ -229,17 +296,20 @@ class AnswerJudge:
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
         """The answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
-        known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights)
+        basis = self.curvature.penalised
+        cut = basis if basis.cut else None
+        known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights, cut)
         answer = self._answer(*known, beta, bias)
-        facts = (("check", "in doubled precision"),) if answer.passes else (UNKNOWN,)
-        return ReducedAnswer(answer.row, (*answer.facts[:1], *facts), answer.helped, answer.slope, answer.total)
+        facts = (("check", "in doubled precision"),) if answer.passes else answer.facts[1:]
+        return replace(answer, facts=(*answer.facts[:1], *facts))
 
     def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
-        outputs, helped = reduced_accuracy(
+        found = reduced_accuracy(
             residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, self.targets, tolerance=self.tolerance
         )
-        row = worst_accuracy(outputs)
-        fact = cut_fact(self.curvature.features)
+        row = accuracy_of_outputs(found.rows)
+        fact = cut_fact(self.curvature.penalised)
         gradient = to_numpy(residuals.slope)
-        facts = (fact,) if row.passes else (fact, UNKNOWN)
-        return ReducedAnswer(row, facts, helped, gradient, np.asarray(to_numpy(residuals.total)))
+        facts = (fact,) if row.passes else (fact, reason_of_failure(self.curvature.penalised))
+        total = np.asarray(to_numpy(residuals.total))
+        return ReducedAnswer(row, facts, found.helped, gradient, total, found.pull, found.lost)

@@ -7,19 +7,19 @@ in the features, :math:`u - \gamma Z^T e`. The point :math:`\alpha = \gamma e` i
 
 .. math:: P - D = \tfrac12 \| u - \gamma Z^T e \|^2 - \gamma\, b\, 1^T e .
 
-The distance of the fitted values from those of the exact optimum is bounded for the fitted machine: over the directions
-of the basis that were kept, in the features :math:`z(x) = T^T k_S(x)`,
+The distance of the fitted values from those of the exact optimum is bounded for the machine on all directions of the
+span of the basis vectors, in exact arithmetic (:mod:`~substrate.reduced.basis_matrix`). Beta and b are stored. With the
+errors e of all rows as ``predict`` computes them, features :math:`z(x) = T^T k_S(x)` and
+:math:`g = T^T (\lambda K_{SS} \beta - \sum_i v_i (k_S(x_i) - \bar k)\, e_i)`, where no direction was cut,
 
-.. math:: \min_{u, b} \tfrac{\lambda}{2} u^T u + \tfrac12 \sum_i v_i (y_i - z_i^T u - b)^2 .
+.. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + |1^T V e| \big/ \sqrt{\textstyle\sum_i v_i} ,
 
-Beta and b are stored. With the weights :math:`u = s^{1/2} V^T \beta`, :math:`d = \beta - T u`, the errors e of all rows
-as ``predict`` computes them, and :math:`g = \lambda u - T^T \sum_i v_i (k_S(x_i) - \bar k)\, e_i`,
-
-.. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + 2 \|\hat K d\|_v + |1^T V e| \big/ \sqrt{\textstyle\sum_i v_i} ,
-
-see :mod:`~substrate.reduced.spectrum` for the first term. All terms are computed from the sums over the rows. Rounding
-is added: of the errors, where :math:`Z_c H^{-1} Z_c^T` is at most a projection, twice, once for the gradient and once
-for what ``predict`` returns; of the kernel values, accurate to :math:`p \sqrt{k(x, x) k(z, z)}`; and of the sums.
+see :mod:`~substrate.reduced.curvature` for the first term. Where some were cut, beta has a part :math:`d = \beta - T u`
+outside the others, which is counted twice, at the length :math:`\sum_j |d_j| k(z_j, z_j)^{1/2}` of its expansion, and
+what the cut directions may change is added. All terms are computed from the sums over the rows. Rounding is added: of
+the errors, where :math:`Z_c H^{-1} Z_c^T` is at most a projection, twice, once for the gradient and once for what
+``predict`` returns; of the kernel values, accurate to :math:`p \sqrt{k(x, x) k(z, z)}`, those of the rows and those of
+the basis; and of the sums.
 """
 
 import math
@@ -29,14 +29,15 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import add, exact_product, minus
+from substrate.certificates.doubled_precision import Pair, add, exact_product, minus, multiplied
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
+__all__ = ["Bound", "ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,12 @@ def reduced_rows(
     weights: Array,
     bias: Array,
     lam: float,
+    pull: Array | None = None,
 ) -> list[tuple[Row, ...]]:
-    """Rows for every output. Gradients are divided by gamma, so that a scale is never infinite."""
+    """Rows for every output. Gradients are divided by gamma, so that a scale is never infinite.
+
+    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are; else it is lambda u.
+    """
     xp = namespace_of(K_basis)
     tolerance = roundoff(features.n_basis + int(np.sqrt(residuals.count)))
     norm_basis = float(xp.linalg.vector_norm(K_basis))
@@ -98,7 +103,8 @@ def reduced_rows(
     norm_features = float(np.sqrt(residuals.mass * float(xp.mean(xp.linalg.diagonal(K_basis)))))
     # matrix products are computed where the matrix is; a few vectors are checked on the host
     slopes_in_beta = to_numpy(lam * (K_basis @ coefficients) - residuals.slope)
-    gradients = to_numpy(lam * weights - features.transform.T @ residuals.slope)
+    gradients = to_numpy(features.transform.T @ residuals.slope)
+    gradients = (to_numpy(lam * weights) if pull is None else pull) - gradients
     coefficients, weights = to_numpy(coefficients), to_numpy(weights)
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
@@ -110,6 +116,7 @@ def reduced_rows(
         in_w = float(np.linalg.norm(gradients[:, k]))
         # the rounding of e, which is small in the features, and that of the sums K'e, which the transform magnifies
         magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
+        magnified += lam * norm_basis * norm_beta * norm_transform  # and that of K_SS beta
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
         norm_squared, total = float(u @ u), float(residuals.total[k])
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
@@ -133,7 +140,7 @@ def reduced_rows(
     return checks
 
 
-FORMULA = "||Z H^-1 (u/gamma - Z'e)||_v + 2 ||K (beta - T u)||_v + |1'e| / sqrt(1'v) + rounding"
+FORMULA = "||Z H^-1 T'(K_SS beta/gamma - K'e)||_v + |1'e| / sqrt(1'v) + cut directions + rounding"
 _HALF = EPS / 2.0
 
 
@@ -144,7 +151,8 @@ class ErrorsRounded:
     ``errors`` bounds the norm of the error of e; ``apart`` that of the distance between what ``predict``
     returns and the exact values; ``slopes`` is the relative error of the sums K'e, relative to their sizes. Where the
     errors are from sums of kernel values, ``pulled`` is the error of the sums of z e relative to the norms of the
-    columns of z, and ``shifted`` that of the sum of e relative to the root of the mass.
+    columns of z, and ``shifted`` that of the sum of e relative to the root of the mass. ``outside`` bounds the squared
+    lengths of all rows outside the features, where the pass summed them.
     """
 
     errors: Array
@@ -153,6 +161,7 @@ class ErrorsRounded:
     slopes: float
     pulled: Array | None = None
     shifted: Array | None = None
+    outside: float | None = None
 
 
 def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array, terms: int) -> ErrorsRounded:
@@ -177,41 +186,113 @@ def reduced_accuracy(
     targets: TargetSummary,
     *,
     tolerance: float = ACCURATE,
-) -> tuple[list[Accuracy], bool]:
+) -> "Bound":
     """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
-    Coefficients and bias are in units of the targets, on the host.
+    Coefficients and bias are in units of the targets, on the host. Values of K_SS with more digits are computed where
+    the rows do not pass otherwise; then lambda T'K_SS beta is returned too, for a step by the gradient.
     """
-    features = curvature.features
+    best: Bound | None = None
+    basis = curvature.penalised
+    for level in range(basis.first, 3):
+        if basis.deviation(level) is None:
+            continue
+        found = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, targets, tolerance)
+        if best is None or found.share <= best.share:
+            best = found
+        if best.share <= 1.0 or not found.limited:
+            break
+        basis.first = min(level + 1, basis.best())
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The rows of all outputs by one computation of K_SS.
+
+    ``helped`` states that the gradient is a large part of one that fails, ``limited`` that the rounding of K_SS is;
+    ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are. ``lost`` states that the cut
+    directions are a large part, whatever the rounding.
+    """
+
+    rows: list[Accuracy]
+    helped: bool
+    limited: bool
+    pull: Array | None
+    lost: bool = False
+
+    @property
+    def share(self) -> float:
+        """The largest accuracy as a share of what is allowed."""
+        return max(_share(row) for row in self.rows)
+
+
+def _share(row: Accuracy) -> float:
+    allowed = row.tolerance * row.scale
+    if row.passes:
+        return min(row.value / allowed, 1.0) if allowed > 0.0 else 0.0
+    return max(row.value / allowed, 1.0 + EPS) if allowed > 0.0 else math.inf
+
+
+def _bound_at(
+    residuals: Residuals,
+    rounded: ErrorsRounded,
+    curvature: Curvature,
+    level: int,
+    coefficients: Array,
+    bias: Array,
+    lam: float,
+    unit: float,
+    targets: TargetSummary,
+    tolerance: float,
+) -> Bound:
+    """The rows by one computation of K_SS."""
+    features, basis = curvature.features, curvature.penalised
     T = to_numpy(features.transform)
     slope, sizes = to_numpy(residuals.slope), to_numpy(curvature.sizes)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
-    reach = curvature.at(lam, rounded.kernel, spread)
+    deviation = basis.deviation(level)
+    reach = curvature.at(lam, rounded.kernel, spread, deviation)
+    matrix = basis.product(level)
+    assert matrix is not None
+    product, inexact, unknown = matrix.product(coefficients)
+    gradient, rest, pull = _gradient(T, slope, residuals.total, mean, product, unknown, lam)
+    known = pull if level else None
     if not reach.known:  # there is no bound, whatever the gradient is
-        return _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance), False
-    weights, apart = _nearest(features, T, coefficients)
-    gradient, rest = _gradient(T, slope, residuals.total, mean, weights, lam)
+        made = _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance)
+        return Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
     effect = reach.of_gradient(on_device_of(curvature.scatter, gradient))
     # the error of the sums and of their kernel values, per basis vector and relative to its size
     length = np.sqrt(residuals.squares) + rounded.errors
     relative = (rounded.kernel + rounded.slopes) * spread * length
     relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
     others = effect + rest / math.sqrt(lam) + rounded.errors + rounded.apart
-    others += 2.0 * (residuals.norm + rounded.kernel * spread * float(np.linalg.norm(sizes))) * apart
     others += np.abs(residuals.total) / root_mass + rounded.slopes * length
+    outside = surely = 0.0
+    if basis.cut:
+        outside, surely = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
+        outside = outside if rounded.outside is None else min(outside, rounded.outside)
+        lost = np.array([sizes @ _remainder(features, T, beta) for beta in coefficients.T])
+        others += 2.0 * min(math.sqrt(outside), spread) * lost
     for sharp in (False, True):  # the sharper bound of the slopes is computed where it may matter
-        moved = others + reach.of_slopes(1.0, sharp=sharp) * relative
+        slopes = reach.of_slopes(1.0, sharp=sharp)
+        moved = others + slopes * (relative + lam * inexact)
         if rounded.pulled is not None and rounded.shifted is not None:
             pulled = rounded.pulled + reach.summed * rounded.shifted
             moved = moved + reach.of_slopes(1.0, sharp=sharp, summed=True) * pulled
             moved = moved + _of_shift(reach, lam) * rounded.shifted
+        if outside > 0.0:
+            moved = moved + change_by_cut(lam, outside, length + moved)
         made = _rows(1.01 * unit * moved / root_mass, residuals, unit, targets, tolerance)
         if all(row.passes for row in made):
             break
-    pulled = 1.01 * unit * effect / root_mass
-    helped = any(not row.passes and part > 0.25 * row.value for row, part in zip(made, pulled, strict=True))
-    return made, helped
+    failing = np.array([not row.passes for row in made])
+    helped = bool(np.any(failing & (effect > 0.25 * moved)))
+    gone = bool(np.any(failing & (change_by_cut(lam, surely, length) > 0.1 * moved)))
+    limited = bool(np.any(failing & (slopes * lam * inexact > 0.1 * moved))) or (outside > 0.0 and not gone)
+    return Bound(made, helped, limited, known, gone)
 
 
 def _of_shift(reach: Reach, lam: float) -> float:
@@ -239,40 +320,44 @@ def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSumma
     return made
 
 
-def cut_fact(features: EigenFeatures) -> tuple[str, str]:
+def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
     """The machine to which the accuracy refers, for the record."""
-    cut = features.n_basis - features.rank
-    if cut == 0:
-        return "accuracy", "of the machine on all directions of K_SS, none of which is below rounding"
-    return (
-        "accuracy",
-        f"of the machine on the {features.rank} directions of K_SS that were kept; the other {cut} are below rounding, "
-        "and their effect is not included: prove(X, y) bounds the distance from the uncut machine",
-    )
+    text = "of the machine on all directions of the basis, in exact arithmetic"
+    if basis.cut:
+        text += f"; {basis.cut} of {basis.dimension} are below rounding and cut, and what they may change is included"
+    return "accuracy", text
 
 
-def _nearest(features: EigenFeatures, T: Array, beta: Array) -> tuple[Array, Array]:
-    """Weights u of beta, and a bound on the norm of beta - T u per output."""
-    values = to_numpy(features.values)
-    weights = np.asarray((T.T @ beta) * values[:, None])
-    lengths = np.empty(beta.shape[1])
-    for k in range(beta.shape[1]):
-        product, check = exact_product(T, weights[:, k])
-        rest = add((beta[:, k], np.zeros_like(beta[:, k])), minus(product))
-        lengths[k] = np.linalg.norm(np.abs(rest[0] + rest[1]) + check)
-    return weights, lengths
+def _remainder(features: EigenFeatures, T: Array, beta: Array) -> Array:
+    """A bound on the entries of beta - T u, for the weights u of beta."""
+    product, check = exact_product(T, np.asarray(features.weights(beta)))
+    rest = add((beta, np.zeros_like(beta)), minus(product))
+    return np.asarray(np.abs(rest[0] + rest[1]) + check)
 
 
-def _gradient(T: Array, slope: Array, total: Array, mean: Array, weights: Array, lam: float) -> tuple[Array, Array]:
-    """g = lambda u - T'K'e + mean 1'e, one column per output, and a bound on the norm of its rounding."""
-    gradient, rest = np.empty_like(weights), np.empty(weights.shape[1])
-    columns = np.ascontiguousarray(T.T)
-    for k in range(weights.shape[1]):
-        product, check = exact_product(columns, slope[:, k])
-        pull = lam * weights[:, k]
+def _gradient(
+    T: Array, slope: Array, total: Array, mean: Array, product: Pair, unknown: Array, lam: float
+) -> tuple[Array, Array, Array]:
+    """g = T'(lambda K_SS beta - K'e) + mean 1'e, a bound on its rounding, and T'(lambda K_SS beta), per output.
+
+    ``product`` is K_SS beta, and ``unknown`` bounds the error of its entries.
+    """
+    r, outputs = T.shape[1], slope.shape[1]
+    gradient, pull, rest = np.empty((r, outputs)), np.empty((r, outputs)), np.empty(outputs)
+    columns, sizes = np.ascontiguousarray(T.T), np.abs(T.T)
+    for k in range(outputs):
+        high, low = multiplied(np.full(T.shape[0], lam), product[0][:, k])
+        scaled = add((high, low), (lam * product[1][:, k], np.zeros(T.shape[0])))
+        left = add(scaled, (-slope[:, k], np.zeros(T.shape[0])))
+        # the low part is below the rounding of the high one, so a product in working precision suffices for it
+        found, check = exact_product(columns, left[0])
+        beside = columns @ left[1]
         shift = mean * float(total[k])
-        zero = np.zeros_like(pull)
-        made = add(add((pull, zero), (shift, zero)), minus(product))
+        zero = np.zeros(r)
+        made = add(add(found, (beside, zero)), (shift, zero))
         gradient[:, k] = made[0] + made[1]
-        rest[k] = np.linalg.norm(check + EPS * (np.abs(pull) + np.abs(shift) + np.abs(gradient[:, k])))
-    return gradient, rest
+        pull[:, k] = columns @ scaled[0]
+        inexact = lam * unknown[:, k] + EPS**1.9 * (np.abs(scaled[0]) + np.abs(slope[:, k]))
+        inexact += (T.shape[0] + 2.0) * EPS * np.abs(left[1])
+        rest[k] = np.linalg.norm(check + sizes @ inexact + EPS * (np.abs(shift) + np.abs(gradient[:, k])))
+    return gradient, rest, pull

@@ -1,15 +1,15 @@
 """The vectors of a reduced basis from its parameters: a rule, rows by number, or points."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import is_sparse, refuse_disguised
+from substrate.arrays import EPS, Array, is_sparse, refuse_disguised
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.namespaces import is_device_array, to_numpy, where_it_lives
+from substrate.namespaces import is_device_array, take_rows, to_numpy, where_it_lives
 from substrate.reduced import Basis
 from substrate.reduced.candidates import (
     Candidates,
@@ -33,6 +33,8 @@ _LIGHT = ("kmeans++", "renyi")
 LIGHT_FACTOR = 10
 #: Maximum number of vectors by default.
 MOST = 100
+#: Least squared distance of a vector from the span of the others, in units of n eps times the largest eigenvalue.
+_INDEPENDENT = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,25 @@ class ChosenBasis:
     def size(self) -> int:
         """How many vectors."""
         return int(len(self.rows) if self.points is None else self.points.shape[0])
+
+    def without_dependent(self, K: Array, largest: float) -> "ChosenBasis":
+        """The vectors that double precision can tell from combinations of the others.
+
+        K is their kernel matrix, with its largest eigenvalue.
+
+        Of a basis that a rule chose, the others are left out: a direction below the rounding of K is one of rounding,
+        and the machine on all directions of such a basis is none that double precision can find. By Cholesky
+        factorisation with pivots, which stops where no vector is left at a distance from the span of those before.
+        """
+        from scipy.linalg.lapack import dpstrf
+
+        _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * self.size * EPS * largest, lower=1)
+        if rank in (0, self.size):
+            return self
+        kept = np.sort(pivots[:rank] - 1)
+        points = None if self.points is None else take_rows(self.points, kept)
+        text = f"{self.description}; {self.size - rank} of them, in the span of the others to rounding, left out"
+        return replace(self, rows=None if self.rows is None else self.rows[kept], points=points, description=text)
 
 
 def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:

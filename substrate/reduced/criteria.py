@@ -47,6 +47,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.paths.criteria import Criterion, Samples, between
+from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -232,7 +233,7 @@ class Doubt:
         """Bounds on the error of a leverage, and on the norm of the error of e, one number per output."""
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
-        curvature = sp.curvature(self.K_basis, self.terms)
+        curvature = sp.curvature(BasisMatrix(None, None, self.K_basis, sp.features), self.terms)
         reach = curvature.at(lam, s.rounding, spread)
         r, c = sp.values.size, sp.cross
         decomposed = 4.0 * r * EPS * float(sp.values.max(initial=0.0)) / lam

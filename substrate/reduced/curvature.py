@@ -13,6 +13,9 @@ which is at most :math:`\|H^{-1/2} g\|`. A is obtained from sums, up to rounding
 .. math:: \|Z_c H^{-1} g\| \le (\hat x^T \hat A \hat x)^{1/2} + \|\Delta \hat x\|
           + \frac{\eta}{\sqrt{1 - \eta}} \|\hat H^{-1/2} g\|, \qquad \hat x = \hat H^{-1} g .
 
+Where the penalty is :math:`\tfrac{\lambda}{2} u^T (I + E) u` (:mod:`~substrate.reduced.basis_matrix`), H has
+:math:`\lambda E` besides, and :math:`\eta` grows by :math:`\lambda \|\hat H^{-1/2} E \hat H^{-1/2}\|`.
+
 A direction whose eigenvalue is small relative to lambda magnifies the rounding of kernel values in g, but hardly
 affects the fitted values; so the first term is much sharper than the last. Sums over some of the rows only bound H from
 below, and leave only the last term.
@@ -31,6 +34,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.namespaces import is_device_array, namespace_of, to_numpy
+from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.features import INNER, EigenFeatures
 from substrate.threads import blas_threads
 
@@ -46,7 +50,8 @@ class Curvature:
     ``mean`` is the mean feature about zero; ``offsets`` that about the origin of the sums, whose squares were
     subtracted; ``sizes`` the roots of k(z_j, z_j) of the basis; ``terms`` the number of terms added sequentially;
     ``accumulated`` states that kernel values were summed before they became features; ``whole`` that A is of all rows;
-    ``columns`` are the norms of the kernel values of every basis vector about the origin of the sums, if known.
+    ``columns`` are the norms of the kernel values of every basis vector about the origin of the sums, if known;
+    ``basis`` is the matrix of the penalty, None where that is exactly the identity, or there is none.
     """
 
     features: EigenFeatures
@@ -59,9 +64,20 @@ class Curvature:
     accumulated: bool
     whole: bool = True
     columns: Array | None = None
+    basis: BasisMatrix | None = None
 
-    def at(self, lam: float, rounding: float, spread: float) -> "Reach":
-        """At one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum of v k(x, x)."""
+    @property
+    def penalised(self) -> BasisMatrix:
+        """The matrix of the penalty."""
+        if self.basis is None:
+            raise ValueError("the curvature of a machine without the penalty w'w has no matrix of the basis")
+        return self.basis
+
+    def at(self, lam: float, rounding: float, spread: float, deviation: Deviation | None = None) -> "Reach":
+        """At one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum of v k(x, x).
+
+        ``deviation`` is that of the penalty from the identity.
+        """
         xp, r, m = namespace_of(self.scatter), self.features.rank, self.features.n_basis
         T, A, s = self.features.transform, self.scatter, self.sizes
         diagonal = xp.linalg.diagonal(A)
@@ -92,7 +108,25 @@ class Curvature:
         elif self.accumulated:
             eta += summed * (2.0 * spread * faint) ** 2
         eta += 4.0 * r * EPS * float(xp.sum(inner * inner))
-        return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths)
+        bent = 0.0 if deviation is None else deviation.norm(W, lam)
+        eta += bent
+        return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths, bent)
+
+    def outside(self, diagonal: float, rounding: float, deviation: Deviation | None) -> tuple[float, float]:
+        """Bounds on the squared lengths of all rows outside the kept directions, from the sums; may be infinite.
+
+        ``diagonal`` is the sum of all v k(x, x). The second bound is one from below, up to the rounding of K_SS.
+        """
+        if not self.whole or self.accumulated or deviation is None:
+            return math.inf, 0.0
+        xp, own = namespace_of(self.scatter), rounding + (self.features.n_basis + 4.0) * _HALF
+        second = self.scatter + self.mass * self.mean[:, None] * self.mean
+        squares = xp.clip(xp.linalg.diagonal(second), min=0.0)
+        inside = float(xp.sum(squares)) - deviation.quadratic(second)
+        lengths = own * math.sqrt(diagonal) * deviation.lengths
+        off = 2.0 * float(xp.sqrt(squares) @ lengths) + float(lengths @ lengths)
+        off += (3.0 * self.terms + self.features.rank + 16.0) * EPS * (diagonal + float(xp.sum(squares)))
+        return max(diagonal - inside, 0.0) + off, max(diagonal - float(xp.sum(squares)) - off, 0.0)
 
     def _of_sums(self) -> tuple[float, float]:
         """The relative rounding of sums of kernel values, and that of their products with T from both sides.
@@ -135,7 +169,10 @@ def _triangle_times(L: Array, right: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The inverse root of H, that times T', its accuracy, and the effect of a gradient on the fitted values."""
+    """The inverse root of H, that times T', its accuracy, and the effect of a gradient on the fitted values.
+
+    ``bent`` is the part of the accuracy that the matrix of the penalty has.
+    """
 
     curvature: Curvature
     root: Array
@@ -145,6 +182,7 @@ class Reach:
     spread: float
     summed: float
     lengths: Array
+    bent: float = 0.0
 
     @property
     def known(self) -> bool:

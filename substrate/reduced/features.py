@@ -50,10 +50,14 @@ _FAINT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class EigenFeatures:
-    """``transform`` is :math:`V s^{-1/2}`, n x r; ``values`` are the kept eigenvalues s, largest first."""
+    """``transform`` is :math:`V s^{-1/2}`, n x r; ``values`` are the kept eigenvalues s, largest first.
+
+    ``dual`` is K_SS times it, where that is not :math:`V s^{1/2}` up to rounding: of features by doubled precision.
+    """
 
     transform: Array
     values: Array
+    dual: Array | None = None
 
     @property
     def n_basis(self) -> int:
@@ -77,6 +81,9 @@ class EigenFeatures:
 
     def weights(self, coefficients: Array) -> Array:
         """The weights u from beta: :math:`s^{1/2} V^T \\beta`."""
+        if self.dual is not None:
+            found: Array = self.dual.T @ coefficients
+            return found
         weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
         return weights
 

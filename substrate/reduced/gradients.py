@@ -41,6 +41,7 @@ from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE, Accuracy
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
@@ -88,7 +89,7 @@ class SampledScatter:
 
 
 def sampled_scatter(
-    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, sizes: Array
+    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, basis: BasisMatrix
 ) -> SampledScatter:
     """Sums over rows drawn at random, by kernel values where that is accurate enough, otherwise by features."""
     n = rows.n_rows
@@ -110,7 +111,9 @@ def sampled_scatter(
         factor = np.asarray(np.linalg.cholesky(centred), dtype=np.float64)
     full = mean + features.transform.T @ origin.kernel_values
     accumulated = statistic.method == "accumulated"
-    known = Curvature(features, scatter, full, mean, mass, sizes, some.terms, accumulated, whole=False)
+    known = Curvature(
+        features, scatter, full, mean, mass, basis.sizes, some.terms, accumulated, whole=False, basis=basis
+    )
     return SampledScatter(factor, full, rows.mass, m, known)
 
 
@@ -193,8 +196,8 @@ def solve_by_gradients(
 
     ``tolerance`` is that of the iteration, ``answer_tolerance`` the share of the spread of y that the accuracy may be.
     """
-    sizes = np.sqrt(np.maximum(K_basis.diagonal(), 0.0))
-    M, T = sampled_scatter(rows, features, origin, lam, sizes), features.transform
+    basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
+    M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
     judge = AnswerJudge(
         rows, replace(M.curvature, terms=rows.terms), lam, origin.unit, targets or rows.target_summary(),
         tolerance=answer_tolerance,
@@ -217,11 +220,13 @@ def solve_by_gradients(
             # a constant target leaves only rounding, which need not be fitted
             scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
             goal = tolerance**2 * scale
+        answer = judge.of(residuals, beta, bias)
         checks = [
             (*checked, _iteration_row(float(energy[k]), float(scale[k]), tolerance))
-            for k, checked in enumerate(reduced_rows(residuals, features, K_basis, beta, weights, bias, lam))
+            for k, checked in enumerate(
+                reduced_rows(residuals, features, K_basis, beta, weights, bias, lam, answer.pull)
+            )
         ]
-        answer = judge.of(residuals, beta, bias)
         passes = all(row.passes for output in checks for row in output)
         settled = passes and (answer.passes or not answer.helped)
         if settled or iterations >= most or restarts > _MOST_RESTARTS:

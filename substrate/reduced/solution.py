@@ -26,7 +26,8 @@ from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
-from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.row_products import products_on_device
@@ -153,7 +154,8 @@ def solve_reduced(
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
-    judge = AnswerJudge(rows, spectrum.curvature(K_basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
+    basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
+    judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     found: ReducedSolution | tuple[Array, Array] | None = None
@@ -169,17 +171,17 @@ def solve_reduced(
         beta = features.coefficients(weights)
         residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
         kernel_squares = residuals.kernel_squares  # independent of the coefficients
-        checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam)
         answer = judge.of(residuals, beta, bias)
+        checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam, answer.pull)
         passes = all(row.passes for output in checks for row in output)
         wanted = passes and (answer.passes or not answer.helped)
         if refinements >= (least if wanted else most):
             break
-        slope = features.transform.T @ residuals.slope - lam * weights
+        slope = answer.downhill(features, lam * weights)
         change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
     facts = answer.facts
-    if not answer.passes and passes and not rows.on_device:
+    if not (answer.passes or answer.lost) and passes and not rows.on_device:
         # once more with errors in doubled precision: they may pass, or show how to correct the answer
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
@@ -197,12 +199,13 @@ def _from_sums(
     sliced, sizes = sums.sliced(), judge.curvature.sizes
     # a step costs no more than a product: it is made where the decomposition determines fewer digits than the sums do
     least = 2 if spectrum.decomposition_error(lam) > _KNOWN else 0
+    answer: ReducedAnswer | None = None
     while True:
         beta = features.coefficients(weights)
         residuals, rounded = sums.residuals(beta, bias, sizes, sliced)
         if refinements >= least:
-            checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam)
             answer = judge.summed(residuals, rounded, beta, bias)
+            checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam, answer.pull)
             passes = answer.passes and all(row.passes for output in checks for row in output)
             if not (passes or answer.helped) or refinements >= _MOST_REFINEMENTS:
                 # with few digits in the sums, other sums are better than a pass that these cannot make use of
@@ -212,6 +215,9 @@ def _from_sums(
             if passes or not answer.helped or refinements >= _MOST_REFINEMENTS:
                 rows = (answer.row, *worst_rows(checks))
                 return ReducedSolution(unit * beta, unit * bias, rows, refinements, answer.facts)
-        slope = features.transform.T @ residuals.slope - lam * weights
+        if answer is None:
+            slope = features.transform.T @ residuals.slope - lam * weights
+        else:
+            slope = answer.downhill(features, lam * weights)
         change, shift = spectrum.correction(slope, residuals.total, lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1

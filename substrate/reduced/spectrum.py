@@ -21,6 +21,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.closed_form.spectrum import Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Moments, Origin
@@ -94,15 +95,23 @@ class ReducedSpectrum:
         mean: Array = self.mean + self.features.transform.T @ self.origin.kernel_values
         return mean
 
-    def curvature(self, K_basis: Array, terms: int, columns: Array | None = None) -> Curvature:
+    def curvature(self, basis: BasisMatrix, terms: int, columns: Array | None = None) -> Curvature:
         """The curvature for bounds on the answer, from sums of this many sequential ``terms``.
 
         ``columns`` are the norms of the kernel values of every basis vector about the origin, if known.
         """
-        xp = namespace_of(K_basis)
-        sizes, mean = xp.sqrt(xp.clip(xp.linalg.diagonal(K_basis), min=0.0)), self.full_mean
-        summed = self.error != EPS
-        return Curvature(self.features, self.scatter, mean, self.mean, self.mass, sizes, terms, summed, columns=columns)
+        return Curvature(
+            self.features,
+            self.scatter,
+            self.full_mean,
+            self.mean,
+            self.mass,
+            basis.sizes,
+            terms,
+            accumulated=self.error != EPS,
+            columns=columns,
+            basis=basis,
+        )
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(a + lambda), one column per lambda."""

@@ -106,8 +106,8 @@ class KernelSums:
             slope[:, k] = pulls + o * total[k]
             reached, given = float(d @ np.abs(beta[:, k])), 1.01 * math.sqrt(m.squares[k]) + root * abs(shift)
             terms = reached + given
-            with np.errstate(divide="ignore", invalid="ignore"):
-                unknown = np.where(check[:-1] > 0.0, check[:-1] / d, 0.0).max(initial=0.0)
+            # kernel values that are all at the origin have sums of zero, which no rounding can change
+            unknown = (check[:-1][d > 0.0] / d[d > 0.0]).max(initial=0.0)
             pulled[k] = 1.01 * short * terms + unknown
             shifted[k] = 1.01 * (short * reached + many * given) + float(check[-1]) / root
             inside = float(m.squares[k] - m.cross[:, k] @ beta[:, k] - m.targets[k] * shift)

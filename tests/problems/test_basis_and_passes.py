@@ -25,13 +25,13 @@ over_readers = pytest.mark.parametrize("estimator", READERS)
 
 @over_readers
 def test_parameters_are_reached_by_name(estimator):
-    model = estimator(RBF(1.0), basis=Basis(5, random_state=0), passes=Passes(memory_budget=1e6))
+    model = estimator(RBF(1.0), basis=Basis(5, random_state=1), passes=Passes(memory_budget=1e6))
     assert model.get_params()["basis__n"] == 5
     model.set_params(basis__n=7, kernel__sigma=2.0, passes__verbose=True)
-    assert model.basis == Basis(7, random_state=0)
+    assert model.basis == Basis(7, random_state=1)
     assert model.passes == Passes(memory_budget=1e6, verbose=True)
     assert model.kernel == RBF(2.0)
-    assert "Basis(n=7, random_state=0)" in repr(model)
+    assert "Basis(n=7, random_state=1)" in repr(model)
     assert clone(model).get_params() == model.get_params()
     searches = (
         {"verbose"} if estimator.__name__.endswith("CV") else set()

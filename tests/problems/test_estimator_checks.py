@@ -10,6 +10,7 @@ import warnings
 import pytest
 from every_model import WHOLE_ROWS
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
@@ -96,3 +97,13 @@ def test_all_but_the_kernel_and_the_weight_go_by_name(estimator):
     assert first == "kernel"
     assert weight in ([], ["gamma"], ["zeta"], ["rho"], ["c"])
     assert all(given.default is not inspect.Parameter.empty for given in parameters)
+
+
+@pytest.mark.parametrize("estimator", exported_estimators())
+def test_what_scikit_learn_takes_for_a_parameter_is_one(estimator):
+    """Its checks look for parameters by ``hasattr``, and set them."""
+    looked_for = set(re.findall(r'hasattr\(\w+, "(\w+[a-z])"\)', inspect.getsource(estimator_checks)))
+    assert {"max_iter", "alpha"} <= looked_for
+    model = estimator()
+    found = {name for name in looked_for if hasattr(model, name) and not callable(getattr(model, name))}
+    assert found <= set(model.get_params(deep=False)) | {"n_features_in_"}

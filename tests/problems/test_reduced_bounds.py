@@ -5,7 +5,7 @@ import pytest
 
 from problems import SparseLSSVMRegressorCV
 from substrate.kernels import RBF
-from substrate.proof import ball, balls, below, flint, precision
+from substrate.proof import ball, below, flint, precision
 from substrate.proof.reduced import BasisRows
 from substrate.reduced import Basis
 
@@ -22,11 +22,19 @@ def problem(seed):
 
 
 def features_of(model, X):
+    """Coordinates of the rows in all directions of the basis: K_NS L^-T, with K_SS = L L'."""
     rows = BasisRows(model.kernel_, X, model.support_vectors_)
-    T = rows.directions(model.rank_)
-    K = [value for row in rows.matrix(X) for value in row]
-    transform = flint().arb_mat(*T.shape, [value for row in T for value in balls(row)])
-    return flint().arb_mat(X.shape[0], T.shape[0], K) * transform
+    n = model.support_vectors_.shape[0]
+    L, K = rows.matrix(), flint().arb_mat(X.shape[0], n, [value for row in rows.matrix(X) for value in row])
+    for j in range(n):
+        for i in range(j):
+            for k in range(j, n):
+                L[k][j] -= L[k][i] * L[j][i]
+        root = L[j][j].sqrt()
+        for k in range(j, n):
+            L[k][j] /= root
+    lower = flint().arb_mat(n, n, [L[i][j] if j <= i else ball(0.0) for i in range(n) for j in range(n)])
+    return lower.solve(K.transpose()).transpose()
 
 
 def solved(Z, members, y, gamma):

@@ -36,7 +36,8 @@ def test_it_prints_as_it_is_written(value):
 
 def test_only_what_differs_from_the_defaults_is_printed():
     assert repr(Basis()) == "Basis()"
-    assert repr(Basis(np.int64(50), random_state=0)) == "Basis(n=50, random_state=0)"
+    assert repr(Basis(np.int64(50), random_state=0)) == "Basis(n=50)"
+    assert repr(Basis(random_state=None)) == "Basis(random_state=None)"
     assert repr(Passes(verbose=True)) == "Passes(verbose=True)"
 
 

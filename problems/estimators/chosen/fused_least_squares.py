@@ -22,7 +22,7 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import root_mean_square, scale_of, spread_of
+from substrate.certificates.rows import Distance, root_mean_square, scale_of, spread_of
 from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -183,6 +183,6 @@ def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -
     apart = root_mean_square(predicted - (t - solved.errors), weights)
     scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
     return (
-        Row("predictions are the projection", apart, scale, tolerance, formula),
+        Distance("predictions are the projection", apart, scale, tolerance, formula, spread),
         *stacked_rows(basis, t, solved.errors, 1e-9),
     )

@@ -21,6 +21,7 @@ from problems.estimators.chosen.model_search import ModelSearch, Parted
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
 from substrate.closed_form.border import Border
@@ -36,8 +37,9 @@ class DenseSearch(ModelSearch):
     """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
     _page = "tikhonov_fusion"
-    cg_tol: float = field(default=1e-8, init=False)
-    max_iter: int = field(default=1, init=False)
+    # a search decomposes its matrices, and does not iterate
+    cg_tol: Any = field(default=Absent(), init=False)
+    max_iter: Any = field(default=Absent(), init=False)
 
     def _kept(self, X: Any, y: Any, weights: Array) -> Any:
         """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""

@@ -26,8 +26,8 @@ def declared_fit(
     page_name: str,
     solver: str | None,
     border: Border = ONES,
-) -> tuple[tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...], bool], Array | None]:
-    """Support values in regression's sign, biases, rows, facts, and whether the caller was warned; the slopes.
+) -> tuple[Array, Array, Array | None, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    """Support values in regression's sign, biases, slopes, rows and facts.
 
     The slopes are those of the columns of the border beside the bias, which the page has as ``coefficients``.
     """
@@ -35,14 +35,15 @@ def declared_fit(
     build = page.DEMONSTRATION.own_build
     given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
     labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
-    alpha, bias, warned = np.empty_like(Y), np.empty(Y.shape[1]), False
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
     slopes = np.empty((border.slopes, Y.shape[1])) if border.slopes else None
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
         center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights).solve(solver)
+        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights)
+        declared.solve(solver, warn=False)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
         if slopes is not None:
@@ -54,8 +55,7 @@ def declared_fit(
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
-            warned = warned or not any(attempt.accepted for attempt in record.attempts)
-    return (alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts)), warned), slopes
+    return alpha, bias, slopes, worst_rows(rows), tuple(dict.fromkeys(facts))
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

@@ -141,7 +141,8 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
         ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
-        Where every row is linear the bound is of the fitted values about their mean. Needs python-flint,
+        Where no row is known to be inside, the bias need not be unique: the bound is then of the fitted values about
+        their mean, as the text of the proof and of the certificate states. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
         X, _, machine, weights = self._stored(X, y, sample_weight)

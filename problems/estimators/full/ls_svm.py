@@ -220,8 +220,8 @@ class LSSVMClassifier(LeftOutClasses):
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
-        warned = any(fit.warned for fit in fits)
+        reason = next((fit.reason for fit in fits if fit.reason), "")
         made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
         slopes = [fit.slopes for fit in fits if fit.slopes is not None]
         linear = np.concatenate(slopes, axis=1) if slopes else None
-        return SaddleFit(*made, warned=warned, way=fits[0].way, border=border, slopes=linear)
+        return SaddleFit(*made, reason=reason, way=fits[0].way, border=border, slopes=linear)

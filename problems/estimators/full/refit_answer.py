@@ -9,14 +9,14 @@ import numpy as np
 from problems.estimators.shared.checked_again import given_again, refuse_weights
 from problems.estimators.shared.coded import numbers_of_codes
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array
+from substrate.arrays import EPS, Array
 from substrate.certificates import Accuracy, Certificate, Row
-from substrate.certificates.rows import distance_row
+from substrate.certificates.rows import accuracy_of_outputs, distance_row
 from substrate.closed_form.answer import Question, certified
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.least_squares import prove_expansion
 
 __all__ = ["certify_refit", "mean_row", "of_selection", "prove_refit"]
@@ -24,12 +24,7 @@ __all__ = ["certify_refit", "mean_row", "of_selection", "prove_refit"]
 
 def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """The rows of the machine that chose the components, whose accuracy is not that of the answer."""
-    return tuple(
-        Row(f"selection: {row.name}", row.value, row.scale, row.tolerance, row.formula)
-        if isinstance(row, Accuracy)
-        else row
-        for row in rows
-    )
+    return tuple(row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
 
 
 def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
@@ -40,11 +35,8 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
         unit = float(np.abs(y).max()) or 1.0
         mean = unit * (math.fsum(y / unit) / y.size)
         bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[one.rows, one.column] - mean).max())
-        found.append((distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance),))
-    (row,) = worst_rows(found)  # type: ignore[arg-type]
-    if not isinstance(row, Accuracy):
-        raise TypeError("the worst of accuracy rows is one")
-    return row
+        found.append(distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance))
+    return accuracy_of_outputs(found)
 
 
 def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
@@ -62,7 +54,7 @@ def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
         answer = certified(question, a[:, None], np.array([b]), fitted[:, None], None)
         rows.append(answer.rows)
         facts |= dict(answer.facts)
-    checks = worst_rows([row for row in rows if row]) if any(rows) else ()
+    checks = worst_rows(rows)
     again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
     with_labels = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
@@ -80,15 +72,20 @@ def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
     tolerance: float = model._tolerance()
     if not model.component_support_.any():
         row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._labels, tolerance)
-        rounding = Y.shape[0] * float(np.finfo(np.float64).eps) * float(np.abs(Y).max())
-        return Proof(row.value, row.spread, tolerance, rounding, 53)
+        rounding = Y.shape[0] * EPS * np.abs(Y).max(axis=0)
+        return proof_of_outputs(
+            [
+                Proof(one.value, one.spread, tolerance, float(most), 53)
+                for one, most in zip(row.each, rounding, strict=True)
+            ]
+        )
     found = []
     for points, target, a, b, fitted, negative in machines:
         if not math.isfinite(negative):
             return Proof(math.inf, 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
         gamma, ones = float(model.gamma), np.ones(target.size)
         found.append(prove_expansion(model.kernel_, points, target, gamma, ones, a, b, fitted, tolerance=tolerance))
-    return min(found, key=lambda one: one.digits)
+    return proof_of_outputs(found)
 
 
 def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, list[Any]]:

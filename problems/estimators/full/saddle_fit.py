@@ -1,13 +1,11 @@
 """The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
@@ -78,9 +76,10 @@ class Method:
 class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
-    ``warned`` states that the solver did not converge and a warning was issued; ``way`` names the solver. ``slopes``
-    are the coefficients of the columns of the ``border`` beside the bias, in the units of these columns, and
-    ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to them, one column per output each.
+    ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
+    does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` beside the
+    bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong
+    to them, one column per output each.
     """
 
     support_values: Array
@@ -89,7 +88,7 @@ class SaddleFit:
     facts: Facts
     iterations: int
     primal: PrimalWeights | None = None
-    warned: bool = False
+    reason: str = ""
     way: Way = "cholesky"
     border: Border = ONES
     slopes: Array | None = None
@@ -131,7 +130,7 @@ def fit_saddle(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
-    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border)
+    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border=border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -141,12 +140,14 @@ def fit_saddle(
         if isinstance(iterated, IteratedFit):
             return _kept(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
+    if many and gram is None and method.solver in ("cholesky", "cg"):
+        _announce(question, method)
     negative, rounding, home = 0.0, None, Y
     slopes: Array | None = None
     deviations: Array | None = None
     if method.solver == "cg":
         parts = _conjugate_gradients(kernel, X, Y, gammas, weights, method, border)
-        (alpha, bias, products, rows, facts, steps, warned), found, spread = parts
+        (alpha, bias, products, rows, facts, steps, reason), found, spread = parts
         slopes, deviations = (found, spread) if border.slopes else (None, None)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
@@ -170,7 +171,7 @@ def fit_saddle(
                     held.warn_if_degenerate(X)
             else:
                 solved = _closed_form(gram, Y, gammas, weights, border)
-            (alpha, bias, products, rows, facts, steps, warned), found, spread = solved
+            (alpha, bias, products, rows, facts, steps, reason), found, spread = solved
             slopes, deviations = (found, spread) if border.slopes else (None, None)
         else:
             K: Any = gram
@@ -180,8 +181,8 @@ def fit_saddle(
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
             known_fit = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
-            (alpha, bias, rows, facts, warned), slopes = known_fit
-            products, steps = gram.product(alpha), 1
+            alpha, bias, slopes, rows, facts = known_fit
+            products, steps, reason = gram.product(alpha), 1, ""
             deviations = _deviations(gram, gammas, weights, border)
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
@@ -199,24 +200,38 @@ def fit_saddle(
     facts = (*record, *facts, *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
-    made = (support_values, bias, rows, facts, steps, answer.primal, warned, way)
+    made = (support_values, bias, rows, facts, steps, answer.primal, reason, way)
     return SaddleFit(*made, border, answer.slopes, deviations)
+
+
+def _announce(question: Question, method: Method) -> None:
+    """Warn before a solver that was required begins, where it takes long by its estimate."""
+    from substrate.closed_form.conjugate_gradient import preconditioner_rank
+    from substrate.closed_form.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
+
+    n, outputs = question.Y.shape
+    if method.solver == "cholesky":
+        warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
+        return
+    rank = preconditioner_rank(n)
+    # one system more for every column of the border: that of the ones
+    seconds = iterated_seconds(n, rank, outputs + question.border.count, method.cg_tol)
+    warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
 def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
     """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
+    reason = ""
     if iterated.reason:
-        warnings.warn(
+        reason = (
             f"conjugate gradients stopped after {iterated.iterations} iterations above the tolerance: "
-            f"{iterated.reason}; the certificate does not hold; raise max_iter, lower gamma, or use solver='cholesky'",
-            ConvergenceWarning,
-            stacklevel=5,
+            f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
     known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
     return SaddleFit(
         *known,
-        warned=bool(iterated.reason),
+        reason=reason,
         way=iterated.way,
         border=question.border,
         slopes=iterated.slopes,
@@ -259,8 +274,8 @@ def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
     return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
-#: Support values, biases, K alpha, rows, facts, steps, and whether the caller was warned.
-_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, bool]
+#: Support values, biases, K alpha, rows, facts, steps, and why an iteration did not converge.
+_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, str]
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
@@ -288,7 +303,7 @@ def _closed_form(
             known = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
             rows.append(saddle_rows(*known, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, False)
+    parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, "")
     return parts, slopes, deviations
 
 
@@ -314,7 +329,7 @@ def _conjugate_gradients(
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     diagonal = kernel.diag(X)
-    most, warned = 0, False
+    most, reason = 0, ""
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for gamma, columns in _columns(gammas):
@@ -327,16 +342,14 @@ def _conjugate_gradients(
             deviations[:, columns] = border.deviations(solved.schur)[:, None]
         alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
-        facts.append(("solver", steps))
         most = max(most, solved.iterations)
-        if not solved.converged:
-            warned = True
-            warnings.warn(
+        if solved.reason:
+            reason = (
                 f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
-                f"{method.cg_tol:g}, and the certificate does not hold; raise max_iter or lower gamma",
-                ConvergenceWarning,
-                stacklevel=5,
+                f"{method.cg_tol:g}: {solved.reason}; raise max_iter, lower gamma, or use solver='auto'"
             )
+            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {solved.reason}"
+        facts.append(("solver", steps))
         for k, column in enumerate(columns):
             y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
             # each of the two systems stops at the tolerance, and the bias combines their errors
@@ -347,7 +360,7 @@ def _conjugate_gradients(
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
             equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
             rows.append((*equations, relative))
-    parts = (alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), warned)
+    parts = (alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), reason)
     return parts, slopes, deviations
 
 

@@ -185,7 +185,7 @@ class LeavesOut(KernelEstimator):
         answer = self.certificate_.answer
         if answer is None:
             return ()
-        return (Row("accuracy of the fit", answer.value, answer.scale, answer.tolerance, answer.formula),)
+        return (answer.plain("accuracy of the fit"),)
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         """Predictions from outputs, and the share of wrong ones in classification."""
@@ -241,8 +241,7 @@ class SaddleMachine(LeavesOut, CheckedAgain):
         self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
         self.n_iter_ = fit.iterations
         self._keep_primal(fit.primal)
-        if not fit.warned:
-            warn_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_, fit.reason)
         alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
         self._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
 

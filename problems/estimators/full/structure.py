@@ -11,12 +11,11 @@ from problems.estimators.full.refit_answer import certify_refit, mean_row, of_se
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import PAGES, Variation, VariationAnswers, VariationFit, with_answer
 from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.checked_again import warn_once_unless_holds
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row
+from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
@@ -103,7 +102,7 @@ class _MaximalVariation(VariationAnswers):
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
         self.certificate_ = Certificate(self._title, rows, facts)
-        warn_once_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         if self._labels:  # from regression's sign to that of y f = 1 - e
             codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
 from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive, warn_once_unless_holds
+from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -75,7 +75,8 @@ class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
         asked = self._without(X, y, constants)
         target, ridge = asked.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
-        question = Question(kernel, X, asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance)
+        known = (asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance, asked.observed)
+        question = Question(kernel, X, *known)
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
@@ -110,7 +111,16 @@ class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
         back = target - y
         missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
         ones, tolerance = np.ones(y.size), self._tolerance()
-        return Asked(X, target[:, None], ones, (1.0,), self._title, tolerance=tolerance, missing=missing[:, None])
+        return Asked(
+            X,
+            target[:, None],
+            ones,
+            (1.0,),
+            self._title,
+            tolerance=tolerance,
+            missing=missing[:, None],
+            observed=y[:, None],
+        )
 
 
 class _WithRidge(SparseAnswers):
@@ -175,7 +185,7 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
         self.n_support_ = int(rows.size)
         self.zeta_max_ = fit.zeta_max
         self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
-        warn_once_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
         return self
 
@@ -237,7 +247,7 @@ class L1SubstrateClassifier(_WithRidge, CodedClassifier):
         self.n_support_ = int(rows.size)
         facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
         self.certificate_ = Certificate(self._title, worst_rows([fit.rows for fit in fits]), facts)
-        warn_once_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_)
         kept = np.ascontiguousarray(alpha[rows, 0] if single else alpha[rows])
         self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if single else bias)
         return self

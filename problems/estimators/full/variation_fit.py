@@ -31,7 +31,7 @@ from substrate.closed_form.variation_accuracy import (
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
@@ -109,7 +109,7 @@ class Variation:
         name = None if self.solver in ("auto", "cvxpy") else self.solver
         # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
         center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
-        declared: Any = page.declare(coordinates, y - center, rho).solve(name)
+        declared: Any = page.declare(coordinates, y - center, rho).solve(name, warn=False)
         v = declared.coordinates
         record, rows = declared.solver_record.facts(), declared.certificate().rows
         variation = np.abs(coordinates.parts @ v).max(axis=1)
@@ -241,7 +241,7 @@ class VariationAnswers(DecoupledExpansion):
                     tolerance=self._tolerance_of(fit),
                 )
             )  # fmt: skip
-        return min(found, key=lambda one: one.digits)
+        return proof_of_outputs(found)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
         """For every machine coordinates, target, choices, a witness, what predict returns and the stored numbers."""

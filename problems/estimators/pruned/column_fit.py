@@ -16,7 +16,6 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import Accuracy
 from substrate.closed_form.column_accuracy import (
     ColumnFactor,
     ColumnMachine,
@@ -30,7 +29,7 @@ from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.least_squares import prove_kept_columns
 
 __all__ = ["ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
@@ -143,7 +142,7 @@ class ColumnReducedClassifier(CodedClassifier):
         for name, value in measured.items():
             setattr(self, name, value)
         support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
-        self.certificate_ = Certificate(self._title, _worst_machines(rows), (*facts, support))
+        self.certificate_ = Certificate(self._title, worst_rows(rows), (*facts, support))
         warn_unless_holds(self.certificate_)
         values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
@@ -192,7 +191,7 @@ class ColumnReducedClassifier(CodedClassifier):
             found, more = self._certified_machine(held)
             rows.append(found)
             facts |= dict.fromkeys(more)
-        return Certificate(f"{self._title}, checked again", _worst_machines(rows), tuple(facts))
+        return Certificate(f"{self._title}, checked again", worst_rows(rows), tuple(facts))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from the solution on the kept columns.
@@ -201,7 +200,7 @@ class ColumnReducedClassifier(CodedClassifier):
         """
         check_given(self, y, sample_weight, False)
         proofs = [self._proved_machine(held) for held in self._held(*self._given_again(X, y))]
-        return min(proofs, key=lambda one: (one.digits, -one.accuracy))
+        return proof_of_outputs(proofs)
 
     def _held(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
         """Every machine of this model, on the training rows."""
@@ -269,10 +268,3 @@ def _carefully(
     if np.isfinite(row.value):
         return (row,), () if row.passes else (_UNKNOWN,)
     return (), (_DEPENDENT,)
-
-
-def _worst_machines(rows: list[tuple[Row, ...]]) -> tuple[Row, ...]:
-    """The rows of the worst machine; where one has no bound, there is none for all."""
-    if all(any(isinstance(row, Accuracy) for row in of_one) for of_one in rows):
-        return worst_rows(rows)
-    return worst_rows([tuple(row for row in of_one if not isinstance(row, Accuracy)) for of_one in rows])

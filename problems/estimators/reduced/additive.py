@@ -110,7 +110,8 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
     cutoff : float, default=1e-6
-        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out.
+        Relative size of the eigenvalues of a component's kernel matrix at the basis that are left out; certificate and
+        proof are of the machine on the directions that are kept.
 
     Attributes
     ----------
@@ -214,7 +215,7 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
 
     def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge))
+        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge), independent=False)
         return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
 
     def _solved_on(

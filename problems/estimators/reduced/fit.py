@@ -1,11 +1,9 @@
 """Fits on a reduced basis, from rows and parameters: the basis, one statistic of all rows, the solution."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.reduced.prepared import Prepared, basis_facts
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
@@ -119,40 +117,64 @@ class ReducedFit:
     facts: tuple[tuple[str, str], ...]
     factor: LeverageFactor | None
     freedom: float | None
-    warned: bool = False
+    reason: str = ""
     noise: Array | None = None
 
 
-def prepare(kernel: Kernel, data: FitData, choice: Basis, lam: float, basis: ChosenBasis | None = None) -> Prepared:
-    """Choose the basis, unless it is given, and decompose its kernel matrix, where the rows are."""
+def prepare(
+    kernel: Kernel,
+    data: FitData,
+    choice: Basis,
+    lam: float,
+    basis: ChosenBasis | None = None,
+    *,
+    independent: bool = True,
+) -> Prepared:
+    """Choose the basis, unless it is given, and decompose its kernel matrix, where the rows are.
+
+    With ``independent`` a rule chooses no vectors that are in the span of the others up to rounding.
+    """
     source, whole = data.source, None
     if kernel.pairwise:
         whole, source = _given_matrix(kernel, source)
+    independent = independent and basis is None and isinstance(choice.rule, str)
     if basis is None:
         choice = data.weighed.numbered(choice)
         basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
+    if whole is None and source.n_rows <= _FEW_ROWS:
+        # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
+        gram_kind(basis.points).of(kernel, source.taken(np.arange(source.n_rows)))
+    part = _basis_gram(kernel, whole, basis)
+    features = eigen_features(part.matrix)
+    if independent and not features.well_conditioned:
+        largest = float(features.values[0]) if features.rank else 0.0
+        chosen = basis.without_dependent(to_numpy(part.matrix), largest)
+        if chosen is not basis:
+            basis, part = chosen, _basis_gram(kernel, whole, chosen)
+            features = eigen_features(part.matrix)
     if whole is None:
-        kind = gram_kind(basis.points)
-        if source.n_rows <= _FEW_ROWS:
-            # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
-            kind.of(kernel, source.taken(np.arange(source.n_rows)))
-        part = kind(kernel(basis.points), kernel)
-        if not kernel.trusted:
-            part.check_definite()
         values, record = KernelValues(kernel, basis.points), part.record()
     else:
-        part = whole.block(basis.rows)
         values, record = KernelValues(None, basis.rows), whole.record()
-    rows = KernelRows(values, source, data.passes.shared(source, n))
+    rows = KernelRows(values, source, data.passes.shared(source, basis.size))
     K = part.matrix
-    features = eigen_features(K)
     error = _reconstruction(kernel, whole, rows, basis, features)
     facts = basis_facts(record, basis, features, error)
     known = rows.target_summary() if data.targets is None else data.targets
     return Prepared(kernel, basis, rows, K, features, facts, error, known, data.weighed)
+
+
+def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
+    """The kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
+    if whole is not None:
+        return whole.block(basis.rows)
+    part = gram_kind(basis.points)(kernel(basis.points), kernel)
+    if not kernel.trusted:
+        part.check_definite()
+    return part
 
 
 def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
@@ -187,12 +209,27 @@ def fit_reduced(
     ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
     lam = 1.0 / gamma
-    return _kept(prepared, gamma, spectrum, statistic, _solution(prepared, lam, spectrum, statistic, tolerance))
+    found = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
+    return _kept(_resolved(found, lam, tolerance), gamma)
 
 
-def _kept(
-    prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, solved: ReducedSolution
-) -> ReducedFit:
+@dataclass(frozen=True, slots=True)
+class SolvedAt:
+    """Statistic, spectrum and solution at one 1/gamma, in the features of ``prepared``."""
+
+    prepared: Prepared
+    statistic: Statistic
+    spectrum: ReducedSpectrum
+    solution: ReducedSolution
+
+    @property
+    def passes(self) -> bool:
+        """Whether the answer is within its tolerance."""
+        return self.solution.rows[0].passes
+
+
+def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
+    prepared, statistic, spectrum, solved = found.prepared, found.statistic, found.spectrum, found.solution
     lam = 1.0 / gamma
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
@@ -216,21 +253,35 @@ def _solution(
     )  # fmt: skip
 
 
-def solved_at(
-    prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None
-) -> tuple[Statistic, ReducedSpectrum, ReducedSolution]:
+def solved_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
     """Statistic, spectrum and solution at one 1/gamma.
 
     Sums of kernel values take half the time of sums of features. They are taken also where they have few digits, if the
-    accuracy that is required can be proved of the answer; otherwise the features of all rows are summed.
+    accuracy that is required can be proved of the answer; otherwise the features of all rows are summed. Where that is
+    not enough, and directions of the basis are near rounding or below it, doubled precision finds them.
     """
+    return _resolved(_solved_once(prepared, lam, tolerance, weights), lam, tolerance, weights)
+
+
+def _resolved(found: SolvedAt, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
+    """The solution in features by doubled precision, where the one that was found fails and the other is better."""
+    if found.passes:
+        return found
+    prepared = found.prepared.resolved()
+    if prepared is None:
+        return found
+    other = _solved_once(prepared, lam, tolerance, weights)
+    return other if other.passes or other.solution.rows[0].value < found.solution.rows[0].value else found
+
+
+def _solved_once(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None) -> SolvedAt:
     accepted = LARGEST_ERROR if prepared.rows.on_device else accepted_error(prepared.rows.n_rows)
     statistic = prepared.statistic(lam, weights=weights, largest=accepted)
     while True:
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         solved = _solution(prepared, lam, spectrum, statistic, tolerance, weights)
         if solved.rows[0].passes or statistic.error <= LARGEST_ERROR:
-            return statistic, spectrum, solved
+            return SolvedAt(prepared, statistic, spectrum, solved)
         statistic = prepared.statistic(lam, method="row-wise", weights=weights)
 
 
@@ -238,8 +289,7 @@ def solved_at(
 def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
     with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
-        statistic, spectrum, solved = solved_at(prepared, 1.0 / gamma, tolerance)
-        return _kept(prepared, gamma, spectrum, statistic, solved)
+        return _kept(solved_at(prepared, 1.0 / gamma, tolerance), gamma)
 
 
 def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
@@ -248,17 +298,15 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
     solved = solve_by_gradients(
         rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_tolerance=tolerance
     )
+    reason = ""
     if not solved.converged:
-        warnings.warn(
-            f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}, and "
-            "the certificate does not hold; lower gamma, or use solver='direct'",
-            ConvergenceWarning,
-            stacklevel=4,
+        reason = (
+            f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}; "
+            "lower gamma, or use solver='direct'"
         )
     method = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
     facts = (*_facts(prepared, gamma, (("solver", method),)), *solved.facts)
-    warned = not solved.converged
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, warned)
+    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, reason)
 
 
 def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -29,7 +29,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
 from substrate.paths.knots import Path, SparseRows
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import prove_reduced_l1
 from substrate.reduced.answer import UNKNOWN
 from substrate.reduced.l1 import L1Check, L1Sums, MendedL1, coefficients_at, l1_sums, mended, point_at, reduced_l1_paths
@@ -99,7 +99,7 @@ class _ReducedL1(ReducedMachine):
             prove_reduced_l1(rows, t, zeta, beta[:, k], fitted, known.weights, tolerance=tolerance)
             for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
         ]
-        return min(found, key=lambda one: one.digits)
+        return proof_of_outputs(found)
 
     def _whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
         """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
@@ -139,7 +139,7 @@ class _ReducedL1(ReducedMachine):
     def _solved(self, data: FitData) -> "_Solved":
         """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.zeta)
-        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0)
+        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0, independent=False)
         sums = l1_sums(prepared.rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)

@@ -163,8 +163,7 @@ class SparseMachine(ReducedImportance):
             self.degrees_of_freedom_ = float(fit.freedom)
             self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         self.certificate_ = Certificate(self._title, (*fit.rows, *rows), fit.facts)
-        if not fit.warned:
-            warn_unless_holds(self.certificate_)
+        warn_unless_holds(self.certificate_, fit.reason)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
@@ -182,9 +181,9 @@ class SparseMachine(ReducedImportance):
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
 
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on the directions of the
-        basis that were kept, ``rank_`` of them; the attribute ``uncut`` of the proof bounds the distance from the
-        machine on all of them. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on all directions of the
+        basis, in exact arithmetic, as for the certificate. Needs python-flint,
+        ``pip install "lssvm-substrate[proof]"``.
         """
         known = self._in_memory(X, y, sample_weight)
         return self._proved(known, self._fitted_gamma(), known.weights)

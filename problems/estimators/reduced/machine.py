@@ -16,7 +16,7 @@ from problems.estimators.shared.checked_again import refuse_strange_classes
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
-from substrate.certificates import Certificate
+from substrate.certificates import Certificate, Row
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
@@ -24,12 +24,13 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.namespaces import own_copy, to_numpy
-from substrate.proof import Proof
+from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced import Basis
-from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
-from substrate.reduced.features import eigen_features
+from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
@@ -46,7 +47,7 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return BasisRows(None, matrix[:, support], matrix[support][:, support])
+    return BasisRows(None, matrix[:, support], matrix[support][:, support], np.diagonal(matrix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +147,10 @@ class ReducedMachine(RowStream):
             support = known.weighed.own_numbers(support)
         rows, tol = basis_rows(self.kernel_, known.X, vectors, support), self._tolerance()
         found: list[Proof] = [
-            prove_reduced(rows, t, gamma, weights, f, self.rank_, tolerance=tol)
+            prove_reduced(rows, t, gamma, weights, f, tolerance=tol)
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
         ]
-        return min(found, key=lambda one: one.digits)
+        return proof_of_outputs(found)
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
@@ -187,21 +188,36 @@ class ReducedMachine(RowStream):
     ) -> Certificate:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
         K = self._basis_matrix(rows)
-        features, lam = eigen_features(K), 1.0 / gamma
-        known = rows.target_summary()
+        features = eigen_features(K)
+        answer, checks = self._bound_answer(rows, K, features, gamma, weights)
+        if not answer.passes:
+            resolved = resolved_features(BasisMatrix(rows.values.kernel, rows.values.points, K, features))
+            if resolved is not None:
+                other, others = self._bound_answer(rows, K, resolved, gamma, weights)
+                if other.row.value < answer.row.value:
+                    answer, checks = other, others
+        record = (("kernel", repr(self.kernel_)), *weight_facts(rows), *facts, *answer.facts)
+        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), record)
+
+    def _bound_answer(
+        self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
+    ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
+        """The bound on the answer in some features, and the other rows of every output."""
+        lam, known = 1.0 / gamma, rows.target_summary()
         unit = target_unit(known.extremes)
         beta, shift = (part / unit for part in self._columns())
         statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        curvature = spectrum.curvature(K, rows.product_terms, statistic.columns)
+        basis = BasisMatrix(rows.values.kernel, rows.values.points, K, features)
+        curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
         judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
-        checks = reduced_rows(residuals, features, K, beta, features.weights(beta), to_numpy(shift), lam)
         answer = judge.of(residuals, beta, shift)
-        if not answer.passes and not rows.on_device:
+        of_beta = features.weights(beta)
+        checks = reduced_rows(residuals, features, K, beta, of_beta, to_numpy(shift), lam, answer.pull)
+        if not (answer.passes or answer.lost or rows.on_device):
             answer = judge.once_more(beta, shift)
-        record = (("kernel", repr(self.kernel_)), *weight_facts(rows), *facts, *answer.facts)
-        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), record)
+        return answer, checks
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -1,11 +1,12 @@
 """Rows and a chosen basis, before targets and gamma enter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from problems.estimators.reduced.weighed import ALIKE, Weighed
 from substrate.arrays import Array
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
+from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
@@ -14,7 +15,7 @@ from substrate.reduced.rows import KernelRows
 from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accumulate, spread_rows
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["Prepared", "basis_facts"]
+__all__ = ["Prepared", "basis_facts", "rank_fact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,18 @@ class Prepared:
         """What is taken off kernel values and targets."""
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
 
+    def resolved(self) -> "Prepared | None":
+        """The same in features of directions far below rounding; None where doubled precision does not find more."""
+        features = resolved_features(
+            BasisMatrix(self.rows.values.kernel, self.rows.values.points, self.K, self.features)
+        )
+        if features is None:
+            return None
+        facts = tuple(
+            (name, rank_fact(features, self.basis)) if name == "rank" else (name, fact) for name, fact in self.facts
+        )
+        return replace(self, features=features, facts=facts)
+
     def statistic(
         self,
         lam: float,
@@ -51,6 +64,12 @@ class Prepared:
         return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights, largest)
 
 
+def rank_fact(features: EigenFeatures, basis: ChosenBasis) -> str:
+    """How many directions are kept, and how they were found."""
+    way = "above rounding" if features.dual is None else "by doubled precision"
+    return f"{features.rank} of {basis.size}, directions of K_SS {way}"
+
+
 def basis_facts(
     record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
 ) -> tuple[tuple[str, str], ...]:
@@ -58,6 +77,6 @@ def basis_facts(
     return (
         *((name, fact) for name, fact in record if name != "Gram matrix"),
         ("basis", basis.description),
-        ("rank", f"{features.rank} of {basis.size}, directions of K_SS above rounding"),
+        ("rank", rank_fact(features, basis)),
         ("reconstruction error", f"{error:.2e}, mean over {len(basis.scoring)} rows"),
     )

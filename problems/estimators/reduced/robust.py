@@ -171,8 +171,8 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         accurate = self._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            statistic, _, solved = solved_at(prepared, 1.0 / gamma, accurate, weights)
-            return solved, float(statistic.total.mass)
+            found = solved_at(prepared, 1.0 / gamma, accurate, weights)
+            return found.solution, float(found.statistic.total.mass)
 
         unit = prepared.origin.unit
         return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)

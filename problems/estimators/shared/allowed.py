@@ -64,7 +64,7 @@ def flag() -> Allowed:
 def whole(low: int = 0) -> Allowed:
     """An integer of at most 64 bits; truth values are not integers here."""
     return Allowed(
-        f"an integer >= {low}",
+        f"an integer from {low} to 2^63 - 1",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63,
     )
 
@@ -152,7 +152,12 @@ def certificate() -> Allowed:
             return False
         words = [
             value.title,
-            *(text for row in value.rows for text in (row.name, row.formula, getattr(row, "about", ""))),
+            *(
+                text
+                for row in value.rows
+                for one in (row, *getattr(row, "outputs", ()))
+                for text in (one.name, one.formula, getattr(one, "about", ""))
+            ),
         ]
         return all(map(sentence().allows, [*words, *(text for fact in value.record for text in fact)]))
 

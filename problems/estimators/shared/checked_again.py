@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
 from substrate.closed_form.answer import Question, certified
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
@@ -43,7 +43,6 @@ __all__ = [
     "refuse_strange_classes",
     "refuse_weights",
     "rows_of_fit",
-    "warn_once_unless_holds",
 ]
 
 
@@ -69,6 +68,8 @@ class Asked:
         Tolerance of the equations of the support values; LAPACK's for a direct method unless given.
     missing
         The rounding errors of the targets, one column per output, where they are a difference.
+    observed
+        The targets of the user, one column per output, where Y is made of them: the spread is theirs.
     """
 
     X: Any
@@ -80,6 +81,7 @@ class Asked:
     tolerance: float = ACCURATE
     equations: float | None = None
     missing: Array | None = None
+    observed: Array | None = None
 
 
 def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
@@ -121,7 +123,7 @@ class CheckedAgain:
 
 
 def certify_machines(model: Any, asked: Asked) -> Certificate:
-    """Rows for the present coefficients, those of the worst output."""
+    """Rows for the present coefficients, and the accuracy of every output."""
     X, alpha = asked.X, _coefficients(model, asked)
     check_home(model, alpha, X)
     gram = _gram(model, X)
@@ -141,8 +143,9 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
         ridge, c = ridge_of(gamma, v[members]), None if linear is None else linear[:, 0]
         checks = saddle_rows(*known, ridge, *held_now, tolerance=asked.equations, border=own, slopes=c)
         points = one.points(to_numpy(X), model.kernel_.pairwise)
+        observed = None if asked.observed is None else asked.observed[members, column][:, None]
         data = (model.kernel_, points, one.y[:, None], (gamma,), v[members])
-        question = Question(*data, part.negative, asked.tolerance, own)
+        question = Question(*data, part.negative, asked.tolerance, observed, own)
         held = None if primal is None else primal.output(column)
         shown = fitted[members, column][:, None]
         answer = certified(question, to_numpy(a)[:, None], bias[[column]], shown, held, linear)
@@ -162,8 +165,8 @@ def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row,
 
 
 def prove_machines(model: Any, asked: Asked) -> "Proof":
-    """The proof of the worst output."""
-    from substrate.proof import worst_proof
+    """The proof of every output."""
+    from substrate.proof import proof_of_outputs
     from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
 
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
@@ -175,9 +178,12 @@ def prove_machines(model: Any, asked: Asked) -> "Proof":
         members, column = one.rows, one.column
         points, weights = one.points(to_numpy(asked.X), model.kernel_.pairwise), v[members]
         y, predicted = one.y, fitted[members, column]
+        observed = None if asked.observed is None else asked.observed[members, column]
         if primal is not None:
             held = primal.output(column)
-            made = prove_primal(held, points, y, gamma, weights, predicted, tolerance=asked.tolerance)
+            made = prove_primal(
+                held, points, y, gamma, weights, predicted, tolerance=asked.tolerance, observed=observed
+            )
         else:
             made = prove_expansion(
                 model.kernel_,
@@ -191,12 +197,13 @@ def prove_machines(model: Any, asked: Asked) -> "Proof":
                 tolerance=asked.tolerance,
                 border=border if one.whole else border.take(members, weights),
                 slopes=None if slopes is None else slopes[:, column],
+                observed=observed,
             )
         if asked.missing is not None:
             short = 1.01 * root_mean_square(asked.missing[:, column], v)
             made = replace(made, accuracy=math.nextafter(made.accuracy + short, math.inf))
         found.append(made)
-    return worst_proof(found)
+    return proof_of_outputs(found)
 
 
 def _gram(model: Any, X: Any) -> Gram:
@@ -249,10 +256,3 @@ def rows_of_fit(model: Any, n: int) -> Any:
     if rows.size and rows.max() >= n:
         raise DataError(f"the model was fitted to more rows than these {n}; pass the X and y of the fit")
     return rows
-
-
-def warn_once_unless_holds(certificate: Certificate) -> None:
-    """True for every fit, unless the solver's point was rejected, with a warning."""
-    solvers = [fact for name, fact in certificate.record if name == "solver"]
-    if not any("rejected" in fact and "accepted" not in fact for fact in solvers):
-        warn_unless_holds(certificate)

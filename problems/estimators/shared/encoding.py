@@ -19,13 +19,23 @@ from problems.estimators.shared.calibration_scores import CalibrationScores
 from substrate import kernels
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Accuracy, Certificate, Row
+from substrate.certificates.rows import Distance
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.namespaces import to_numpy
 from substrate.reduced import Basis
 from substrate.values import Record
 
-__all__ = ["Arrays", "PruningStep", "ReducedReweighting", "Reweighting", "bytes_needed", "decode", "encode"]
+__all__ = [
+    "Arrays",
+    "PruningStep",
+    "ReducedReweighting",
+    "Reweighting",
+    "bytes_needed",
+    "check_kernels",
+    "decode",
+    "encode",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +123,9 @@ _BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "SinglePrecision
 _NUMBER, _COMPONENT = 32, 1024
 #: Columns of a component up to which components are counted before a file is read.
 _MOST_COLUMNS = 64
+#: Evaluations of kernels without parts that one value of a kernel may take: so many, and more for every column, up to a
+#: largest number.
+_COST, _COST_BY_COLUMN, _LARGEST_COST = 1024, 64, 100_000
 
 
 def encode(value: Any, name: str, arrays: Arrays) -> Any:
@@ -141,7 +154,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
         inside = {f.name: encode(getattr(value, f.name), f"{name}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
         return {"kind": kind, "class": type(value).__name__, "fields": inside}
     if isinstance(value, Certificate):
-        rows = [[getattr(row, f.name) for f in fields(row)] for row in value.rows]
+        rows = [_written_row(row) for row in value.rows]
         return {"kind": "certificate", "title": value.title, "rows": rows, "record": [list(f) for f in value.record]}
     if isinstance(value, dict):
         pairs = [
@@ -193,6 +206,37 @@ def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
     if not classes & _BY_COLUMN:
         return needed + max(width, 0) * _NUMBER
     return needed + _COMPONENT * sum(comb(max(width, 0), size) for size in range(1, order + 1))
+
+
+def check_kernels(values: Any, n_features: Any) -> None:
+    """Refuse kernels whose values take longer than those of any sensible one, before the first is evaluated.
+
+    Parts that are evaluated at mirrored points, one inside the other, double the time with every one of them.
+    """
+    width = n_features if isinstance(n_features, int) and n_features > 0 else 1
+    most = min(_COST + _COST_BY_COLUMN * width, _LARGEST_COST)
+    for kernel in _kernels_in(values):
+        cost = kernel.cost(width)
+        if cost > most:
+            raise DataError(
+                f"one value of the kernel {repr(kernel)[:200]} takes {cost:.3g} evaluations of its parts, and a model "
+                f"file may hold kernels that take {most}; use fewer parts, and no mirrored kernel inside another"
+            )
+
+
+def _kernels_in(value: Any) -> Iterator[Kernel]:
+    """Yield every kernel in nested values, but not the parts of one."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Kernel):
+            yield one
+        elif isinstance(one, Record):
+            waiting.extend(getattr(one, field.name) for field in fields(one))  # type: ignore[arg-type]
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one)
 
 
 def _order(fields_of_kernel: Any) -> int:
@@ -259,12 +303,25 @@ def _record(value: Any, arrays: Arrays) -> Record:
     return known(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
 
 
+def _written_row(row: Row) -> list[Any]:
+    """The fields of a row; the outputs of an answer only where there are several."""
+    values = [getattr(row, f.name) for f in fields(row)]
+    if not isinstance(row, Accuracy):
+        return values
+    return [*values[:-1], *([[_written_row(one) for one in row.outputs]] if row.outputs else [])]
+
+
 def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accuracy: Any) -> Row:
     numbers = (float(number), float(scale), float(tolerance))
     if not accuracy:
         return Row(name, *numbers, formula)
-    spread, about = accuracy  # the row of the answer has two more fields
-    return Accuracy(name, *numbers, formula, float(spread), about)
+    spread, *about = accuracy  # a row in units of y has one more field, that of the answer two or three
+    if not about:
+        return Distance(name, *numbers, formula, float(spread))
+    outputs = tuple(_row(*one) for part in about[1:] for one in part)
+    if not all(isinstance(one, Accuracy) for one in outputs):
+        raise DataError(f"the outputs of the row {name!r} are not bounds of an answer")
+    return Accuracy(name, *numbers, formula, float(spread), about[0], outputs)  # type: ignore[arg-type]
 
 
 def _certificate(value: Any, arrays: Arrays) -> Certificate:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from problems.estimators.shared.encoding import Arrays, bytes_needed, decode, encode
+from problems.estimators.shared.encoding import Arrays, bytes_needed, check_kernels, decode, encode
 from problems.estimators.shared.release_0_1 import content_today
 from problems.estimators.shared.saved import NEWER, OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
@@ -23,6 +23,8 @@ from substrate.whole_file import writable_file
 
 __all__ = ["Check", "read_model", "save"]
 
+#: Letters of a message that a file can choose.
+_LONGEST = 2000
 #: From the name of an estimator to its class; None for a name that the package does not know.
 Classes = Callable[[str], Any]
 #: A check of the model and the notes as they are read back; raises to refuse them.
@@ -106,14 +108,17 @@ def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> 
         attributes = {key: decode(value, arrays) for key, value in fitted.items()}
         _refuse_kinds(values, parameters_of(estimator), f"{path}: the parameter")
         _refuse_kinds(attributes, attributes_of(estimator), f"{path}: the attribute")
+        check_kernels((values, attributes), attributes.get("n_features_in_"))
         model = estimator(**values)
         for key, value in attributes.items():
             setattr(model, key, value)
         model._check_loaded()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         if isinstance(error, SubstrateError):
+            if len(str(error)) > _LONGEST:  # it repeats what the file holds
+                raise DataError(f"{path} is refused: {str(error)[:_LONGEST]}...") from error
             raise
-        raise DataError(f"{path} does not describe a {name}: {error!r}") from error
+        raise DataError(f"{path} does not describe a {name}: {_short(error)}") from error
     return model, notes
 
 
@@ -129,13 +134,13 @@ def _parts(
     name = content.get("estimator")
     estimator = classes(name) if isinstance(name, str) else None
     if estimator is None or not isinstance(name, str):
-        raise DataError(f"{path} holds a {name!r}, which this package does not know")
+        raise DataError(f"{path} holds a {_short(name)}, which this package does not know")
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
     known = attributes_of(estimator)
     if refused := [key for key in fitted if key not in known]:
-        raise DataError(f"{path} sets attributes {refused}, which no fit sets")
+        raise DataError(f"{path} sets attributes {_short(refused)}, which no fit sets")
     return estimator, name, parameters, fitted
 
 
@@ -145,13 +150,13 @@ def _own_parameters(
     """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
     expected = known - set(OUTSIDE)
     if found.version > 1 and not expected - NEWER <= set(parameters) <= expected:
-        raise DataError(f"{path} has parameters {sorted(parameters)} where a {name} has {sorted(expected)}")
+        raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")
     outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
     for key, value in outside.items():
         if not OUTSIDE[key].allows(value):
             raise DataError(
-                f"{path} sets {key}={value!r}, which acts outside the model, and a file must not; if the file is your "
-                f"own, load it with the release that wrote it, set {key} back to its default, and save it again"
+                f"{path} sets {key}={_short(value)}, which acts outside the model, and a file must not; if the file is "
+                f"your own, load it with the release that wrote it, set {key} back to its default, and save it again"
             )
     return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
@@ -174,8 +179,12 @@ def _refuse_others(estimator: type, parameters: Mapping[str, Any], fitted: Mappi
 def _refuse_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], what: str) -> None:
     for key, value in values.items():
         if not kinds[key].allows(value):
-            received = repr(value)
-            raise DataError(f"{what} {key} must be {kinds[key].title}, received {received[:200]}")
+            raise DataError(f"{what} {key} must be {kinds[key].title}, received {_short(value, 200)}")
+
+
+def _short(value: Any, most: int = _LONGEST) -> str:
+    """Return what a message can hold of a value that comes from a file."""
+    return repr(value)[:most]
 
 
 def _disown(model: Any) -> None:

@@ -90,7 +90,7 @@ def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(fitted, dict):
         return dict(content)  # which is refused later like any other that is no model
     if name not in _PARAMETERS:
-        raise DataError(f"the file holds a {name!r}, which release 0.1 did not know")
+        raise DataError(f"the file holds a {name[:200]!r}, which release 0.1 did not know")
     if set(parameters) != (known := parameters_of_release_0_1(name)):
         raise DataError(
             f"the file has parameters {sorted(parameters)} where a {name} of release 0.1 has {sorted(known)}"

@@ -3,9 +3,10 @@
 A field annotated with plain types or with a ``Literal`` of words states its kind by the annotation, and so does an
 attribute of a fit that its class annotates. All others are listed here, once, for the class that introduces them: an
 estimator has those of its bases. These are lists of what is allowed, not of what is forbidden: a name that has no kind
-is neither written nor read. Numbers are finite except for bounds and scores, which may be unknown; words are those that
-the estimator knows. Parameters that act outside the model (executor, files, memory, output) are in :data:`OUTSIDE` and
-never in a file.
+is neither written nor read. Numbers are finite except for bounds and scores, which may be unknown, and those that are
+parameters are not negative, except for constants; integers have at most 64 bits; words are those that the estimator
+knows. Parameters that act outside the model (executor, files, memory, output) are in :data:`OUTSIDE` and never in a
+file.
 """
 
 import types
@@ -46,6 +47,8 @@ _Kinds = dict[str, Allowed]
 
 _NUMBER, _WHOLE, _FLAG = number(), whole(), flag()
 _UNBOUNDED = number(unbounded=True)
+#: Every number that is a parameter: weights, tolerances, shares, scales.
+_AMOUNT = number(0.0)
 _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUMBER.allows(value))
 _BOX = pairs(_LABEL, many(_UNBOUNDED, 2))
 _VECTOR, _MATRIX, _EACH = array(), array(dimensions=(2,)), array(dimensions=(1, 2))
@@ -182,23 +185,23 @@ _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, an
 _COLUMN = either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str)))
 _COLUMNS = either(many(_COLUMN, 1), array("iu"))
 _GROUPS = either(nothing(), many(_COLUMNS, 1), pairs(_LABEL, _COLUMNS), array("iu", (2,)))
-_RANGE = either(many(_NUMBER, 2), array("fiu"))
+_RANGE = either(many(_AMOUNT, 2), array("fiu"))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
 _RULE = either(nothing(), word(*RULES), _POINTS)
 _CHOICE = recorded(Basis, {
-    "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _NUMBER,
+    "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _AMOUNT,
     "random_state": _MOST,
 })  # fmt: skip
-_CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _NUMBER))}
+_CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
 #: The parameters whose annotation does not say what they may be, by the class that introduces them.
 PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
     "CodedClassifier": {"coding": word(*CODINGS)},
-    "SaddleMachine": {"gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu"))},
+    "SaddleMachine": {"gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu"))},
     "SolvedMachine": {
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
@@ -208,30 +211,31 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ModelSearch": {
         "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
-        "gamma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
+        "gamma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead", "gradient", "certified")),
         "widths": either(nothing(), word("auto", "shared", "each")),
-        "sigma_range": either(nothing(), many(_NUMBER, 2), array("fiu")),
+        "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
     "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
     "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
-    "HuberLSSVMRegressor": {"delta": either(_NUMBER, word("auto"))},
+    "SubstrateRegressor": {"c": _NUMBER},
+    "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
     "RobustLSSVMRegressor": _WEIGHTING,
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationAnswers": {"expansion": word("shared", "decoupled")},
     "_MaximalVariation": _SOLVER | {
         "groups": _GROUPS,
-        "rho": either(_NUMBER, many(_NUMBER, 1), array("fiu"), pairs(_LABEL, _NUMBER)),
+        "rho": either(_AMOUNT, many(_AMOUNT, 1), array("fiu"), pairs(_LABEL, _AMOUNT)),
     },
     "PrunedMachine": {
-        "step": either(_WHOLE, _NUMBER), "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
+        "step": either(_WHOLE, _AMOUNT), "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
     },
     "PrunedLSSVMRegressor": _WEIGHTING | {
-        "gamma": either(_NUMBER, many(_NUMBER, 1), array("fiu")), "weighting": either(nothing(), word(*WEIGHTINGS)),
+        "gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu")), "weighting": either(nothing(), word(*WEIGHTINGS)),
     },
     "ALSSVMClassifier": {"random_state": _MOST},
     "ReducedMachine": {"basis": either(_CHOICE, _WHOLE, _RULE)},
@@ -240,6 +244,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
 }  # fmt: skip
 
 _PLAIN: Mapping[Any, Allowed] = {float: _NUMBER, int: _WHOLE, bool: _FLAG, types.NoneType: nothing()}
+_PLAIN_PARAMETERS: Mapping[Any, Allowed] = {**_PLAIN, float: _AMOUNT}
 
 
 def parameters_of(estimator: type) -> _Kinds:
@@ -259,18 +264,21 @@ def _inherited(estimator: type, listed: Mapping[str, Mapping[str, Allowed | None
     """What the estimator and its bases list or annotate, the nearest first."""
     known: dict[str, Allowed | None] = {}
     for base in reversed(estimator.__mro__):
-        annotated = {name: _annotated(kind) for name, kind in get_annotations(base).items()}
+        annotated = {
+            name: _annotated(kind, _PLAIN if name.endswith("_") else _PLAIN_PARAMETERS)
+            for name, kind in get_annotations(base).items()
+        }
         known |= {name: kind for name, kind in annotated.items() if kind is not None}
         known |= listed.get(base.__name__, {})
     return known
 
 
-def _annotated(annotation: Any) -> Allowed | None:
+def _annotated(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:
     """The kind of value that an annotation states, if it does: plain types, words, and unions of those."""
     if get_origin(annotation) is Literal:
         return word(*get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
-        kinds = [_annotated(part) for part in get_args(annotation)]
+        kinds = [_annotated(part, plain) for part in get_args(annotation)]
         known = [kind for kind in kinds if kind is not None]
         return either(*known) if len(known) == len(kinds) else None
-    return _PLAIN.get(annotation)
+    return plain.get(annotation)

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 LINE = ["fit", "@motorcycle", "--gamma", "2", "--quiet"]
+#: So that programs in other folders find this package.
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path) or "."}
 #: Seconds after which a test gives up; none depends on how long anything takes.
 GIVE_UP = 300
 
@@ -212,7 +214,7 @@ def test_predictions_that_were_begun_are_not_left(rows, tmp_path):
 
     X = np.random.default_rng(1).normal(size=(3000, 4))
     model = problems.SparseLSSVMRegressor(RBF(3.0), basis=Basis(1500, random_state=0)).fit(X, X.sum(axis=1))
-    model.set_params(passes__verbose=True).save(tmp_path / "m.npz")
+    model.save(tmp_path / "m.npz")
     line = ["predict", "m.npz", str(rows), "--drop", "y", "--out", "p.csv"]
     code, _, said = terminal_of([*COMMAND, *line], "predicting", tmp_path, signal.SIGINT)
     assert code == 130, said
@@ -268,3 +270,79 @@ def test_reading_a_table_can_be_interrupted(tmp_path):
     assert code == 130, said
     assert last_line(said) == "substrate: interrupted; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+SHUTDOWN = """
+import atexit, os, signal, sys, threading
+from problems.command_line import main as command
+
+number, place = int(sys.argv[1]), sys.argv[2]
+returned = threading.Event()
+truly = command._datasets
+
+def send():
+    os.kill(os.getpid(), number)
+
+def later():
+    returned.wait()
+    send()
+
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=number):
+        kill(pid, number)
+
+def datasets(options):
+    status = truly(options)
+    if place == "exit function":
+        atexit.register(send)
+    elif place == "thread":
+        threading.Thread(target=later).start()
+    return status
+
+command._datasets = datasets
+if place == "last exit function":
+    atexit.register(send)
+elif place == "modules":
+    sys.modules["last"] = Last()
+    kept = Last()
+sys.argv = ["substrate", "datasets", "motorcycle", "--out", "m.csv"]
+status = command.main()
+returned.set()
+if place == "returned":
+    send()
+elif place == "twice":
+    atexit.register(send)
+    send()
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize(
+    "place", ["returned", "thread", "exit function", "twice", "last exit function", "modules", "never"]
+)
+def test_a_signal_during_shutdown_has_the_line_or_comes_too_late(tmp_path, number, place):
+    """Wherever it arrives, the status is that of a shell or of the finished command, and the file is whole."""
+    words = [sys.executable, "-c", SHUTDOWN, str(int(number)), place]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT)
+    late = place in ("last exit function", "modules", "never")
+    line = "" if late else f"substrate: {WORDS[number]}; m.csv was written\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0 if late else STATUS[number], "", line)
+    assert (tmp_path / "m.csv").read_text(encoding="utf-8").count("\n") > 100
+
+
+def test_a_signal_behind_the_command_is_reported_to_its_caller_too(tmp_path, monkeypatch, capsys):
+    """In a program of somebody's own, which goes on."""
+    before = handlers()
+    monkeypatch.setattr(command.Interruption, "finish", finish_and(signal.SIGINT))
+    assert main(["datasets", "motorcycle", "--out", str(tmp_path / "m.csv")]) == 130
+    assert capsys.readouterr().err == f"substrate: interrupted; {tmp_path / 'm.csv'} was written\n"
+    assert handlers() == before
+
+
+def finish_and(number):
+    def finish(interruption):
+        interruption.finished = True
+        signal.raise_signal(number)
+
+    return finish

@@ -82,13 +82,16 @@ def test_a_machine_is_one_problem_by_the_rules(s):
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
-        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "stacked components"),
+        (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.norm1(s.alpha), "coefficients"),
         (lambda s: cp.sum_squares(s.c) + s.squared_norm + cp.sum(s.maximal_variation), "coefficients"),
     ],
 )
 def test_the_coordinates_follow_from_what_is_mentioned(additive, term, kind):
-    result = Machine(additive, minimize=term(additive)).solve()
+    # where nothing penalises w, the directions kept are a choice of the model, and have to be stated
+    cutoff = 1e-6 if kind == "fitted values" else None
+    s = Substrate(additive.kernel, additive.X, additive.y, cutoff=cutoff)
+    result = Machine(s, minimize=term(s)).solve()
     facts = dict(result.certificate.record)
     assert facts["coordinates"].startswith(kind)
     assert ("uncut" in facts["coordinates"]) == (kind == "coefficients")
@@ -455,7 +458,7 @@ def test_a_time_limit_reaches_every_call_and_is_on_the_record(s, monkeypatch):
     from substrate import solver_call
 
     def call(limit, function, interface, *rest):
-        assert 5.0 <= limit <= 6.0
+        assert 3.0 <= limit <= 6.0
         if interface.__name__ == "CLARABEL":
             raise TimeoutError
         return function(interface, *rest)

@@ -43,7 +43,7 @@ def test_the_norm_is_the_raw_problem(data, loss):
 )
 def test_the_norm_is_the_same_in_all_coordinates(data, mention):
     X, y = data
-    s = Substrate(Componentwise(RBF(1.0)), X, y)
+    s = Substrate(Componentwise(RBF(1.0)), X, y, span="training")
     result = solved(Machine(s, minimize=0.5 * cp.sum_squares(s.e) + s.norm + 0.0 * mention(s)))
     a = result.alpha
     assert_allclose(result.norm, np.sqrt(a @ s.kernel(X) @ a), rtol=1e-9)

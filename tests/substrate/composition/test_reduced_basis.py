@@ -93,7 +93,8 @@ def test_no_matrix_of_all_rows_is_made(rows, monkeypatch):
 def test_with_all_rows_as_basis_it_is_the_full_machine(few, kernel, bias, terms, rules):
     X, y = few
     cutoff = 1e-12 if isinstance(kernel, Componentwise) else None  # 1e-6 of other things, by default
-    whole, reduced = (Substrate(kernel, X, y, bias=bias, cutoff=cutoff, basis=B) for B in (None, X))
+    # on a basis components share one coefficient per vector
+    whole, reduced = (Substrate(kernel, X, y, bias=bias, cutoff=cutoff, basis=B, span="training") for B in (None, X))
     full = solved(Machine(whole, minimize=terms(whole), subject_to=rules(whole)))
     result = solved(Machine(reduced, minimize=terms(reduced), subject_to=rules(reduced)))
     assert_allclose(result.objective, full.objective, rtol=1e-6)
@@ -298,3 +299,12 @@ def test_what_a_basis_does_not_have_is_refused(few):
         _ = result.c
     with pytest.raises(DeclarationError, match="has no derivatives"):
         s.gradient(None, 0)
+
+
+def test_components_on_a_basis_share_their_coefficients_and_it_is_said(few):
+    X, y = few
+    s = Substrate(Componentwise(RBF(1.5)), X, y, basis=X[:5])
+    result = solved(Machine(s, minimize=ridge(s) + cp.norm1(s.component(1))))
+    assert "components share the coefficients of the vectors" in dict(result.certificate.record)["basis"]
+    plain = solved(Machine(s, minimize=ridge(s)))
+    assert "components" not in dict(plain.certificate.record)["basis"]

@@ -74,7 +74,7 @@ def test_the_path_holds_knots_and_simplices(fused):
     assert path.parameters == ("rho1", "rho2")
     assert path.values.shape == (len(path), 2)
     assert path.validation_errors.shape == (len(path),)
-    assert path.validation_errors.min() == best.validation_error
+    assert_allclose(path.validation_errors.min(), best.validation_error, rtol=1e-6)
     assert path.simplices.shape == (path.bounds.size, 3)
     assert path.simplices.max() < len(path)
     assert [len(knots) for knots in path.knots] == [len(path)]
@@ -185,8 +185,9 @@ def test_where_nothing_can_be_proved_the_search_still_works():
     assert best.lower_bound == -np.inf
     assert best.gap == np.inf
     assert "not strongly convex" in dict(best.certificate.record)["no certificate"]
-    assert "gap of the search" not in [row.name for row in best.certificate.rows]
-    assert best.validation_error == best.path.validation_errors.min()
+    assert not best.certificate.holds
+    assert best.certificate["gap of the search"].value == np.inf
+    assert_allclose(best.validation_error, best.path.validation_errors.min(), rtol=1e-4)
 
 
 def test_an_interruption_keeps_the_best_so_far():
@@ -219,7 +220,7 @@ def test_an_interruption_before_the_box_is_covered_proves_nothing(monkeypatch):
     best = fuse(machine, parameters, validation=(V, w), box=box_of(parameters, ends))
     assert best.lower_bound == -np.inf
     assert dict(best.certificate.record)["no certificate"] == "the search ended before all of the box was covered"
-    assert best.validation_error == best.path.validation_errors.min()
+    assert_allclose(best.validation_error, best.path.validation_errors.min(), rtol=1e-6)
 
 
 def test_one_parameter_in_a_tuple_is_one_parameter_and_has_values_too():

@@ -138,3 +138,10 @@ def test_an_interruption_is_not_swallowed():
 
     with pytest.raises(KeyboardInterrupt):
         Foreign(interrupted)(X)
+
+
+@pytest.mark.parametrize("function", [rbf_kernel, cauchy, gaussian_process.RBF(2.0), gaussian_process.Matern(2.0)])
+def test_kernels_from_elsewhere_are_hashable_as_all_kernels_are(function):
+    kernel = as_kernel(function)
+    assert {kernel, Foreign(function)} == {kernel}
+    assert hash(2.0 * kernel + RBF(1.0)) == hash(2.0 * Foreign(function) + RBF(1.0))

@@ -12,6 +12,7 @@ from problems.estimators.reduced import fit as fits
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced import Basis, solution
 from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import _of_shift
 from substrate.reduced.features import INNER, eigen_features, product
 from substrate.reduced.moments import origin_of
@@ -36,7 +37,8 @@ def summed(kernel, X, Y, points, weights=None, lam=LAM):
 
 
 def judge_of(rows, K, known, statistic, spectrum, lam=LAM):
-    curvature = spectrum.curvature(K, rows.product_terms, statistic.sums.lengths)
+    basis = BasisMatrix(rows.values.kernel, rows.values.points, K, spectrum.features)
+    curvature = spectrum.curvature(basis, rows.product_terms, statistic.sums.lengths)
     return AnswerJudge(rows, curvature, lam, statistic.origin.unit, known)
 
 
@@ -188,7 +190,8 @@ def test_an_error_of_the_sum_of_errors_moves_fitted_values_by_no_more_than_its_b
     """The same error in any other direction may move them much farther, and none is bounded by less than its own."""
     found = summed(kernel, X, Y, POINTS)
     spectrum = found[-1]
-    curvature = spectrum.curvature(found[1], found[0].product_terms, found[3].sums.lengths)
+    basis = BasisMatrix(kernel, POINTS, found[1], spectrum.features)
+    curvature = spectrum.curvature(basis, found[0].product_terms, found[3].sums.lengths)
     reach = curvature.at(lam, 1e-13, np.sqrt(len(X)))
     H = curvature.scatter + lam * np.eye(curvature.features.rank)
     moved = np.linalg.solve(H, spectrum.mean) * np.sqrt(curvature.mass)

@@ -1,0 +1,315 @@
+"""How the numbers of a column are written: decimal mark, thousands separators, and a percent or currency sign.
+
+``1,777`` is 1777 where the comma separates thousands, and 1.777 where it is decimal. What a column means is decided by
+all of its cells: a format belongs to it if every cell is a number in that format. Where two formats give different
+numbers the column is ambiguous, and nothing is chosen unless another column of the table, or the user, decides it; a
+single cell such as ``1,777.5``, ``2.095,13``, ``1,234,567`` or ``0,5`` is enough to leave one format only.
+
+A percent or currency sign is a unit: it belongs to all cells of a column (a zero may lack it), and to the cells of that
+column in every table that the model predicts. The number is the one that is written: ``5%`` is 5.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from substrate.errors import DataError
+
+__all__ = [
+    "PLAIN",
+    "NumberFormat",
+    "column_format",
+    "decides",
+    "is_mixed",
+    "is_number_like",
+    "number",
+    "readings",
+    "two_readings",
+]
+
+#: Spaces between groups of digits: plain, no-break, figure, thin and narrow no-break; and apostrophes.
+_SPACES, _APOSTROPHES = " \u00a0\u2007\u2009\u202f", "'\u2019"
+_GROUPS = {",": ",", ".": r"\.", " ": f"[{_SPACES}]", "'": f"[{_APOSTROPHES}]"}
+_CURRENCY = "$\u00a2-\u00a5\u058f\u060b\u0e3f\u17db\u20a0-\u20cf\ufdfc\ufe69\uff04\uffe0\uffe1\uffe5\uffe6"
+#: A number with a sign before or behind it; the digits and their marks are looked at afterwards.
+_CELL = re.compile(
+    rf"(?P<minus>[-+\u2212]?)\s*(?P<before>[A-Z]{{0,3}}[{_CURRENCY}])?\s*(?P<inner>[-+\u2212]?)"
+    rf"(?P<digits>[\d.,{_SPACES}{_APOSTROPHES}]*(?:[eE][-+]?\d+)?)\s*(?P<after>%|[{_CURRENCY}])?"
+)
+
+
+def number(cell: str) -> float | None:
+    """Return the finite number in a cell that is written with a decimal point and nothing else, or None."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") and "_" not in cell else None
+
+
+@cache
+def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
+    """Match digits without a sign: groups of three, and of two for the Indian use of commas, or none at all."""
+    point = re.escape(decimal)
+    if not thousands:
+        return re.compile(rf"(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+    mark = _GROUPS[thousands]
+    groups = rf"[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d+"
+    if thousands == ",":
+        groups = rf"[1-9]\d?(?:,\d{{2}})+,\d{{3}}|{groups}"
+    return re.compile(rf"(?:{groups})(?:{point}\d*)?|{point}\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """A decimal mark, the mark between thousands (none, a comma, a point, a space or an apostrophe), and a unit."""
+
+    decimal: str = "."
+    thousands: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        known = (self.decimal in (".", ","), self.thousands in ("", *_GROUPS), self.thousands != self.decimal)
+        if not all(known) or not isinstance(self.unit, str) or len(self.unit) > 4 or not self.unit.isprintable():
+            raise ValueError(f"numbers are not written with {self.decimal!r}, {self.thousands!r} and {self.unit!r}")
+
+    def plain(self, cell: str) -> str | None:
+        """Return the cell with a decimal point and nothing else, or None where it is no number in this format."""
+        if self == PLAIN:
+            return cell if number(cell) is not None else None
+        found = _CELL.fullmatch(cell.strip())
+        if found is None or (found["minus"] and found["inner"]) or (found["before"] and found["after"]):
+            return None
+        digits = found["digits"].strip()
+        if not _pattern(self.decimal, self.thousands).fullmatch(digits):
+            return None
+        for mark in _SPACES if self.thousands == " " else _APOSTROPHES if self.thousands == "'" else self.thousands:
+            digits = digits.replace(mark, "")
+        digits = digits.replace(self.decimal, ".")
+        value = number(digits)
+        unit = found["before"] or found["after"] or ""
+        if value is None or (unit != self.unit and (unit or value != 0.0)):
+            return None
+        sign = "-" if (found["minus"] or found["inner"]) in ("-", "\u2212") else ""
+        return f"{sign}{digits}"
+
+    def number(self, cell: str) -> float | None:
+        """Return the number in a cell, or None."""
+        text = self.plain(cell)
+        return None if text is None else number(text)
+
+    def in_words(self) -> str:
+        """Return what is unusual about it, for a remark."""
+        words = [
+            "decimal comma" if self.decimal == "," else "",
+            f"thousands by {_MARK_WORDS[self.thousands]}" if self.thousands else "",
+            "percent" if self.unit == "%" else f"in {self.unit}" if self.unit else "",
+        ]
+        return ", ".join(word for word in words if word)
+
+    def as_notes(self) -> dict[str, str]:
+        """Return plain JSON values."""
+        return {"decimal": self.decimal, "thousands": self.thousands, "unit": self.unit}
+
+    @classmethod
+    def from_notes(cls, notes: Any) -> "NumberFormat":
+        """Return the format of plain JSON values; anything else is refused by a TypeError or a ValueError."""
+        if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
+            raise ValueError(f"{notes!r} is no format of numbers")
+        return cls(**notes)
+
+
+PLAIN = NumberFormat()
+_MARK_WORDS = {",": "commas", ".": "points", " ": "spaces", "'": "apostrophes"}
+#: All formats without their units, the simplest first.
+_FORMATS = tuple(
+    NumberFormat(decimal, thousands)
+    for decimal in (".", ",")
+    for thousands in ("", ",", ".", " ", "'")
+    if thousands != decimal
+)
+
+
+def readings(
+    cells: Sequence[str], decimal: str | None = None, thousands: str | None = None
+) -> list[tuple[NumberFormat, list[str]]]:
+    """Return the formats in which all cells are numbers, and these numbers as plain cells.
+
+    One format stands for all that give the same numbers. Where ``decimal`` or ``thousands`` is stated, formats with
+    another mark are left out.
+    """
+    units = {unit for cell in dict.fromkeys(cells) if (unit := _unit(cell))}
+    if len(units) > 1 or not cells:
+        return []
+    if not units and decimal in (None, ".") and thousands != "." and all(number(cell) is not None for cell in cells):
+        grouped = None
+        if decimal is None and thousands is None and any("." in cell for cell in cells):
+            grouped = _plain_cells(NumberFormat(",", "."), cells)
+        both = [(PLAIN, list(cells))]
+        if grouped is not None:
+            both.append((NumberFormat(",", "."), grouped))
+        return both
+    found: list[tuple[NumberFormat, list[str], list[float]]] = []
+    for form in _FORMATS:
+        if decimal not in (None, form.decimal) or (thousands is not None and form.thousands not in ("", thousands)):
+            continue
+        if thousands == form.decimal:
+            continue
+        made = _plain_cells(replace(form, unit=next(iter(units), "")), cells)
+        if made is None:
+            continue
+        values = [float(cell) for cell in made]
+        if not any(values == known for _, _, known in found):
+            found.append((replace(form, unit=next(iter(units), "")), made, values))
+    return [(form, made) for form, made, _ in found]
+
+
+def _plain_cells(form: NumberFormat, cells: Sequence[str]) -> list[str] | None:
+    """Return all cells in plain, or None as soon as one is no number."""
+    made = []
+    for cell in cells:
+        if (text := form.plain(cell)) is None:
+            return None
+        made.append(text)
+    return made
+
+
+def _unit(cell: str) -> str:
+    if cell.isascii() and "%" not in cell and "$" not in cell:
+        return ""
+    found = _CELL.fullmatch(cell.strip())
+    return "" if found is None else found["before"] or found["after"] or ""
+
+
+def is_number_like(cell: str) -> bool:
+    """Return whether a cell is a number in some format."""
+    return bool(readings([cell]))
+
+
+def column_format(
+    where: str,
+    name: str,
+    cells: Sequence[str],
+    decimal: str | None = None,
+    thousands: str | None = None,
+    evident: Callable[[], Sequence[NumberFormat]] = tuple,
+) -> NumberFormat | None:
+    """Return how the values of a column are written; None where they are no numbers.
+
+    Parameters
+    ----------
+    where : str
+        The column in words, for messages.
+    name : str
+        Its name.
+    cells : sequence of str
+        Its values, none of them missing.
+    decimal, thousands : str, optional
+        The marks that the user states.
+    evident : callable
+        Gives the formats of other columns of the table that leave no choice; called only where this one does.
+
+    Raises
+    ------
+    DataError
+        If the numbers can be read in two ways, or only in a way that the user excluded, or are written in several ways.
+    """
+    found, every = readings(cells, decimal, thousands), readings(cells)
+    if len(found) == 1:
+        form = found[0][0]
+        others = [other for other in every if other[0] != form]
+        if form.decimal == "," and thousands is None and others and _is_trap(form, cells):
+            raise DataError(f"{where} {two_readings(cells, every)}")
+        return form
+    if len(found) > 1:
+        chosen = _chosen([form for form, _ in found], cells, evident())
+        if chosen is None:
+            raise DataError(f"{where} {two_readings(cells, found)}")
+        return chosen
+    if every:
+        cell = next((cell for cell in cells if number(cell) is None), cells[0])
+        point = next((cell for cell in cells if "." in cell), None)
+        if decimal == "," and point is not None and every[0][0] == PLAIN:
+            row = list(cells).index(point) + 1
+            raise DataError(
+                f"{where} has {point!r} in row {row}, and the decimal mark is the comma; give --decimal . if it is the "
+                "point here"
+            )
+        raise DataError(
+            f"{where} has {cell!r}, which is no number with the marks given by --decimal and --thousands; leave them "
+            f"out, write the column otherwise, or leave it out by --drop {name}"
+        )
+    like = [is_number_like(cell) for cell in cells]
+    if cells and all(like):
+        first = cells[0]
+        other = next((cell for cell in cells if not readings([first, cell])), cells[-1])
+        raise DataError(
+            f"{where} has {first!r} and {other!r}, numbers that are written in different ways; write all of them "
+            f"alike, or leave the column out by --drop {name}"
+        )
+    return None
+
+
+def _is_trap(form: NumberFormat, cells: Sequence[str]) -> bool:
+    """Return whether a stated decimal comma may be none.
+
+    Either points would separate thousands in a column that is a column of plain numbers too; or some numbers have
+    exactly three decimals and the others none, as numbers with separated thousands do and those of no program with
+    decimals.
+    """
+    return form.thousands == "." or _without(",", cells) is not None
+
+
+def _without(mark: str, cells: Sequence[str]) -> str | None:
+    """Return the first number that has no such mark; zero tells nothing."""
+    return next((cell for cell in cells if mark not in cell and cell.strip() != "0"), None)
+
+
+def _chosen(
+    formats: Sequence[NumberFormat], cells: Sequence[str], evident: Sequence[NumberFormat]
+) -> NumberFormat | None:
+    """Return the format that the other columns decide for; a column of plain numbers needs a reason to be none."""
+    decimal_commas = any(form.decimal == "," for form in evident)
+    grouped = {form.thousands for form in evident}
+    pointed = next((form for form in formats if form.decimal == "." and not form.thousands), None)
+    if pointed is not None:
+        if "." in grouped:
+            return next((form for form in formats if form.thousands == "."), None)
+        return None if decimal_commas or _without(".", cells) is not None else pointed
+    if decimal_commas != ("," in grouped):
+        wanted = "," if decimal_commas else "."
+        return next((form for form in formats if form.decimal == wanted), None)
+    return None
+
+
+def is_mixed(cells: Sequence[str], found: Sequence[tuple[NumberFormat, list[str]]]) -> bool:
+    """Return whether some numbers of a column with two readings have the mark in question, and others do not."""
+    return _without(next(form.thousands for form, _ in found if form.thousands), cells) is not None
+
+
+def decides(form: NumberFormat, cells: Sequence[str]) -> bool:
+    """Return whether a column with this one format tells what the comma or the point means in its table."""
+    return form.thousands in (",", ".") or (form.decimal == "," and any("," in cell for cell in cells))
+
+
+def two_readings(cells: Sequence[str], found: Sequence[tuple[NumberFormat, list[str]]]) -> str:
+    """Return the half sentence that shows both readings of a column, and what decides between them.
+
+    Numbers with a mark beside others without one are numbers with separated thousands, unless somebody wrote exactly
+    three decimals or none: nothing is advised that would read them so.
+    """
+    (one, ones), (_, others) = found[:2]
+    grouped, decimals = (ones, others) if one.thousands else (others, ones)
+    mark = next(form.thousands for form, _ in found[:2] if form.thousands)
+    place = next(k for k in range(len(cells)) if float(ones[k]) != float(others[k]))
+    cell, large, small = cells[place], grouped[place], decimals[place]
+    beside = _without(mark, cells)
+    neighbour = "" if beside is None else f" beside {beside!r}"
+    word = "comma" if mark == "," else "point"
+    said = f"has {cell!r}{neighbour}, where the {word} can be decimal or separate thousands"
+    if mark == "," and beside is None:
+        return f"{said}; give --decimal , if it is {small}, or --thousands , if it is {large}"
+    # four decimals and a point are read in one way
+    return f"{said}; give --thousands {mark} if it is {large}; if it is {small}, write {float(small):.4f} in the file"

@@ -1,0 +1,88 @@
+r"""The rows of a compiled program as functions of what a machine reads of w.
+
+To every vector that is read, values of f or of its derivatives, a shift t is added before the machine is compiled;
+:math:`s = A x + B t + b` and :math:`q^T x + q_t^T t` then show how each reading enters (the point of interest has
+t = 0). In a form with definitions (:mod:`substrate.composition.lifted_form`) the shifts are in these.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.conic import StandardForm, Witness
+from substrate.composition.lifted_form import LiftedForm
+from substrate.composition.structure import Substituted
+from substrate.composition.whole_space import Shifted
+
+__all__ = ["ShiftedForms", "ShiftedProblem", "shifts_of_definitions"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShiftedProblem:
+    """A machine with a shift of every vector that it reads, by the identity of the place-holder's variable."""
+
+    problem: Any
+    shifts: dict[int, Any]
+
+
+class ShiftedForms:
+    """The standard forms of a machine with shifts, one for each solver and unit, compiled where they are asked for."""
+
+    def __init__(self, build: Callable[[float, float], ShiftedProblem]) -> None:
+        self._build = build
+        self._known: dict[tuple[str, float, float], tuple[StandardForm, dict[int, Any]]] = {}
+
+    def of(self, program: ConeProgram, solver: str, unit: float, worth: float) -> Shifted | None:
+        """The shifts in the rows of this program; None where it was compiled to other rows."""
+        key = (solver, unit, worth)
+        if key not in self._known:
+            built = self._build(unit, worth)
+            form = StandardForm(built.problem.get_problem_data(solver)[0]["param_prob"], solver)
+            self._known[key] = form, built.shifts
+        form, shifts = self._known[key]
+        P, q, A, _ = form.numbers()
+        if not shifts or A.shape[0] != program.b.size:
+            return None
+        at = {leaf: np.arange(form.columns[t.id], form.columns[t.id] + t.size) for leaf, t in shifts.items()}
+        ours = np.concatenate(list(at.values()))
+        theirs = np.setdiff1d(np.arange(q.size), ours)
+        A = sp.csr_array(A)
+        same = theirs.size == program.q.size and not (abs(A[:, theirs] - program.A) > 1e-12 * abs(program.A)).nnz
+        if not same or sp.csr_array(P)[:, ours].nnz:
+            return None
+        starts, start = {}, 0
+        for leaf, columns in at.items():
+            starts[leaf] = start
+            start += columns.size
+        return Shifted(sp.csr_array(A[:, ours]), np.asarray(q[ours]), starts)
+
+
+def shifts_of_definitions(witness: Witness, known: Substituted) -> Shifted | None:
+    """The shifts in a program whose definitions were substituted: in the rows of these, or through what is gone."""
+    form, whole = witness.form, witness.structured.structure.program
+    if not isinstance(form, LiftedForm):
+        return None
+    rows = {key: where for key, (_, where, _) in zip(form.keys, form.cones, strict=True)}
+    starts: dict[int, int] = {}
+    defining: list[Any] = []
+    for one in form.definitions:
+        starts[one.leaf] = sum(part.size for part in defining)
+        defining.append(np.arange(rows[one.key].start, rows[one.key].stop))
+    if not defining:
+        return None
+    at = np.concatenate(defining)
+    B = sp.csr_array((-np.ones(at.size), (at, np.arange(at.size))), (whole.b.size, at.size))
+    q = np.zeros(at.size)
+    if known.gone.size:
+        # a variable that is gone is its row divided by its entry there, and takes the shift of that row along
+        gone = np.isin(known.eliminated.columns, known.gone)
+        columns, by = known.eliminated.columns[gone], whole.equal[known.eliminated.rows[gone]]
+        entries = np.asarray(whole.A[by, columns]).ravel()
+        moves = -(sp.diags_array(1.0 / entries) @ B[by])
+        B, q = sp.csr_array(B + whole.A[:, columns] @ moves), np.asarray(whole.q[columns] @ moves)
+        B = sp.csr_array(B[known.rows])
+    return Shifted(B, q, starts)

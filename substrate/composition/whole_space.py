@@ -1,0 +1,274 @@
+r"""How far a machine in its coordinates is from the machine over all w: cut-off and rounding of the kernel included.
+
+A program in features knows w by coordinates z with readings :math:`L z`, where :math:`L L^T` is the matrix G of inner
+products of the representers :math:`r_j` up to the directions that were cut and to rounding,
+
+.. math:: \|G - L L^T\| \le \eta .
+
+Let :math:`t_j` be added to reading j in every row, :math:`s = A x + B t + b`, so that a point with multipliers z pulls
+at the readings with :math:`u = B^T z - q_t`. Where the objective has :math:`\tfrac{c}{2} w^T w`, a point of all
+w is taken in place of one of coordinates,
+
+.. math:: \tilde w = \tfrac1c \sum_j u_j r_j + \tfrac1c \sum_j (A_z \rho)_j r_j , \qquad \rho = c \tilde z - L^T u ,
+
+with :math:`A_z` from coordinates to coefficients. Its slope is :math:`c \tilde w - \sum_j u_j r_j`, of norm at most
+:math:`\|\rho\| \sqrt{1 + \eta \|A_z\|^2}`, with nothing in the directions that were cut; and its readings differ from
+:math:`L \tilde z` by :math:`\delta`, which is measured, rounding of the kernel values included. The bound of
+:mod:`substrate.composition.nearness` then holds for the machine over all w with :math:`|B| \delta` added to the
+doubt of the rows, and ties by squares, :math:`F^T = P X + A_E^T Y`, with
+
+.. math:: X^T P X + \tfrac{\eta}{c} \kappa^T \kappa , \qquad \kappa = F_t^T - B_E^T Y .
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from substrate.arrays import EPS, Array, is_sparse
+from substrate.certificates.doubled_precision import SlicedMatrix
+from substrate.composition.compiled import CompiledSubstrate
+from substrate.composition.cone_program import ConeProgram, IntegerArray
+from substrate.composition.place_holders import PlaceHolder
+from substrate.composition.reading import points_of
+from substrate.composition.span import Span
+
+__all__ = ["Gap", "Shifted", "WholeSpace", "gap_of", "whole_space"]
+
+#: Representers up to which their matrix is compared with its coordinates.
+_LARGEST = 2000
+#: Largest number of entries of the rows that are compared with their form in readings.
+_ENTRIES = 20_000_000
+#: Share of the size of a row by which it may differ from its form in readings: rounding of the compilation.
+_SAME = 1e-12
+#: Roundings for each reading in a row that combines several, by sums or by a decomposition.
+_COMBINED = 10.0
+#: Inner products of derivatives lose so many times what those of values lose.
+_DERIVATIVES = 16.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap:
+    """What the coordinates of one substrate leave out.
+
+    ``matrix`` is G, ``lengths`` those of the representers and ``relative`` the rounding of an entry of G in units of
+    two of them; ``eta`` bounds G - L L', centred where the coordinates are, and ``amplified`` is the square of the norm
+    of A_z. The first ``values`` representers are centred where ``balanced``.
+    """
+
+    matrix: SlicedMatrix
+    lengths: Array
+    relative: float
+    eta: float
+    amplified: float
+    values: int
+    balanced: bool
+
+    def coefficients(self, pull: Array) -> Array:
+        """The pulls at the representers; those of values of f sum to zero where that is part of the expansion."""
+        if not self.balanced:
+            return pull
+        pull = pull.copy()
+        pull[: self.values] -= pull[: self.values].mean()
+        return pull
+
+    def readings(self, a: Array) -> tuple[Array, Array]:
+        """The readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
+        (high, low), rounding = self.matrix.times(a)
+        values = high + low
+        unsure = self.relative * self.lengths * float(self.lengths @ np.abs(a)) + rounding + EPS * np.abs(values)
+        if self.balanced:
+            m = self.values
+            # the sum is zero up to rounding, which acts like one coefficient at the mean of the representers
+            unsure += float(self.lengths[:m].mean()) * m * EPS * float(np.abs(a[:m]).sum()) * self.lengths
+            values[:m] -= values[:m].mean()
+            unsure[:m] += float(unsure[:m].mean()) + 2.0 * EPS * np.abs(values[:m])
+        return values, unsure
+
+
+def gap_of(one: CompiledSubstrate) -> Gap | None:
+    """The gap of a substrate whose w is penalised, on representers of all that is read; None where it is not known."""
+    frame, span, s = one.frame, one.span, one.substrate
+    L = frame.training if frame.representers is None else frame.representers
+    if s.basis is not None or "features" not in frame.kind or L.shape[0] != span.size or span.size > _LARGEST:
+        return None
+    if s.cutoff is not None or not frame.size:
+        return None
+    G, relative = _inner_products(span)
+    lengths, m = np.sqrt(np.maximum(np.diagonal(G), 0.0)), span.values
+    centred, sizes = G.copy(), lengths.copy()
+    if span.balanced:
+        centred[:m] -= centred[:m].mean(axis=0)
+        centred[:, :m] -= centred[:, :m].mean(axis=1)[:, None]
+        sizes[:m] += float(lengths[:m].mean())
+    rounding = (relative + (L.shape[1] + 8.0) * EPS) * float(sizes @ sizes)
+    eta = float(np.linalg.norm(centred - L @ L.T)) + rounding
+    if frame.kind == "features":
+        amplified = float(np.linalg.norm(frame.coefficients, 2)) ** 2
+    else:
+        amplified = float(np.linalg.svd(L, compute_uv=False)[-1]) ** -2
+    return Gap(SlicedMatrix(G), lengths, relative, eta, amplified, m, span.balanced)
+
+
+def _inner_products(span: Span) -> tuple[Array, float]:
+    """G by the more accurate formula where there is one, and the rounding of its entries."""
+    kernel, points = span.substrate.kernel, [points_of(span.substrate, reading) for reading in span.readings]
+    plain = all(reading.column is None and reading.part is None for reading in span.readings)
+    if plain and not kernel.pairwise and not any(is_sparse(one) for one in points):
+        every = np.vstack(points)
+        G = np.empty((every.shape[0], every.shape[0]))
+        kernel.fill_carefully(every, every, G)
+        return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
+    p = max(float(kernel.rounding(one)) for one in points)
+    return span.matrix(), (1.0 if plain else _DERIVATIVES) * p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shifted:
+    """The rows of a program in shifts of what is read: B, q_t, and where the shifts of each mention begin."""
+
+    B: Any
+    q: Array
+    starts: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One column of one substrate: its place in the program, its weight c, its shifts and their representers."""
+
+    one: CompiledSubstrate
+    gap: Gap
+    z: IntegerArray
+    weight: float
+    shifts: IntegerArray
+    places: IntegerArray
+    rows: Array
+    bias: IntegerArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeSpace:
+    """What a program says of the machine over all w."""
+
+    shifted: Shifted
+    sizes: Any
+    parts: tuple[_Part, ...]
+
+    def doubt(self, program: ConeProgram, x: Array, z: Array, moved: float = 0.0) -> Array:
+        """How far the rows at a point of all w can be from those at x, after a correction of w of length ``moved``."""
+        pulls, slope = self.shifted.B.T @ z - self.shifted.q, program.slope(x, z)[0]
+        apart, several = np.zeros(pulls.size), np.zeros(pulls.size)
+        for part in self.parts:
+            pull = np.zeros(part.gap.lengths.size)
+            np.add.at(pull, part.places, pulls[part.shifts])
+            a = (part.gap.coefficients(pull) + part.one.frame.expand(slope[part.z])) / part.weight
+            values, unsure = part.gap.readings(a)
+            here, coordinates = part.rows @ x[part.z], np.abs(part.rows) @ np.abs(x[part.z])
+            rounding = unsure[part.places] + (part.z.size + 4.0) * EPS * coordinates
+            several[part.shifts] = coordinates + float(np.abs(x[part.bias]).sum())
+            apart[part.shifts] = np.abs(values[part.places] - here) + rounding + np.sqrt(part.gap.eta) * moved
+        # rows that combine readings, with constants of their size, are themselves rounded
+        terms = np.diff(self.sizes.indptr)
+        return np.asarray(
+            self.sizes @ apart + np.where(terms > 1, _COMBINED * terms * EPS, 0.0) * (self.sizes @ several)
+        )
+
+    def steeper(self, z: Array, left: Array) -> Array:
+        """The slope in coordinates as it is in all directions, from its sizes."""
+        left = left.copy()
+        terms = np.diff(sp.csc_array(self.sizes).indptr) + 2.0
+        rounding = terms * EPS * (self.sizes.T @ np.abs(z) + np.abs(self.shifted.q))
+        for part in self.parts:
+            left[part.z] *= np.sqrt(1.0 + part.gap.eta * part.gap.amplified)
+            # what rounding may change in the pulls acts on w by the lengths of the representers
+            left[part.z[:1]] += float(part.gap.lengths[part.places] @ rounding[part.shifts])
+        return left
+
+    def blur(self, rows: IntegerArray) -> float:
+        """What a squared singular value of these rows may lose in all directions."""
+        block = self.shifted.B[rows].toarray()
+        return float(sum(part.gap.eta * np.linalg.norm(block[:, part.shifts], 2) ** 2 for part in self.parts))
+
+    def further(self, multipliers: Array, equal: IntegerArray, columns: IntegerArray, F: Array) -> Array:
+        """What X'PX gains in all directions, for each value: its representation has these multipliers of equalities."""
+        through = -(self.shifted.B[equal].T @ multipliers)
+        total = np.zeros(F.shape[0])
+        for part in self.parts:
+            own = float(np.isin(part.z, columns).any())
+            square = 2.0 * (np.square(through[part.shifts]).sum(axis=0) + own)
+            total += part.gap.eta / part.weight * square
+        return total
+
+    def directly(self, columns: IntegerArray) -> float:
+        """What the square of a tie by a norm gains: every value is a reading of its own."""
+        used = [part for part in self.parts if np.isin(part.z, columns).any()]
+        return float(sum(part.gap.eta / part.weight for part in used))
+
+
+def whole_space(
+    program: ConeProgram,
+    shifted: Shifted,
+    compiled: Iterable[CompiledSubstrate],
+    columns: dict[int, int],
+    gap: Callable[[CompiledSubstrate], Gap | None],
+) -> WholeSpace | None:
+    """What the program says of the machine over all w; None where w enters by more than what is read and w'w."""
+    parts: list[_Part] = []
+    for one in compiled:
+        known = gap(one)
+        if known is None:
+            return None
+        for column in range(one.z.shape[1] if one.z.ndim == 2 else 1):
+            part = _part(program, shifted, one, known, columns, column)
+            if part is None:
+                return None
+            if not _explained(program, shifted, part):
+                return None
+            parts.append(part)
+    return WholeSpace(shifted, abs(shifted.B), tuple(parts))
+
+
+def _explained(program: ConeProgram, shifted: Shifted, part: _Part) -> bool:
+    """Whether w enters the rows and the linear cost by nothing but what is read: A_z = B L and q_z = L'q_t."""
+    if program.b.size * part.z.size > _ENTRIES:
+        return False
+    B, q, L = shifted.B[:, part.shifts], shifted.q[part.shifts], part.rows
+    rows, cost = B @ L, q @ L
+    allowed = _SAME * (abs(B) @ np.abs(L).max(axis=1, initial=0.0))[:, None]
+    dense = program.A[:, part.z].toarray()
+    linear = _SAME * (np.abs(q) @ np.abs(L).max(axis=1, initial=0.0))
+    return bool((np.abs(dense - rows) <= allowed).all() and (np.abs(program.q[part.z] - cost) <= linear).all())
+
+
+def _part(
+    program: ConeProgram, shifted: Shifted, one: CompiledSubstrate, gap: Gap, columns: dict[int, int], column: int
+) -> _Part | None:
+    z, bias = np.split(one.places(columns, column), [one.frame.training.shape[1]])
+    weights = program.alone[z]
+    if not weights.size or (weights != weights[0]).any() or weights[0] <= 0.0:
+        return None
+    shifts, places = [], []
+    for holder in one.mentioned:
+        if holder.role in ("norm", "alpha", "b", "component"):
+            return None
+        if holder.role == "squared_norm":
+            continue
+        place = _representers(one, holder)
+        if place is None or id(holder.leaf) not in shifted.starts:
+            return None
+        start = shifted.starts[id(holder.leaf)] + column * place.size
+        shifts.append(np.arange(start, start + place.size))
+        places.append(place)
+    if not shifts:
+        return None
+    every = np.concatenate(places)
+    L = one.frame.training if one.frame.representers is None else one.frame.representers
+    return _Part(one, gap, z, float(weights[0]), np.concatenate(shifts), every, L[every], bias)
+
+
+def _representers(one: CompiledSubstrate, holder: PlaceHolder) -> IntegerArray | None:
+    if holder.role == "f" and holder.points is None:
+        return np.arange(one.substrate.n)
+    return one.span.places.get(id(holder.leaf))

@@ -1,0 +1,307 @@
+r"""The kernel matrix of a basis as a penalty: its accuracy, and the machine on all directions of the basis.
+
+What is certified of a machine on a reduced basis is the answer on **all directions of the span of its basis vectors, in
+exact arithmetic**,
+
+.. math:: \min_{w, b} \tfrac{\lambda}{2} w^T w + \tfrac12 \sum_i v_i (y_i - w^T \varphi(x_i) - b)^2, \qquad
+          w \in \operatorname{span} \{ \varphi(s) : s \in S \} .
+
+It is solved in coordinates :math:`w = \sum_j (T u)_j \varphi(s_j)`, T a matrix of plain numbers. There
+:math:`w^T w = u^T M u` with :math:`M = T^T K_{SS} T = I + E`, and E is not zero: :math:`K_{SS}` is rounded, and T
+divides by the roots of its eigenvalues. So the gradient is computed from beta itself,
+
+.. math:: g = T^T \big( \lambda K_{SS} \beta - \hat K^T V (e - \bar e) \big) ,
+
+and :math:`\lambda E` enters the curvature. Values of the kernel with more digits are used where the first ones do not
+suffice: for E by a formula that loses fewer digits, for :math:`K_{SS} \beta` in doubled precision
+(:mod:`~substrate.kernels.doubled_matrix`), then for both.
+
+Directions below rounding are cut. Let C have the rows :math:`P \varphi(x_i)`, P the projection on the directions of the
+span that are left out. With the others optimal, their coordinates are
+:math:`c^\star = (\lambda I + C^T N C)^{-1} C^T e` for an N between zero and the identity, and change the
+fitted values by :math:`N C c^\star`, that is by at most
+
+.. math:: \min\!\Big( \gamma \Delta, \tfrac12 \sqrt{\gamma \Delta} \Big) \|e\|_v, \qquad
+          \Delta = \sum_i v_i \big( k(x_i, x_i) - z_i^T M^{-1} z_i \big)
+          \le \sum_i v_i \big( k(x_i, x_i) - z_i^T z_i + z_i^T E z_i \big) ,
+
+since what is outside the kept directions bounds what is in the cut ones, and :math:`M^{-1} \succeq I - E`. Nothing is
+lost where the vectors beyond the rank depend on others exactly: those that agree, and those of a kernel with no more
+features than directions were kept.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, is_sparse
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add
+from substrate.kernels import Foreign, Kernel
+from substrate.kernels.doubled_matrix import doubled_matrix
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.reduced.features import EigenFeatures
+from substrate.threads import blas_threads
+
+__all__ = ["BasisMatrix", "Deviation", "Penalty", "change_by_cut", "distinct_vectors", "resolved_features"]
+
+_HALF = EPS / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """E = T'K T - I, and bounds on its errors: ``relative`` times the lengths of both directions, plus ``errors``.
+
+    The length of a direction is the sum of the sizes of its coefficients, each times the root of k(z, z).
+    """
+
+    matrix: Array
+    lengths: Array
+    relative: float
+    errors: Array | None = None
+
+    def norm(self, root: Array, lam: float) -> float:
+        """A bound on the norm of lambda W E W', with W the inverse root of H, where lambda W'W is at most one."""
+        xp = namespace_of(root)
+        found = float(xp.linalg.vector_norm(self.matrix))
+        if not found <= 1e-4:
+            found = min(found, lam * float(xp.linalg.vector_norm(root @ self.matrix @ root.T)))
+        sizes = xp.abs(root)
+        found += self.relative * lam * float(xp.sum((sizes @ self.lengths) ** 2))
+        if self.errors is not None:
+            found += lam * float(xp.linalg.vector_norm(sizes @ self.errors @ sizes.T))
+        return 1.01 * found
+
+    def quadratic(self, second: Array) -> float:
+        """A bound on the sum of all z'E z, from the sum of all z z'."""
+        xp, sizes = namespace_of(second), abs(second)
+        found = float(xp.sum(self.matrix * second)) + self.relative * float(self.lengths @ (sizes @ self.lengths))
+        return found if self.errors is None else found + float(xp.sum(self.errors * sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """Values of K_SS, right to ``rounding`` times the sizes of both vectors; ``doubled`` has more digits of them."""
+
+    features: EigenFeatures
+    high: Array
+    sizes: Array
+    rounding: float
+    doubled: "DoubledMatrix | None" = None
+
+    def product(self, beta: Array) -> tuple[Pair, Array, Array]:
+        """K beta, one column per output, on the host; its error per entry relative to the sizes, and absolute."""
+        sizes = to_numpy(self.sizes)
+        terms = sizes @ np.abs(beta)
+        if self.doubled is None:
+            values = to_numpy(self.high @ on_device_of(self.high, beta))
+            relative = (self.rounding + (beta.shape[0] + 2.0) * _HALF) * terms
+            return (values, np.zeros_like(values)), relative, np.zeros_like(values)
+        high, low, check = (np.empty_like(beta) for _ in range(3))
+        for k in range(beta.shape[1]):
+            (high[:, k], low[:, k]), check[:, k] = self.doubled.times(beta[:, k])
+        return (high, low), self.rounding * terms, check
+
+    def deviation(self) -> Deviation:
+        """E of the features."""
+        T, n = self.features.transform, self.features.n_basis
+        xp, r = namespace_of(T), self.features.rank
+        lengths = self.sizes @ xp.abs(T)
+        if self.doubled is None:
+            with blas_threads(n):
+                E = T.T @ (self.high @ T)
+            E = E - xp.eye(r, dtype=E.dtype, device=E.device)
+            return Deviation(E, lengths, self.rounding + (2.0 * n + 6.0) * _HALF)
+        high, low, check = (np.empty((n, r)) for _ in range(3))
+        for k in range(r):
+            (high[:, k], low[:, k]), check[:, k] = self.doubled.times(np.ascontiguousarray(T[:, k]))
+        sizes = np.abs(T).T
+        with blas_threads(n):
+            E = T.T @ high + T.T @ low - np.eye(r)
+            errors = (n + 4.0) * _HALF * (sizes @ (np.abs(high) + np.abs(low))) + sizes @ check
+        return Deviation(E, lengths, self.rounding, errors + 2.0 * EPS * np.eye(r))
+
+
+class DoubledMatrix:
+    """An unevaluated sum of two matrices, cut into slices for products with vectors."""
+
+    def __init__(self, high: Array, low: Array) -> None:
+        self._low, self._sizes, self._sliced = low, np.abs(low), SlicedMatrix(high)
+
+    def times(self, vector: Array) -> tuple[Pair, Array]:
+        """The product with a vector as a pair, and a bound on the error of every entry."""
+        product, check = self._sliced.times(vector)
+        rest = self._low @ vector
+        check = check + (vector.size + 2.0) * _HALF * (self._sizes @ np.abs(vector)) + EPS**1.9 * np.abs(product[0])
+        return add(product, (rest, np.zeros_like(rest))), check
+
+
+@dataclass(slots=True)
+class BasisMatrix:
+    """K_SS of a basis and its features; values with more digits are computed when they are asked for, once.
+
+    Without a kernel the matrix is exact: it was given.
+    """
+
+    kernel: Kernel | None
+    points: Any
+    matrix: Array
+    features: EigenFeatures
+    _penalties: list[Penalty | None] = field(default_factory=list)
+    _deviations: dict[int, Deviation] = field(default_factory=dict)
+    _dimension: int | None = None
+    #: The first level worth trying: those below were found too inaccurate.
+    first: int = 0
+
+    @property
+    def sizes(self) -> Array:
+        """The roots of k(z, z)."""
+        xp = namespace_of(self.matrix)
+        sizes: Array = xp.sqrt(xp.clip(xp.linalg.diagonal(self.matrix), min=0.0))
+        return sizes
+
+    @property
+    def defined_by_values(self) -> bool:
+        """Whether the matrix is exact by definition: it was given, or a user's function made it."""
+        return self.kernel is None or isinstance(self.kernel, Foreign)
+
+    def penalty(self, level: int) -> Penalty | None:
+        """K_SS as it was computed (level 0), by the more accurate formula (1), and in doubled precision (2)."""
+        while len(self._penalties) <= level:
+            self._penalties.append(self._computed(len(self._penalties)))
+        return self._penalties[level]
+
+    def deviation(self, level: int) -> Deviation | None:
+        """E at a level; None where there is none."""
+        penalty = self.penalty(level)
+        if penalty is None:
+            return None
+        if level not in self._deviations:
+            self._deviations[level] = penalty.deviation()
+        return self._deviations[level]
+
+    def product(self, level: int) -> Penalty | None:
+        """The matrix that multiplies coefficients at a level: in doubled precision above level 0, where that exists."""
+        return self.penalty(0) if level == 0 else self.penalty(2) or self.penalty(1)
+
+    def best(self) -> int:
+        """The level of the most digits."""
+        return max(level for level in range(3) if self.penalty(level) is not None)
+
+    def _computed(self, level: int) -> Penalty | None:
+        f, K, sizes = self.features, self.matrix, self.sizes
+        away = is_device_array(K)
+        if level == 0:
+            p = 0.0 if self.defined_by_values or self.kernel is None else float(self.kernel.rounding(self.points))
+            return Penalty(f, K, sizes, p)
+        if away:
+            f = EigenFeatures(*(to_numpy(part) for part in (f.transform, f.values)))
+            sizes = to_numpy(sizes)
+        if level == 1:
+            if self.defined_by_values or self.kernel is None or is_sparse(self.points) or away:
+                return None
+            out = np.empty(K.shape)
+            self.kernel.fill_carefully(self.points, self.points, out)
+            return Penalty(f, out, sizes, float(self.kernel.careful_rounding(self.points)))
+        if self.kernel is None:
+            found = (K, np.zeros_like(K)), 0.0
+        else:
+            known = doubled_matrix(self.kernel, self.points)
+            if known is None or away:
+                return None
+            found = known
+        (high, low), p = found
+        return Penalty(f, high, sizes, p, DoubledMatrix(high, low))
+
+    @property
+    def dimension(self) -> int:
+        """A bound on the dimension of the span in exact arithmetic: of vectors that agree one counts, of zeros none."""
+        if self._dimension is None:
+            K = to_numpy(self.matrix)
+            self._dimension = distinct_vectors(self.kernel, self.points, K).size
+            if self.kernel is not None and not isinstance(self.kernel, Foreign):
+                rank = self.kernel.rank(self.points.shape[1])
+                self._dimension = self._dimension if rank is None else min(self._dimension, rank)
+        return self._dimension
+
+    @property
+    def cut(self) -> int:
+        """How many directions of the span are not among the features."""
+        return max(self.dimension - self.features.rank, 0)
+
+
+def distinct_vectors(kernel: Kernel | None, points: Any, K: Array) -> Array:
+    """The numbers of the basis vectors without repetitions, and without those of a zero diagonal."""
+    own = np.diagonal(K)
+    if kernel is None:
+        # ||phi(x) - phi(z)||^2 is zero; the first of equal ones counts
+        twins = (own[:, None] == K) & (own[None, :] == K)
+        first = np.argmax(twins | np.eye(own.size, dtype=bool), axis=1)
+        found = np.flatnonzero(first == np.arange(own.size))
+    else:
+        X = to_numpy(points.toarray() if is_sparse(points) else points)
+        found = np.sort(np.unique(X + 0.0, axis=0, return_index=True)[1])
+    return np.asarray(found[own[found] != 0.0])
+
+
+def change_by_cut(lam: float, outside: float, length: Array) -> Array:
+    """What the cut directions may change in the fitted values, for errors of this length; ``outside`` is Delta."""
+    share = outside / lam
+    return min(share, 0.5 * math.sqrt(share)) * length if outside > 0.0 else 0.0 * length
+
+
+#: Share of the largest eigenvalue above which a direction of the rounded matrix is a direction of the true one.
+_STRONG = 1e-8
+#: The same of directions that doubled precision finds, below which no expansion in double precision has digits left.
+_FAINTEST = 1e-20
+#: Vectors up to which directions are found by doubled precision: a minute of work.
+_MOST_VECTORS = 1500
+
+
+def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
+    r"""Features of all directions down to far below rounding, from the matrix in doubled precision.
+
+    With eigenvectors :math:`(V, F)` of the rounded matrix, F those of its faint eigenvalues, the directions
+    :math:`F - V (V^T K V)^{-1} V^T K F` have the Gram matrix
+
+    .. math:: F^T K F - F^T K V (V^T K V)^{-1} V^T K F ,
+
+    whose terms are computed in doubled precision and are as small as the result. Its eigenvectors are the directions.
+    None where the matrix is exact as given, so that what is below its rounding means nothing, or not known better.
+    """
+    n = basis.features.n_basis
+    if basis.defined_by_values or n > _MOST_VECTORS or is_device_array(basis.matrix):
+        return None
+    penalty = basis.penalty(2)
+    if penalty is None or penalty.doubled is None:
+        return None
+    doubled = penalty.doubled
+    with blas_threads(n):
+        values, vectors = np.linalg.eigh(penalty.high)
+        strong = values > _STRONG * max(float(values[-1]), 0.0)
+        if strong.all() or not strong.any():
+            return None
+        V, F = np.ascontiguousarray(vectors[:, strong]), np.ascontiguousarray(vectors[:, ~strong])
+        high, low = np.empty_like(F), np.empty_like(F)
+        for k in range(F.shape[1]):
+            (high[:, k], low[:, k]), _ = doubled.times(np.ascontiguousarray(F[:, k]))
+        rows = SlicedMatrix(np.ascontiguousarray(vectors.T))
+        product = np.empty((n, F.shape[1]))
+        for k in range(F.shape[1]):
+            (one, two), _ = rows.times(np.ascontiguousarray(high[:, k]))
+            product[:, k] = one + (two + vectors.T @ low[:, k])
+        across, inner = product[strong], product[~strong]
+        pulled = across / values[strong][:, None]
+        inner = inner - across.T @ pulled
+        faint, rotation = np.linalg.eigh((inner + inner.T) / 2.0)
+        kept = faint > _FAINTEST * float(values[-1])
+        directions = (F - V @ pulled) @ rotation[:, kept] / np.sqrt(faint[kept])
+        T = np.concatenate([directions, V / np.sqrt(values[strong])], axis=1)[:, ::-1]
+        found = np.concatenate([faint[kept], values[strong]])[::-1]
+        T = np.ascontiguousarray(T)
+        dual = np.empty_like(T)
+        for k in range(T.shape[1]):
+            (one, two), _ = doubled.times(np.ascontiguousarray(T[:, k]))
+            dual[:, k] = one + two
+    return EigenFeatures(T, np.ascontiguousarray(found), dual)

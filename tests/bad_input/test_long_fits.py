@@ -1,0 +1,180 @@
+"""A dense fit of many rows states what it takes before it begins: a warning, a refusal, and progress.
+
+No test allocates or computes what it is about: warnings are raised as errors, and free memory and time are made up.
+"""
+
+import io
+import tracemalloc
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import substrate.arrays
+from problems import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full import saddle_fit
+from substrate.arrays import memory_limit
+from substrate.closed_form import solver_choice
+from substrate.errors import DataError, LongFitWarning
+from substrate.kernels import RBF, Laplacian, Linear
+from substrate.progress import LateProgress
+
+MANY = 400_000
+X = np.random.default_rng(0).normal(size=(MANY, 1))
+Y = np.sin(X[:, 0])
+
+
+@pytest.fixture
+def free_memory(monkeypatch):
+    """A function that states how many bytes are free."""
+
+    def state(n_bytes):
+        for module in (substrate.arrays, solver_choice):
+            monkeypatch.setattr(module, "available_memory", lambda: n_bytes)
+
+    return state
+
+
+VALUES: list[int] = []
+
+
+@dataclass(frozen=True, repr=False)
+class CountedRBF(RBF):
+    """A kernel that counts the values it was asked for."""
+
+    def fill(self, X, Z, out):
+        VALUES.append(out.size)
+        super().fill(X, Z, out)
+
+
+def ends(model, X, y, error):
+    """What ended a fit that takes its warnings for errors, its peak of memory, and the kernel values it took."""
+    VALUES.clear()
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(error) as caught:
+                model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return str(caught.value), peak, sum(VALUES)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky"])
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier])
+def test_hours_are_announced_before_they_begin(estimator, solver, free_memory):
+    free_memory(1e13)
+    y = Y if estimator is LSSVMRegressor else Y > 0.0
+    text, peak, values = ends(estimator(CountedRBF(1.0), solver=solver), X, y, LongFitWarning)
+    for part in (f"all {MANY} rows", "hours", "GiB", "reduced basis", f"Sparse{estimator.__name__}"):
+        assert part in text
+    # not a thousandth of the matrix, and far less memory than what is announced
+    assert values < 1e-3 * MANY**2
+    assert peak < 0.05 * 8.0 * MANY * 1645
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "stored_cg"])
+def test_what_does_not_fit_is_refused_before_it_is_allocated(solver, free_memory):
+    free_memory(2e9)
+    model = LSSVMRegressor(CountedRBF(1.0), solver=solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongFitWarning)
+        VALUES.clear()
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataError, match=r"needs \d+ bytes .* 2000000000 bytes .* are available.*memory_limit"):
+                model.fit(X, Y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert sum(VALUES) < 1e-3 * MANY**2
+    assert peak < 5e8
+    # the guard can be lifted, and the fit would then begin
+    with memory_limit(float("inf")):
+        assert "takes about" in ends(model, X, Y, LongFitWarning)[0]
+
+
+@pytest.mark.parametrize("n", [2_000, 20_000, 39_000, 45_000, 100_000])
+@pytest.mark.parametrize("speed", [1.0, 100.0])
+def test_a_warning_if_and_only_if_the_estimate_is_above_ten_minutes(n, speed, monkeypatch):
+    monkeypatch.setattr(solver_choice, "_FLOP", speed * 0.03)
+    seconds = solver_choice.factored_seconds(n)
+    assert seconds == pytest.approx(1e-9 * (speed * 0.03 * n**3 / 3.0 + 6.0 * n**2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solver_choice.warn_of_long_fit(n, seconds, 8.0 * n * n, "a factorisation")
+    assert bool(caught) == (seconds > 600.0)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0), Linear()])
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "stored_cg", "cg"])
+def test_ordinary_sizes_say_nothing(kernel, solver):
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(120, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LongFitWarning)
+        LSSVMRegressor(kernel, solver=solver).fit(points, np.sin(points[:, 0]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hours_of_work_are_not_lost_to_a_factorisation_that_cannot_follow(seed, monkeypatch, free_memory):
+    """Where only the iteration fits, what it reached is kept, and the certificate does not hold."""
+    n, rng = 900, np.random.default_rng(seed)
+    for module in (saddle_fit, solver_choice):
+        monkeypatch.setattr(module, "FACTORED_ROWS", 10)
+    monkeypatch.setattr(solver_choice, "_MOST", 1)
+    free_memory(8.0 * n * n - 1.0)
+    points = rng.normal(size=(n, 1))
+    model = LSSVMRegressor(Laplacian(0.3), 1e4)
+    with pytest.warns(ConvergenceWarning, match="certificate does not hold.*no more were allowed"):
+        model.fit(points, rng.normal(size=n))
+    assert not model.certificate_.holds
+    assert "would not fit" in dict(model.certificate_.record)["choice"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_begins_after_ten_seconds():
+    now = [0.0]
+    stream = Terminal()
+    progress = LateProgress(stream, clock=lambda: now[0])
+    for second in range(30):
+        now[0] = float(second)
+        progress.piece(f"iteration {second}")
+        progress.rows(1_000 * second, 30_000)
+        assert bool(stream.getvalue()) == (second >= 10)
+    assert "iteration 29" in stream.getvalue()
+    progress.close()
+    assert stream.getvalue().endswith("\r\x1b[K")
+    quiet = io.StringIO()
+    LateProgress(quiet, after=0.0, clock=lambda: now[0]).piece("nothing is written to a pipe")
+    assert quiet.getvalue() == ""
+
+
+@pytest.mark.parametrize("solver", ["cg", "auto"])
+def test_products_with_a_matrix_that_is_not_stored_show_their_rows(solver, monkeypatch):
+    shown: list[tuple[int, int]] = []
+    pieces: list[str] = []
+    monkeypatch.setattr(LateProgress, "rows", lambda self, done, total: shown.append((done, total)))
+    monkeypatch.setattr(LateProgress, "piece", lambda self, text: pieces.append(text))
+    for module in (saddle_fit, solver_choice):
+        monkeypatch.setattr(module, "FACTORED_ROWS", 10)
+    monkeypatch.setattr(solver_choice, "_STORED", 1.0)
+    monkeypatch.setattr(solver_choice, "_FLOP", 1e6)
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(80, 1))
+    model = LSSVMRegressor(RBF(1.0), solver=solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongFitWarning)
+        model.fit(points, np.sin(points[:, 0]))
+    assert model.solver_ == "cg"
+    assert (80, 80) in shown
+    assert any("preconditioner" in text for text in pieces)
+    assert any("iteration 1 of at most" in text for text in pieces)

@@ -1,0 +1,147 @@
+"""What is certified and proved of a reduced basis is the machine on all directions of its span, in exact arithmetic.
+
+The oracle (`tests/oracles/exact_reduced_basis.py`) has the kernel's formula, the rows and the vectors, and no
+coordinates of the package. Vectors may be close, clustered, equal, on a line or a grid, with weights, units and many
+gammas.
+"""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flint")
+
+from problems import RobustSparseLSSVMRegressor, SparseLSSVMClassifier, SparseLSSVMRegressor
+from substrate.arrays import EPS
+from substrate.kernels import RBF, Laplacian, Polynomial
+from substrate.reduced import Basis
+from tests.oracles.exact_reduced_basis import exact_distance, laplacian, polynomial, rbf
+from tests.oracles.sampled_cases import first
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+KINDS = ("pair", "cluster", "chain", "spread", "grid", "rows", "equal")
+
+
+def vectors(kind, X, rng):
+    """Basis vectors of one kind, at a gap from 1e-2 down to below the rounding of a kernel value."""
+    d, m, gap = X.shape[1], int(rng.integers(2, 9)), 10.0 ** rng.uniform(-9.5, -2.0)
+    some = rng.normal(size=(m, d))
+    if kind == "pair":
+        return np.vstack([some, some[0] + gap * rng.normal(size=d)])
+    if kind == "cluster":
+        return np.vstack([some, some[0] + gap * rng.normal(size=(2, d)), some[1] + gap * rng.normal(size=(1, d))])
+    if kind == "chain":
+        return some[0] + gap * np.arange(m)[:, None] * np.ones(d)
+    if kind == "grid":
+        return np.linspace(-2.0, 2.0, m + 6)[:, None] * np.ones(d)
+    if kind == "rows":
+        return X[: m + 6]
+    return some if kind == "spread" else np.vstack([some, some[:2], some[0] + gap])
+
+
+def instance(kind, seed):
+    """Rows, targets, weights, the kernel twice, vectors and gamma."""
+    rng = np.random.default_rng((KINDS.index(kind), seed))
+    n, d = int(rng.integers(14, 24)), int(rng.integers(1, 4))
+    X = rng.normal(size=(n, d))
+    unit = 10.0 ** rng.uniform(-6.0, 6.0) if rng.random() < 0.3 else 1.0
+    y = unit * (np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=n) + (1e3 if rng.random() < 0.1 else 0.0))
+    v = 10.0 ** rng.uniform(-3.0, 3.0, size=n) if rng.random() < 0.3 else None
+    sigma = float(rng.choice([0.5, 1.0, 2.0, 5.0]))
+    which = rng.choice(3, p=[0.7, 0.15, 0.15])
+    kernel = (RBF(sigma), Laplacian(sigma), Polynomial(3, 1.0))[which]
+    exact = (rbf(sigma), laplacian(sigma), polynomial(3, 1))[which]
+    return X, y, v, kernel, exact, vectors(kind, X, rng), 10.0 ** rng.uniform(-2.0, 6.0)
+
+
+def compare(kind, seed, proof):
+    X, y, v, kernel, exact, points, gamma = instance(kind, seed)
+    model = SparseLSSVMRegressor(kernel, gamma, basis=points).fit(X, y, sample_weight=v)
+    fractions = isinstance(kernel, Polynomial)
+    error, spread = exact_distance(exact, X, points, y, gamma, model.predict(X), v, fractions=fractions)
+    allowed = max(1e-6 * spread, y.size * EPS * float(np.abs(y).max()))
+    certificate = model.certificate_
+    assert error <= certificate.accuracy
+    if certificate.holds:
+        assert error <= allowed
+    again = model.certify(X, y, sample_weight=v)
+    assert error <= again.accuracy
+    assert again.holds or not certificate.holds
+    if proof:
+        found = model.prove(X, y, sample_weight=v)
+        assert error <= found.accuracy * (1.0 + 1e-9)
+        assert not found.proved or error <= allowed
+        assert found.proved or not certificate.holds
+    return certificate.holds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", first(4, range(40)))
+def test_no_certificate_and_no_proof_is_contradicted(kind, seed):
+    compare(kind, seed, proof=seed % 2 == 0)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7, 3e-8])
+@pytest.mark.parametrize("gamma", [1.0, 1e3])
+def test_two_close_vectors_are_told_apart(gap, gamma):
+    """The kernel value of two vectors 3e-8 apart is one to the last place: doubled precision knows the difference."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 1))
+    y, points = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=20), np.array([[0.1], [0.1 + gap]])
+    model = SparseLSSVMRegressor(RBF(1.0), gamma, basis=points).fit(X, y)
+    error, spread = exact_distance(rbf(1.0), X, points, y, gamma, model.predict(X))
+    assert model.certificate_.holds
+    assert error <= model.certificate_.accuracy <= 1e-6 * spread
+    assert model.prove(X, y).proved
+
+
+def test_directions_that_cannot_be_told_apart_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 1))
+    points = 1e-6 * np.arange(5.0)[:, None]
+    with pytest.warns(match="cannot be told apart in double precision"):
+        model = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=points).fit(X, np.sin(2.0 * X[:, 0]))
+    assert not model.certificate_.holds
+    assert not model.certify(X, np.sin(2.0 * X[:, 0])).holds
+
+
+@pytest.mark.parametrize("rule", ["feature_vectors", "random", "kmeans++", "renyi", "pivoted_cholesky", "stochastic"])
+@pytest.mark.parametrize("seed", first(2, range(20)))
+def test_ordinary_fits_hold_on_the_vectors_that_a_rule_chooses(rule, seed):
+    """Of smooth kernels in few columns more vectors are asked for than double precision can tell apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 1 + seed % 3))
+    y, gamma = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=60), 10.0 ** rng.uniform(-3.0, 5.0)
+    model = SparseLSSVMRegressor(RBF(1.5), gamma, basis=Basis(n=30, rule=rule, random_state=seed)).fit(X, y)
+    error, spread = exact_distance(rbf(1.5), X, model.basis_, y, gamma, model.predict(X))
+    assert model.certificate_.holds
+    assert error <= model.certificate_.accuracy <= 1e-6 * spread
+    assert len(model.basis_) == model.rank_ == model.support_values_.shape[0]
+
+
+@pytest.mark.parametrize("seed", first(2, range(10)))
+def test_classes_and_robust_weights_are_certified_alike(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3))
+    y, points = np.sin(2.0 * X[:, 0]), np.vstack([X[:5], X[0] + 1e-6])
+    classes = SparseLSSVMClassifier(RBF(1.0), 10.0, basis=points).fit(X, y > 0.2)
+    error, _ = exact_distance(rbf(1.0), X, points, np.where(y > 0.2, 1.0, -1.0), 10.0, classes.decision_function(X))
+    assert error <= classes.certificate_.accuracy
+    assert classes.certificate_.holds
+    robust = RobustSparseLSSVMRegressor(RBF(1.0), 10.0, basis=points).fit(X, y + 0.1 * rng.standard_t(2, size=40))
+    assert robust.certificate_.holds
+
+
+@pytest.mark.parametrize("kernel", [RBF(3.0), Polynomial(2, 1.0)], ids=repr)
+def test_a_precomputed_matrix_is_as_good_as_its_kernel(kernel):
+    """Directions below the rounding of given values mean nothing, and what they may change is counted."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=40)
+    given = SparseLSSVMRegressor("precomputed", 10.0, basis=np.arange(40)).fit(kernel(X), y)
+    assert given.certificate_.holds
+    assert given.rank_ < 40
+    assert given.prove(kernel(X), y).proved
+    own = SparseLSSVMRegressor(kernel, 10.0, basis=np.arange(40)).fit(X, y)
+    assert own.certificate_.holds
+    assert np.abs(own.predict(X) - given.predict(kernel(X))).max() < 1e-6

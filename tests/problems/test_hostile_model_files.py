@@ -1,0 +1,374 @@
+"""No file makes loading long, or larger than it may be: every kernel and every parameter, with hostile values."""
+
+import io
+import json
+import struct
+import zipfile
+from dataclasses import MISSING, fields
+
+import numpy as np
+import pytest
+from measured_loads import loads_of
+from rewritten_files import rewrite
+from sampled_cases import first
+
+import problems
+from problems import LSSVMRegressor, load
+from problems.estimators.shared.encoding import encode
+from problems.estimators.shared.saved import parameters_of
+from substrate import kernels
+from substrate.archive import FORMAT, VERSION
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise, Foreign, Kernel, Laplacian, Linear, Matern, Polynomial, Symmetric
+
+#: What a file may take, and what the measurement itself adds.
+LIMIT, AROUND = 10_000_000, 300_000
+ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
+CLASSES = [
+    kernel
+    for kernel in (getattr(kernels, name) for name in kernels.__all__)
+    if isinstance(kernel, type) and issubclass(kernel, Kernel) and kernel not in (Kernel, Foreign)
+]
+NUMBERS = [0, -1, 10**8, 2**62, 5e-324, 1e-300, 1e300, 1.7e308, float("inf"), float("nan"), 1.5, True, None]
+SEQUENCES = [
+    {"kind": "list", "items": [1.0] * 4_000},
+    {"kind": "tuple", "items": list(range(4_000))},
+    {"kind": "tuple", "items": [2**62, 0]},
+    {"kind": "list", "items": []},
+    {"kind": "mapping", "items": [[k, 1.0] for k in range(1_000)]},
+]
+TEXT = ["", "median", "each", "x" * 200_000]
+
+
+def as_json(kernel):
+    made = encode(kernel, "kernel", {})
+    json.dumps(made)
+    return made
+
+
+def nested(name, depth, inner, **more):
+    for _ in range(depth):
+        inner = {"kind": "kernel", "class": name, "fields": {"kernel": inner, **more}}
+    return inner
+
+
+def balanced(name, depth):
+    """A tree of sums or products, of 2^depth leaves."""
+    leaf = as_json(RBF(1.0))
+    for _ in range(depth):
+        leaf = {"kind": "kernel", "class": name, "fields": {"left": leaf, "right": leaf}}
+    return leaf
+
+
+def mirrored_sums(depth):
+    """Mirrored kernels inside sums inside mirrored kernels: no two are neighbours."""
+    inner = as_json(RBF(1.0))
+    for _ in range(depth):
+        both = {"kind": "kernel", "class": "Sum", "fields": {"left": inner, "right": as_json(Linear())}}
+        inner = {"kind": "kernel", "class": "Symmetric", "fields": {"kernel": both, "symmetry": "even"}}
+    return inner
+
+
+def hostile_fields(kernel):
+    """Every field of a kernel class, replaced by every hostile value, as JSON."""
+    inner = as_json(RBF(1.0))
+    plain = {}
+    for field in fields(kernel):
+        if field.name in ("kernel", "left", "right"):
+            plain[field.name] = inner
+        elif field.name == "columns":
+            plain[field.name] = {"kind": "tuple", "items": [0]}
+        else:
+            plain[field.name] = 1.0 if field.default is MISSING else field.default
+    values = [*NUMBERS, *SEQUENCES, *TEXT, nested("Scaled", 100, inner, factor=2.0), balanced("Product", 8)]
+    for name in plain:
+        for value in values:
+            yield {"kind": "kernel", "class": kernel.__name__, "fields": {**plain, name: value}}
+
+
+def structures():
+    """Kernels whose parts are many, deep, or evaluated again and again."""
+    inner = as_json(RBF(1.0))
+    for depth in (3, 14, 110):
+        yield nested("Symmetric", depth, inner, symmetry="even")
+        yield nested("Symmetric", depth, inner, symmetry="odd")
+        yield nested("Scaled", depth, inner, factor=1e10)
+        yield nested("SinglePrecision", depth, inner)
+        yield nested("Restricted", depth, inner, columns={"kind": "tuple", "items": [0]})
+        yield nested("Componentwise", depth, inner)
+        yield mirrored_sums(depth // 2)
+    for name in ("Sum", "Product"):
+        yield balanced(name, 11)
+        yield nested("Symmetric", 8, balanced(name, 6), symmetry="even")
+    parts = {"kind": "list", "items": [inner] * 1_000}
+    for order in (1, 500, 2**62):
+        yield {"kind": "kernel", "class": "Componentwise", "fields": {"kernel": parts, "order": order}}
+        some = {"kind": "tuple", "items": [1.0] * 1_000}
+        yield {"kind": "kernel", "class": "Componentwise", "fields": {"kernel": parts, "order": order, "factors": some}}
+    for degree in (1, 50, 1000, 1001, 10**4, 10**8, 2**62):
+        for offset in (0.0, 1.0):
+            yield {"kind": "kernel", "class": "Polynomial", "fields": {"degree": degree, "offset": offset}}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A file with support values only, and one with primal weights of a single feature."""
+    folder = tmp_path_factory.mktemp("honest")
+    X = np.random.default_rng(0).normal(size=(12, 1))
+    LSSVMRegressor(RBF(1.0)).fit(X, X[:, 0]).save(folder / "values.npz")
+    model = LSSVMRegressor(Linear()).fit(X, X[:, 0])
+    model.primal_weights_, model.primal_center_, model.primal_bias_ = np.ones((1, 1)), np.zeros(1), np.zeros(1)
+    model.save(folder / "weights.npz")
+    return folder
+
+
+def with_kernel(source, target, kernel):
+    def replace(header, arrays):
+        header["content"]["fitted"]["kernel_"] = kernel
+        header["content"]["parameters"]["kernel"] = kernel
+
+    target.write_bytes(source.read_bytes())
+    rewrite(target, replace)
+    return target
+
+
+def assert_bounded(found, limit=LIMIT):
+    wrong = {
+        path: (outcome[:300], peak)
+        for path, (outcome, peak) in found.items()
+        if peak > limit + AROUND or not outcome.startswith(("loads", "refused"))
+    }
+    assert not wrong
+    assert max(len(outcome) for outcome, _ in found.values()) < 6_000, "and no message repeats what a file holds"
+
+
+@pytest.mark.parametrize("part", first(1, range(9)))
+def test_every_field_of_every_kernel(tmp_path, honest, part):
+    """Some of the values are refused, some are only strange; none takes more than it may."""
+    paths = []
+    for place, kernel in enumerate(CLASSES):
+        for number, described in enumerate(hostile_fields(kernel)):
+            if (place + number) % 9 == part:
+                source = honest / ("weights.npz" if number % 2 else "values.npz")
+                paths.append(with_kernel(source, tmp_path / f"{kernel.__name__}{number}.npz", described))
+    assert_bounded(loads_of(honest / "values.npz", paths, LIMIT))
+
+
+def test_structures_of_kernels(tmp_path, honest):
+    paths = []
+    for number, kernel in enumerate(structures()):
+        for source in ("values", "weights"):
+            paths.append(with_kernel(honest / f"{source}.npz", tmp_path / f"{number}{source}.npz", kernel))
+    found = loads_of(honest / "values.npz", paths, LIMIT)
+    assert_bounded(found)
+    assert sum(outcome == "loads" for outcome, _ in found.values()) >= 10, "and honest ones load"
+
+
+def test_the_cost_of_a_kernel_is_what_it_evaluates():
+    """Counted by kernels that say when they are asked."""
+    calls = []
+
+    def counting(X, Z):
+        calls.append(1)
+        return X @ Z.T
+
+    one, X = Foreign(counting), np.ones((2, 3))
+    made = [
+        one,
+        2.0 * one + one * Linear(),
+        Symmetric(Symmetric(one) + one),
+        Componentwise(one),
+        Componentwise([one, one.on(0), one]),
+        (one + one).on(0, 2) * one,
+    ]
+    for kernel in made:
+        plain = str(kernel).count("Linear")
+        calls.clear()
+        kernel.fill(X, X, np.empty((2, 2)))
+        assert kernel.cost(3) == len(calls) + plain, kernel
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Symmetric(RBF(1.0)),
+        Symmetric(Symmetric(RBF(1.0), "odd") + Linear()),
+        Polynomial(5),
+        Polynomial(20, 0.5) * RBF(1.0),
+        Matern(1.0, nu=30.0),
+        Componentwise(RBF(1.0), order=2) + Componentwise(Laplacian(1.0)) + Linear(),
+        Componentwise([RBF(1.0)] * 10, order=3),
+        sum(([RBF(1.0 + k) for k in range(60)]), start=0.5 * Linear()),
+    ],
+    ids=lambda kernel: repr(kernel)[:40],
+)
+def test_honest_kernels_load(tmp_path, kernel):
+    X = np.random.default_rng(0).normal(size=(20, 30)) / 30.0
+    model = LSSVMRegressor(kernel).fit(X, X[:, 0])
+    model.save(tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz", max_bytes=LIMIT).predict(X).tobytes() == model.predict(X).tobytes()
+
+
+def test_a_degree_beyond_double_precision_is_refused():
+    assert Polynomial(1000).degree == 1000
+    with pytest.raises(DeclarationError, match="degree must be at most 1000, received 1001; for smoother functions"):
+        Polynomial(1001)
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+
+HOSTILE = [
+    -1, 2**62, -(2**62), 1.7e308, 5e-324, float("nan"), float("inf"), "x" * 200_000, *SEQUENCES,
+    {"kind": "list", "items": [{"kind": "list", "items": [2**62, 0]}] * 2_000},
+    {"kind": "record", "class": "Basis", "fields": {"n": 2**62, "rule": "random"}},
+    {"kind": "record", "class": "Basis", "fields": {"n": 10, "rule": {"kind": "list", "items": [2**62] * 1_000}}},
+    {"kind": "kernel", "class": "Polynomial", "fields": {"degree": 10**8}},
+    nested("Symmetric", 40, as_json(RBF(1.0)), symmetry="even"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", first(1, range(24)))
+def test_every_parameter_of_every_estimator(tmp_path, honest, part):
+    """A value is refused by the name of its parameter, or it is one that the stated range has."""
+    paths, allowed = [], {}
+    for many, estimator in enumerate(ESTIMATORS):
+        source = tmp_path / f"{estimator.__name__}.npz"
+        estimator(RBF(1.0)).save(source)
+        kinds = parameters_of(estimator)
+        for place, name in enumerate(kinds):
+            for number, value in enumerate(HOSTILE):
+                if (many + place + number) % 24 != part:
+                    continue
+                target = tmp_path / f"{estimator.__name__}-{name}-{number}.npz"
+                target.write_bytes(source.read_bytes())
+                rewrite(target, lambda header, arrays, n=name, v=value: header["content"]["parameters"].update({n: v}))
+                paths.append(target)
+                if isinstance(value, (int, float, str)):
+                    allowed[str(target)] = kinds[name].allows(value)
+    found = loads_of(honest / "values.npz", paths, LIMIT)
+    assert_bounded(found)
+    assert {path: found[path][0] == "loads" for path in allowed} == allowed
+    assert not any(outcome == "loads" for path, (outcome, _) in found.items() if path.endswith(("-15.npz", "-16.npz")))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_no_number_that_is_a_parameter_is_negative(estimator):
+    signed = {name for name, kind in parameters_of(estimator).items() if kind.allows(-1.0)}
+    assert signed <= {"c"}, "the constant of a substrate may have any sign"
+
+
+# ---- sizes of what describes the rest ------------------------------------------------------------
+
+
+def header_bytes(text):
+    """A header of a model file with this JSON in it."""
+    fixed = {"format": FORMAT, "version": VERSION, "digest": "0" * 32, "arrays": {}}
+    return json.dumps(fixed)[:-1].encode() + b', "content": {"notes": {"x": ' + text + b"}}}"
+
+
+def shaped(count):
+    """JSON of about so many bytes, in the forms that take most in memory."""
+
+    def listed(item):
+        return b"[" + b",".join([item] * (count // (len(item) + 1))) + b"]"
+
+    yield "lists", listed(b"[]")
+    yield "lists of lists", listed(b"[[0]]")
+    yield "deep lists", listed(b"[" * 30 + b"]" * 30)
+    yield "mappings", listed(b"{}")
+    yield "mappings of one", listed(b'{"a":0}')
+    yield "mappings of mappings", listed(b'{"a":{}}')
+    yield "keys", b"{" + b",".join(b'"%x":0' % k for k in range(count // 10)) + b"}"
+    yield "numbers", listed(b"1.5")
+    yield "integers", listed(b"999")
+    yield "texts", listed(b'"ab"')
+    yield "wide texts", listed('"\U0001f600"'.encode())
+    yield "one wide text", b'"' + "\U0001f600".encode() * (count // 4) + b'"'
+
+
+@pytest.mark.parametrize("count", first(1, [4_000_000, 150_000, 400_000]))
+def test_headers_of_every_form_stay_below_the_limit(tmp_path, honest, count):
+    """Four megabytes are refused before they are parsed; a header that is parsed was counted high enough."""
+    paths = []
+    for name, text in shaped(count):
+        paths.append(tmp_path / f"{name}.npz")
+        with zipfile.ZipFile(paths[-1], "w") as stored:
+            stored.writestr("header.json", header_bytes(text))
+    found = loads_of(honest / "values.npz", paths, LIMIT)
+    assert_bounded(found)
+    if count == 4_000_000:
+        assert all("bytes of memory, and 10000000 are allowed" in outcome for outcome, _ in found.values())
+
+
+def listing(count, name=b""):
+    """A zip of so many members without bytes, all at one place."""
+    local = struct.pack("<4s2B4HL2L2H", b"PK\3\4", 20, 0, 0, 0, 0, 33, 0, 0, 0, len(name), 0) + name
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0)
+    listed = (entry + name) * count
+    few = min(count, 65535)
+    return local, listed, struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, few, few, len(listed), len(local), 0)
+
+
+def test_a_million_members_are_counted_before_they_are_read(tmp_path, honest):
+    path = tmp_path / "many.npz"
+    path.write_bytes(b"".join(listing(1_000_000)))
+    some = tmp_path / "some.npz"
+    some.write_bytes(b"".join(listing(13_000)))
+    found = loads_of(honest / "values.npz", [path, some], LIMIT)
+    assert_bounded(found)
+    assert found[str(path)][1] < AROUND
+    assert "bytes of memory, and 10000000 are allowed" in found[str(path)][0]
+    assert "a member occurs twice" in found[str(some)][0], "few enough to be read"
+
+
+def test_the_list_of_members_is_the_one_that_every_reader_finds(tmp_path):
+    """Nothing may stand before, between or behind the records: otherwise what was counted is not what is read."""
+    path = tmp_path / "m.npz"
+    LSSVMRegressor(RBF(1.0)).save(path)
+    data = path.read_bytes()
+    load(path)
+    end = data.rindex(b"PK\5\6")
+    length, offset = struct.unpack("<2L", data[end + 12 : end + 20])
+    commented = bytearray(data + b"abc")
+    commented[end + 20 : end + 22] = struct.pack("<H", 3)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, length, offset)
+    whole = struct.pack("<4sLQL", b"PK\6\7", 0, end, 1)
+    path.write_bytes(data[:end] + wide + whole + data[end:])
+    load(path)  # as files of more than two gigabytes are
+    for spoilt in (
+        bytes(commented),
+        data + b"abc",
+        b"abc" + data,
+        data[:end] + b"abc" + data[end:],
+        data[:end] + locator + data[end:],
+        data[:end] + wide + locator + data[end:],
+        data[:end] + wide[:-8] + struct.pack("<Q", 0) + whole + data[end:],
+        data[:end] + struct.pack("<4sQ", b"PK\6\5", 44) + wide[12:] + whole + data[end:],
+    ):
+        path.write_bytes(spoilt)
+        with pytest.raises(DataError, match=r"not a model file|is refused"):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    "announced",
+    [
+        {"dtype": "f8," * 300_000, "shape": [1]},
+        {"dtype": "<f8", "shape": [2**62] * 100_000},
+        {"dtype": "<f8", "shape": [0] * 33},
+        {"dtype": "<f8", "shape": "9" * 1_000},
+    ],
+    ids=["dtype", "shape", "dimensions", "text"],
+)
+def test_long_announcements_are_refused_at_once(tmp_path, announced):
+    """The product of a hundred thousand lengths would take minutes."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(1))
+    header = json.loads(header_bytes(b"0")) | {"arrays": {"x": announced}}
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as stored:
+        stored.writestr("header.json", json.dumps(header))
+        stored.writestr("x.npy", buffer.getvalue())
+    with pytest.raises(DataError, match="announces the array 'x' badly") as caught:
+        load(tmp_path / "m.npz")
+    assert len(str(caught.value)) < 2_000

@@ -1,0 +1,129 @@
+"""Composed machines against optima from the kernel in ball arithmetic: no coordinates of the package take part."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from kernel_optima import BITS, PENALISED, UNPENALISED, kernel_optimum
+from sampled_cases import first
+
+from substrate import Machine, Substrate
+from substrate.composition.accuracy import IN_KEPT
+from substrate.errors import SolverError
+from substrate.kernels import RBF
+
+flint = pytest.importorskip("flint", reason="the optima are computed with python-flint")
+
+
+@pytest.fixture(autouse=True)
+def many_digits():
+    before = flint.ctx.prec
+    flint.ctx.prec = BITS
+    yield
+    flint.ctx.prec = before
+
+
+def solved(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return case.machine.solve()
+
+
+def error_of(case, result, fitted):
+    difference = result.predict(case.X) - fitted
+    about_mean = "about their mean" in result.certificate.promise
+    return float(np.sqrt(np.mean((difference - about_mean * difference.mean()) ** 2)))
+
+
+@pytest.mark.parametrize("kind", PENALISED + UNPENALISED)
+@pytest.mark.parametrize("seed", first(2, range(12)))
+def test_no_answer_is_farther_from_the_optimum_of_the_kernel_than_its_bound(kind, seed):
+    case = kernel_optimum(kind, seed, unit=10.0 ** [0, 0, 3, -3][seed % 4] if kind != "hinge" else 1.0)
+    result = solved(case)
+    certificate, exact = result.certificate, case.exact(result)
+    if exact is None or IN_KEPT in certificate.promise or "equalities to" in certificate.promise:
+        return  # another machine is stated in the first line
+    if certificate.answer is not None:
+        assert error_of(case, result, exact[0]) <= certificate.accuracy, str(certificate)
+    if certificate.holds:
+        assert result.objective == pytest.approx(exact[1], rel=1e-4), str(certificate)
+
+
+@pytest.mark.parametrize("kind", PENALISED + UNPENALISED)
+def test_ordinary_machines_hold_for_all_directions(kind):
+    case = kernel_optimum(kind, 1, sigma=0.7, rows=8, points=3)
+    result = solved(case)
+    assert result.certificate.holds, str(result.certificate)
+    assert IN_KEPT not in result.certificate.promise
+    assert "equalities to" not in result.certificate.promise
+    fitted, objective = case.exact(result)
+    assert result.certificate.accuracy <= 1e-3 * result.certificate.spread
+    assert error_of(case, result, fitted) <= result.certificate.accuracy
+    assert result.objective == pytest.approx(objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["known values", "collocation"])
+@pytest.mark.parametrize("which", first(3, [(s, m) for s in range(10) for m in (10, 20, 25)]))
+def test_a_feasible_machine_is_not_called_infeasible(kind, which):
+    seed, points = which
+    case = kernel_optimum(kind, seed, sigma=[1.0, 2.0, 3.0][seed % 3], points=points)
+    certificate = solved(case).certificate
+    equalities = dict(certificate.record).get("equalities", "")
+    row = next(row for row in certificate.rows if row.name == "constraint 1: feasible")
+    assert row.relative <= 1e-5
+    assert bool(equalities) == ("equalities to" in certificate.promise) or certificate.answer is None
+
+
+def test_the_verdict_does_not_depend_on_targets_that_no_term_contains():
+    rng = np.random.default_rng(0)
+    X, p = rng.uniform(-2.0, 2.0, size=(12, 1)), np.linspace(-2.0, 2.0, 15)[:, None]
+    found = []
+    for unit in (1e-3, 1.0, 1e3):
+        s = Substrate(RBF(2.0), X, unit * rng.normal(size=12))
+        rules = [s.f(p) == np.sin(2.0 * p[:, 0])]
+        result = Machine(s, minimize=0.5 * s.squared_norm, subject_to=rules).solve()
+        found.append(result.predict(X))
+    assert np.ptp(found, axis=0).max() < 1e-4
+
+
+def test_equalities_that_contradict_each_other_are_still_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 1)), rng.normal(size=10)
+    s = Substrate(RBF(1.0), X, y)
+    rules = [s.f(X[:2]) == 0.0, s.f(X[:2]) == 1.0]
+    with pytest.raises(SolverError, match="infeasible"):
+        Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=rules).solve()
+
+
+def test_multipliers_of_dependent_equalities_are_those_of_the_machine():
+    rng = np.random.default_rng(1)
+    X, y, p = rng.normal(size=(9, 1)), rng.normal(size=9), np.array([[0.3], [-0.8], [0.3]])
+    s = Substrate(RBF(1.0), X, y)
+    rule = s.f(p) == np.array([0.1, 0.2, 0.1])
+    result = Machine(s, minimize=0.5 * s.squared_norm + 0.5 * cp.sum_squares(s.e), subject_to=[rule]).solve()
+    assert result.certificate.holds
+    t = Substrate(RBF(1.0), X, y)
+    once = t.f(p[:2]) == np.array([0.1, 0.2])
+    plain = Machine(t, minimize=0.5 * t.squared_norm + 0.5 * cp.sum_squares(t.e), subject_to=[once]).solve()
+    np.testing.assert_allclose(result.f, plain.f, atol=1e-9)
+    value = rule.dual_value
+    np.testing.assert_allclose([value[0] + value[2], value[1]], once.dual_value, atol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", [cp.norm_inf, cp.norm1], ids=["largest", "sum"])
+def test_directions_that_are_left_out_are_told(penalty):
+    from sklearn.exceptions import ConvergenceWarning
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(9, 1))
+    y = 50.0 * (np.sin(3.0 * X[:, 0]) + rng.normal(size=9))
+    s = Substrate(RBF(2.0), X, y)
+    with pytest.warns(ConvergenceWarning, match="directions of the kernel"):
+        certificate = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty(s.f())).solve().certificate
+    assert not certificate.holds
+    assert IN_KEPT in certificate.promise
+    stated = Substrate(RBF(2.0), X, y, cutoff=1e-6)
+    certificate = Machine(stated, minimize=0.5 * cp.sum_squares(stated.e) + penalty(stated.f())).solve().certificate
+    assert certificate.holds
+    assert IN_KEPT in certificate.promise
