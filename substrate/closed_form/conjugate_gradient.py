@@ -166,12 +166,19 @@ def solve_by_conjugate_gradients(
         solved, iterations, reason = _iterate(kernel, X, *known)
     finally:
         progress.close()
-    eliminated = border.eliminate(solved[:, Y.shape[1] :])
-    alpha, c = eliminated(solved[:, : Y.shape[1]], np.zeros((border.count, Y.shape[1])), again=False)
+    alpha, c, schur = np.zeros_like(Y), np.zeros((border.count, Y.shape[1])), None
+    try:
+        eliminated = border.eliminate(solved[:, Y.shape[1] :])
+        schur = eliminated.schur
+        alpha, c = eliminated(solved[:, : Y.shape[1]], c, again=False)
+    except SolverError:
+        if not reason:
+            raise
+        # an iteration that ended before its first step has not reached the border: the point is where it began
     bias, slopes = border.split(c)
     products = kernel_product(kernel, X, alpha)
     made = (alpha, bias + shift, products, iterations, L.shape[1], reason)
-    return IterativeSolution(*made, slopes, eliminated.schur)
+    return IterativeSolution(*made, slopes, schur)
 
 
 @np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged

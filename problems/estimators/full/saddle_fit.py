@@ -327,7 +327,7 @@ def _conjugate_gradients(
     from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
 
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
-    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.full((border.slopes, Y.shape[1]), math.inf)
     diagonal = kernel.diag(X)
     most, reason = 0, ""
     rows: list[tuple[Row, ...]] = []
