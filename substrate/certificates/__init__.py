@@ -10,10 +10,13 @@ from html import escape
 
 from substrate.certificates.rows import Accuracy, Distance, Row
 
-__all__ = ["NO_BOUND", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
+__all__ = ["NO_BOUND", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
 
 #: The fact on the record where the answer cannot be bounded, with the reason.
 NO_BOUND = "no bound on the answer"
+
+#: The fact on the record where a search should be given a wider range or a wider gap, and which.
+WIDER = "to widen"
 
 _HEADINGS = ("check", "residual", "scale", "relative", "tolerance", "pass")
 
@@ -152,7 +155,7 @@ def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     failed = ", ".join(row.name for row in certificate.failures)
-    cures = "; ".join(fact for name, fact in certificate.record if name == "rounding")
+    cures = "; ".join(fact for name, fact in certificate.record if name in ("rounding", WIDER))
     told = reason or _rejected(certificate) or cures or "print certificate_ to see why"
     warnings.warn(
         f"{certificate.title}: the certificate does not hold ({failed}); {told}", ConvergenceWarning, stacklevel=4

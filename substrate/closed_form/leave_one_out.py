@@ -74,8 +74,13 @@ def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
     return checked
 
 
-def checked_splits(splits: Iterable[Any], n: int) -> tuple[Split, ...]:
-    """Pairs of rows that train and rows that validate: none empty, and no row on both sides of a split."""
+def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Split, ...]:
+    """Check pairs of rows that train and rows that validate: none empty, and no row on both sides of a split.
+
+    Splits name rows by their numbers among the n rows given. Where only some of these are ``kept``, since the others
+    have weight zero, the others are left out of both sides, a split without a row on one side is no split, and the
+    numbers returned are those among the rows kept.
+    """
     checked = []
     for number, (train, test) in enumerate(splits):
         pair = _row_numbers(train, n, f"split {number}: train"), _row_numbers(test, n, f"split {number}: test")
@@ -85,7 +90,18 @@ def checked_splits(splits: Iterable[Any], n: int) -> tuple[Split, ...]:
         checked.append(pair)
     if not checked:
         raise DataError("cv gives no split; give at least one")
-    return tuple(checked)
+    if kept is None or len(kept) == n:
+        return tuple(checked)
+    places = np.full(n, -1, dtype=np.intp)
+    places[kept] = np.arange(len(kept))
+    own = [tuple(places[part][places[part] >= 0] for part in pair) for pair in checked]
+    left = tuple((train, test) for train, test in own if train.size and test.size)
+    if not left:
+        raise DataError(
+            f"no split of cv has rows of positive weight on both sides, of {len(kept)} such rows; give other splits or "
+            "more rows a positive sample_weight"
+        )
+    return left
 
 
 def _row_numbers(rows: Any, n: int, name: str) -> Rows:

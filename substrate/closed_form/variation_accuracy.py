@@ -16,9 +16,12 @@ v then violate the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T
 :math:`(\theta, z)` that satisfies it adds :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. All
 this is computed in doubled precision; only rows with a multiplier or near the largest value matter for the last term.
 
-The directions that the cut-off keeps, and the values of the components along them, are part of the model as double
-precision computes them: the bound does not cover the choice of the directions. What the kernel's rounding can
-change in the values that ``predict`` returns is added, as is the distance of these from the feasible point.
+The directions that the cut-off keeps are part of the model as double precision computes them: the bound does not cover
+their choice. The values of the components along them are products of kernel values. For kernels of finite rank their
+rounding E is covered: it changes q by :math:`\sum_l E^{lT} (e - \xi^l)`, and R by no more than the share
+:math:`\|E R^{-1}\|`; where that share is a half, nothing is known. Columns far from zero need this: at an offset of 1e8
+what is left of the values of a linear kernel without their mean is rounding. What the kernel's rounding can change in
+the values that ``predict`` returns is added, as is the distance of these from the feasible point.
 
 The optimality conditions as certificate rows, for either expansion of the components, are
 
@@ -81,15 +84,19 @@ def variation_accuracy(
     rounded: Array,
     *,
     tolerance: float,
+    unsure_parts: Array | None = None,
 ) -> Accuracy:
-    """The row; ``fitted`` is what predict returns, ``rounded`` the effect of the kernel's rounding on it."""
+    """The row; ``fitted`` is what predict returns, ``rounded`` the effect of the kernel's rounding on it.
+
+    ``unsure_parts`` bounds the effect of that rounding on the values of the components along the directions.
+    """
     ones, unit = np.ones_like(y), power_of_two(float(np.ptp(y)))
     gap = apart = math.inf
     if np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(witness.xi).all():
         with np.errstate(over="ignore", invalid="ignore"):
             point = VariationWitness(witness.v / unit, witness.xi / unit)
             center = float(np.clip(y.mean(), y.min(), y.max()))
-            gap, values, unsure = _gap(coordinates, (y - center) / unit, rho / unit, point)
+            gap, values, unsure = _gap(coordinates, (y - center) / unit, rho / unit, point, unsure_parts)
             moved = np.abs((fitted - center) / unit - values) + unsure + rounded / unit
             apart = root_mean_square(moved + EPS * (np.abs(y - center) + abs(center)) / unit, ones)
     if not (math.isfinite(gap) and math.isfinite(apart)):
@@ -105,7 +112,11 @@ def shrunk(xi: Array, rho: Weights) -> Array:
 
 
 def _gap(
-    coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness
+    coordinates: ComponentCoordinates,
+    y: Array,
+    rho: Weights,
+    witness: VariationWitness,
+    unsure_parts: Array | None = None,
 ) -> tuple[float, Array, Array]:
     """The gap, the fitted values of the feasible point, and a bound on their rounding."""
     parts, R, v = coordinates.parts, coordinates.metric, witness.v
@@ -128,6 +139,14 @@ def _gap(
     if not trust < 1e-2:
         return math.inf, whole, unsure
     missed += float(np.linalg.norm(solve_triangular(R, q, trans="T"))) * (1.0 + 4.0 * trust)
+    if unsure_parts is not None:
+        # C + E in place of C: q changes by E'(e - xi), and R by no more than the share of E R^-1
+        inverse = np.abs(solve_triangular(R, np.eye(r)))
+        share = float(np.linalg.norm(unsure_parts.sum(axis=0) @ inverse))
+        if not share < 0.5:
+            return math.inf, whole, unsure
+        pulled = np.einsum("lnr,ln->r", unsure_parts, np.abs(e - xi))
+        missed = (missed + float(np.linalg.norm(inverse.T @ pulled))) / (1.0 - share)
     between = sum(
         _complementarity(parts[part], v, xi[part], weight, values[part], slip[part])
         for part, weight in enumerate(each_weight(rho, d))

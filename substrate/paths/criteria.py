@@ -68,12 +68,18 @@ class Samples:
     On an interval the exact criterion's root is at least ``shrink``, of the shape of the ceiling, times that of the
     values, less ``shifts``, of the shape of the values, each of which holds from its point to the next. None where
     nothing is subtracted.
+
+    For errors that are still to be subtracted, leave-one-out on a reduced basis also states ``spare``, the smallest
+    1 - h_ii at every point, of the shape of the points, and ``levered``, the root mean square of left-out residuals
+    over 1 - h_ii, and of those times the root of h_ii, both of the shape of the values.
     """
 
     values: Array
     ceiling: Array
     shrink: Array | None = None
     shifts: Array | None = None
+    spare: Array | None = None
+    levered: tuple[Array, ...] | None = None
 
 
 class Spectral(Protocol):
@@ -136,10 +142,12 @@ class Criterion(ABC):
         return self.targets.unit
 
     @property
-    def spread(self) -> float:
-        """The mean square of the centred targets, in the unit's square, of the largest output."""
-        z = to_numpy(self.targets.coordinates)
-        return float(np.square(z).sum(axis=0).max(initial=0.0)) / self.spectrum.n
+    def spread(self) -> Array:
+        """The mean square of the centred targets, in the unit's square, one number per criterion."""
+        root = getattr(self.spectrum, "root", None)
+        mass = self.spectrum.n if root is None else float(np.square(to_numpy(root)).sum())
+        squares = np.square(to_numpy(self.targets.coordinates)).sum(axis=0) / mass
+        return np.asarray(squares.mean(keepdims=True) if self.pooled else squares)
 
     def lifted(self, lift: float) -> Self:
         """The same with lambda counted from a common point on, not below its own."""

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
+from substrate.certificates import WIDER, Row
+from substrate.paths.range_end import end_row
 
 __all__ = ["GammaSearch"]
 
@@ -15,10 +16,11 @@ __all__ = ["GammaSearch"]
 class GammaSearch:
     """The best gamma per output, its criterion, a lower bound over the range, and the effort.
 
-    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding) and ``floor`` (a criterion of
-    rounding size, which needs no bound) are in units of ``unit`` squared, in which they neither overflow nor vanish;
-    ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was ended where
-    rounding reaches the gap. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
+    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding), ``floor`` (a criterion that
+    needs no bound) and ``beyond`` (the least one to expect outside of a default range; None for a range that was given)
+    are in units of ``unit`` squared, in which they neither overflow nor vanish; ``criterion`` and ``lower_bound`` are
+    in the units of y squared. ``ended`` is whether the range was ended where rounding reaches the gap, or where the
+    criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
     values there, one column per output.
     """
 
@@ -33,8 +35,9 @@ class GammaSearch:
     evaluations: int
     seen: Array
     curve: Array
-    floor: float = 0.0
+    floor: Any = 0.0
     ended: bool = False
+    beyond: Any = None
 
     @property
     def criterion(self) -> Array:
@@ -61,18 +64,20 @@ class GammaSearch:
     @property
     def closed(self) -> bool:
         """Whether every lower bound is within the gap, rounding included."""
-        return self.certified and all(row.passes for row in self.rows())
+        return self.certified and self.rows()[0].passes
 
     def rows(self) -> tuple[Row, ...]:
-        """The gap of the worst output as a row of a certificate; none without a lower bound."""
+        """The gap of the worst output, and what is beyond a default range, as rows; none without a lower bound."""
         if not self.certified:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
+        floors = np.broadcast_to(self.floor, self.values.shape)
         rows = [
-            Row("gap of gamma", float(value - bound), float(value + self.floor / self.gap), self.gap, formula)
-            for value, bound in zip(self.values, self.bounds, strict=True)
+            Row("gap of gamma", float(value - bound), float(value + floor / self.gap), self.gap, formula)
+            for value, bound, floor in zip(self.values, self.bounds, floors, strict=True)
         ]
-        return (max(rows, key=lambda row: row.relative),)
+        worst = max(rows, key=lambda row: row.relative)
+        return (worst,) if self.beyond is None else (worst, end_row("gamma", self.values, self.beyond, self.floor))
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The range, the effort and the rounding, for a certificate's record."""
@@ -85,11 +90,27 @@ class GammaSearch:
         if ends:
             found += f"; best at the {' and '.join(ends)}, gamma_range widens it"
         if self.ended:
-            found += "; it ends where rounding hides what is beyond"
+            negligible = bool((self.values <= self.floor).all())
+            found += "; it ends where " + (
+                "the criterion is negligible" if negligible else "rounding hides what is beyond"
+            )
         effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
         if not self.certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"
-        return (("gamma searched", found), ("search of gamma", effort))
+        return (("gamma searched", found), ("search of gamma", effort), *self._to_widen())
+
+    def _to_widen(self) -> tuple[tuple[str, str], ...]:
+        """What to do where a row fails."""
+        rows, (low, high) = self.rows(), self.gamma_range
+        advice = []
+        if rows and not rows[0].passes:
+            needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))
+            said = f"the lower bound is not within gap={self.gap:g} of the criterion"
+            advice.append(f"{said}: gap={needed:.2g} would be met")
+        if rows[1:] and not rows[1].passes:
+            further = f"gamma_range=({low:.2g}, {1e3 * high:.2g})"
+            advice.append(f"the criterion may fall beyond gamma={high:.3g}: {further} searches there")
+        return ((WIDER, "; ".join(advice)),) if advice else ()
 
 
 def _in_units(values: Array, unit: float) -> Array:

@@ -10,7 +10,8 @@ eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
 
 The effect of rounding, in the sums, in the decomposition and in the kernel values (:mod:`~substrate.paths.criteria`),
 is subtracted from the bound on every stretch of an interval, at its size there; ``slack`` is the size where it counts.
-It grows like 1/lambda, so a default range ends where it reaches the gap, and the record states that.
+It grows like 1/lambda, so a default range ends where it reaches the gap, by the rule of
+:mod:`~substrate.paths.range_end`: not where a better machine would be lost. The record states the end.
 
 Medians, trimmed means, absolute values and misclassification of leave-one-out residuals have kinks or steps in lambda,
 so the best gamma of a grid is taken: nothing is bounded between two points, and no certificate states a lower bound.
@@ -37,14 +38,13 @@ from substrate.paths.polynomial_minimum import (
     minimum_of_polynomial,
     points,
 )
+from substrate.paths.range_end import NEGLIGIBLE, STEP, affordable_limit, is_affordable, least_beyond
 from substrate.paths.validation import Sum
 
-__all__ = ["GAP", "PRICE", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra"]
+__all__ = ["GAP", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
 
 #: Default relative distance between criterion and lower bound.
 GAP = 1e-4
-#: How much worse, relatively, the best machine of a range with a proof may be.
-PRICE = 0.01
 #: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
 _LENGTH = 6.25
 _MOST_INTERVALS = 2000
@@ -54,6 +54,14 @@ _SHARE = 0.08
 _SHORT = 0.25
 #: Factor of the end of a default range where the gap is not proved.
 _STEP = 10.0**0.5
+#: Distance in log lambda of the points at which the widest range is looked at: half a decade.
+_SURVEY = 0.5 * float(np.log(10.0))
+#: How much further down than the widest range, as a factor, it is looked at, and searched where it is worth it.
+_FURTHER = 1e-2
+#: A criterion is known where rounding can raise its root by no more than this share.
+_KNOWN = 0.1
+#: Points, and rounds of them, that find where the criterion becomes negligible.
+_CROSSING, _ROUNDS = 33, 3
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
 _TIE = 1e-12
 #: Points of a grid, equally spaced in log lambda, and how many of them are evaluated at once.
@@ -90,16 +98,129 @@ def search_spectra(
     if gammas is not None:
         return search_gamma(criterion, lambda_range(spectra, gammas), gap)
     widest, high = lambda_range(spectra)
-    low = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
-    high = max(high, 10.0 * low)
-    found = search_gamma(criterion, (low, high), gap)
-    first = found
-    while not found.closed and _STEP * low < high and (found.slack > 0.25 * gap * found.values).any():
-        low *= _STEP
-        found = search_gamma(criterion, (low, high), gap)
-        if (found.values > (1.0 + max(gap, PRICE)) * first.values).any():
-            return replace(first, ended=first.gamma_range[1] < 1.0 / widest)  # the proof would cost too much
-    return replace(found, ended=low > widest)
+    usual = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
+    return search_widest(criterion, (widest, max(high, 10.0 * usual)), gap, usual)
+
+
+def search_widest(
+    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, usual: float | None = None
+) -> GammaSearch:
+    """Minimise over a default range, which ends by the rule of :mod:`~substrate.paths.range_end`.
+
+    The criterion is looked at over the widest range first. It ends at ``usual``, where rounding is known to leave the
+    gap, or else where the survey expects a proof; further down where a better machine is; and where the criterion
+    becomes negligible.
+    """
+    low, high = lambdas
+    survey = _Survey.of(criterion, max(_FURTHER * low, min(low, 2.0 * criterion.lift)), high, gap, usual)
+    end = survey.end(usual)
+    found = search_gamma(criterion, (end, high), gap)
+    first, floor, begin = found, found.floor, end
+    while not found.closed and _STEP * end < high and (found.slack > 0.25 * gap * found.values).any():
+        end *= _STEP
+        found = search_gamma(criterion, (end, high), gap)
+        if not is_affordable(found.values, first.values, gap, floor):
+            found, end = first, begin  # the proof would cost too much
+            break
+    return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """The criterion at points of the widest range, lambda descending, one row each, one column per output.
+
+    ``lower`` and ``upper`` are what rounding leaves of it, ``known`` whether it can raise it but little, there and
+    above.
+    """
+
+    criterion: Criterion | Sum
+    lambdas: Array
+    values: Array
+    lower: Array
+    upper: Array
+    known: Any
+    floor: Array
+    gap: float
+
+    @classmethod
+    def of(cls, criterion: Criterion | Sum, low: float, high: float, gap: float, usual: float | None) -> "_Survey":
+        count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
+        lambdas = np.exp(np.linspace(np.log(high), np.log(low), count))
+        lambdas[0], lambdas[-1] = high, low
+        if usual is not None:
+            lambdas = np.unique(np.append(lambdas, np.clip(usual, low, high)))[::-1]
+        samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
+        values = samples.values[:, 0, :]
+        shrink = np.ones_like(values) if samples.shrink is None else samples.shrink
+        shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
+        floor = _negligible(criterion)
+        rounding = _rounding(criterion, values, samples.ceiling)
+        roots, most = np.sqrt(values), np.sqrt(values + rounding)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
+        known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
+        known[:2] = True
+        least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
+        lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
+        known = np.logical_and.accumulate(known)
+        return cls(criterion, lambdas, values, lower, np.square(upper), known, floor, gap)
+
+    def end(self, usual: float | None) -> float:
+        """The lambda at which the range ends."""
+        least = np.minimum.accumulate(self.values, axis=0)
+        below: Any = (least <= self.floor).all(axis=1)
+        if below.any() and not below[0] and self.known[crossed := int(below.argmax())]:
+            return self._crossing(crossed, self.floor)
+        best = np.where(self.known[:, None], self.values, np.inf).min(axis=0)
+        enough = np.array([is_affordable(each, best, self.gap, self.floor) for each in least])
+        bounds = np.minimum.accumulate(self.lower, axis=0)
+        proved = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
+        if usual is not None and enough[self.lambdas >= usual].any():
+            return max(usual, float(self.lambdas[-1]))
+        good = np.flatnonzero(enough & proved & self.known)
+        if good.size:
+            return float(self.lambdas[max(int(good[-1]), 2)])
+        number = int(enough.argmax())
+        return self._crossing(number, affordable_limit(best, self.gap, self.floor)) if number > 2 else self.lambdas[2]
+
+    def _crossing(self, number: int, level: Array) -> float:
+        """The largest lambda at which every criterion is at most its level, between a point and the one before."""
+        low, high = (float(np.log(self.lambdas[k] - self.criterion.lift)) for k in (number, number - 1))
+        for _ in range(_ROUNDS):
+            t = np.linspace(low, high, _CROSSING)
+            values = self.criterion.sample(t[None, :]).values[0]
+            inside = np.flatnonzero((values <= level).all(axis=1))
+            if not inside.size or inside[-1] + 1 == t.size:
+                break
+            low, high = float(t[inside[-1]]), float(t[inside[-1] + 1])
+        return float(np.exp(low)) + self.criterion.lift
+
+    def beyond(self, end: float, found: GammaSearch) -> Array:
+        """The least criterion to expect outside of a range with this end.
+
+        What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the known
+        ones end, their fall is continued.
+        """
+        outside = np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0)
+        last = int(np.flatnonzero(self.known)[-1])
+        if self.lambdas[0] > STEP**2 * self.lambdas[last]:
+            nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
+            outside = np.minimum(outside, least_beyond(*self.values[nearest]))
+        return np.asarray(np.minimum(outside, found.values))
+
+
+def _rounding(criterion: Criterion | Sum, values: Array, ceiling: Array) -> Array:
+    """A bound on the rounding of the sums in a value of the criterion."""
+    eta = (criterion.size + 16) * EPS
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
+    return np.asarray(np.where(np.isnan(found), np.inf, found))
+
+
+def _negligible(criterion: Criterion | Sum) -> Array:
+    """A criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be gained."""
+    share = max(NEGLIGIBLE, (30.0 * criterion.size * EPS) ** 2)
+    return np.asarray(share * criterion.spread)
 
 
 def gamma_ends(gammas: Any) -> tuple[float, float]:
@@ -152,7 +273,7 @@ def search_gamma(
         evaluations=best.evaluations,
         seen=1.0 / (np.exp(seen) + criterion.lift),
         curve=curve,
-        floor=(30.0 * criterion.size * EPS) ** 2 * criterion.spread,
+        floor=_negligible(criterion),
     )
 
 
@@ -201,9 +322,8 @@ class _Best:
     def _bounded(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
-        eta = (criterion.size + 16) * EPS
         largest = values.max(axis=0)
-        rounding = LEBESGUE * (5.0 * eta * (np.sqrt(largest * ceiling) + eta * ceiling) + 64.0 * DEGREE * EPS * largest)
+        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + 64.0 * DEGREE * EPS * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
         lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []

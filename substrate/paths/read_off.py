@@ -9,6 +9,7 @@ from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.paths.chord_certificate import ChordSource, Track, interval_bounds, least, lowest_by_chords, merged
 from substrate.paths.knots import Path
+from substrate.paths.range_end import STEP, least_beyond
 
 __all__ = ["ReadOff", "read_off"]
 
@@ -30,6 +31,9 @@ class ReadOff:
         Whether the coverage ends above the lowest knot: where rounding reaches the gap, or where ``begin`` is.
     minima
         How many segments have a local minimum inside.
+    beyond, seen
+        The least error to expect below the coverage, seen there or where its fall over the last decade goes on; and the
+        least that was seen.
     """
 
     value: float
@@ -41,6 +45,8 @@ class ReadOff:
     holes: tuple[tuple[float, float], ...]
     minima: int
     ended: bool = False
+    beyond: float = np.inf
+    seen: float = np.inf
 
     @property
     def at_lower_end(self) -> bool:
@@ -79,6 +85,8 @@ def read_off(
         errors, _ = merged([_without_gaps(source) for source in sources], values)
         squares, places = least(errors, 0.0, 1.0)
         bounds = np.array([lowest_by_chords(sources, low, high, float(squares.min()))])
+    seen = float(squares.min())
+    beyond = _beyond(values, errors, seen)
     first = 0 if gap is None or holes else _first_within(bounds, squares, gap)
     values, errors, squares, places = values[first:], errors[first:], squares[first:], places[first:]
     bounds, low = bounds[first:], float(values[0])
@@ -92,7 +100,19 @@ def read_off(
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
     best, knots = float(squares[k]) / rows, at_knots / rows
-    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest)
+    further = (beyond / rows, seen / rows)
+    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest, *further)
+
+
+def _beyond(values: Array, errors: Array, least: float) -> float:
+    """The least sum of squares to expect, of all segments and below them; ``errors`` are quadratics on the segments."""
+    if values[0] <= 0.0 or STEP * values[0] > values[-1]:
+        return least
+    number = int(np.clip(np.searchsorted(values, STEP * values[0], side="right") - 1, 0, values.size - 2))
+    s = (STEP * values[0] - values[number]) / (values[number + 1] - values[number])
+    before = float((errors[number] * s ** np.arange(errors.shape[1])).sum())
+    # knots far below may move a machine as much as those near the end: its fall is taken for a steady one
+    return min(least, float(least_beyond(errors[0, 0], before, 2.0 * before - errors[0, 0])))
 
 
 def _without_gaps(source: ChordSource) -> Track:

@@ -145,9 +145,10 @@ class Sum:
         return max(part.unit for part in self.parts)
 
     @property
-    def spread(self) -> float:
-        """That of the part where it is largest, in the common unit."""
-        return max(part.spread * (part.unit / self.unit) ** 2 for part in self.parts)
+    def spread(self) -> Array:
+        """That of the part where it is largest, in the common unit, one number per criterion."""
+        spreads = [part.spread * (part.unit / self.unit) ** 2 for part in self.parts]
+        return np.asarray(np.max(spreads, axis=0))
 
     def sample(self, t: Array) -> Samples:
         """The sums of values and of ceilings."""

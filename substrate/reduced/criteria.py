@@ -51,12 +51,12 @@ from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = ["Doubt", "OfSums", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
+__all__ = ["Doubt", "Lift", "OfSums", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ class OfSums(Criterion):
         """The criterion of a spectrum."""
         known = spectrum.on_host()
         return cls(known, known.targets, 0.0, pooled)
+
+    @property
+    def spread(self) -> Array:
+        """The variance of the targets, in the unit's square, one number per criterion."""
+        return spread_of(self.spectrum, self.pooled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,11 @@ class ReducedFold(Criterion):
         known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
         return cls(known, known.targets, 0.0, pooled, held.count, held.mass, *sums)
 
+    @property
+    def spread(self) -> Array:
+        """The variance of the targets that train, in the unit's square, one number per criterion."""
+        return spread_of(self.spectrum, self.pooled)
+
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
         c, g = self.targets.coordinates, self._inverses(t)
@@ -171,7 +181,8 @@ class ReducedFold(Criterion):
 def cancelled(values: Array, whole: Array, size: int) -> Array:
     """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
     floor = np.finfo(np.float64).tiny
-    return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
+    with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
+        return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
 
 
 _HALF = EPS / 2.0
@@ -219,6 +230,30 @@ def sizes_of_rows(rows: KernelRows) -> RowSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Lift:
+    r"""A bound on the error of leverages: that of row i is at most ``own`` + ``shared`` :math:`\sqrt{h_{ii}}`.
+
+    Errors :math:`\delta_j` of the features change :math:`h_{ii} = z_i^T H^{-1} z_i` by
+    :math:`2 z_i^T H^{-1} \delta_i`, which is that of one row, and by
+    :math:`2 \sum_j h_{ij}\, z_i^T H^{-1} \delta_j \le 2 \|h_i\| (\sum_j (z_i^T H^{-1} \delta_j)^2)^{1/2}`, where
+    :math:`\|h_i\|^2 \le h_{ii}`; a relative error of H changes it by that share of :math:`h_{ii} \le
+    \sqrt{h_{ii}}`.
+    """
+
+    own: float
+    shared: float
+
+    @property
+    def most(self) -> float:
+        """That of any row."""
+        return self.own + self.shared
+
+    def mean(self, leverage: Array) -> Array:
+        """That of the mean of leverages, from the mean of the leverages."""
+        return np.asarray(self.own + self.shared * np.sqrt(np.clip(leverage, 0.0, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """One spectrum and its rows; ``seen`` is the scatter of validation rows, if the criterion is theirs."""
 
@@ -229,7 +264,7 @@ class Doubt:
     seen: Array | None = None
     count: int = 0
 
-    def errors(self, lam: float) -> tuple[float, Array]:
+    def errors(self, lam: float) -> tuple["Lift", Array]:
         """Bounds on the error of a leverage, and on the norm of the error of e, one number per output."""
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
@@ -238,7 +273,7 @@ class Doubt:
         r, c = sp.values.size, sp.cross
         decomposed = 4.0 * r * EPS * float(sp.values.max(initial=0.0)) / lam
         if not reach.known or decomposed >= 0.25:
-            return 1.0, np.full(c.shape[1], math.inf)
+            return Lift(1.0, 1.0), np.full(c.shape[1], math.inf)
         inverses = 1.0 / (sp.values + lam)
         weights = sp.rotation @ (c * inverses[:, None])
         left = np.maximum(sp.squares - ((inverses * (1.0 + lam * inverses)) @ c**2), 0.0)
@@ -256,13 +291,13 @@ class Doubt:
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
         moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
         moved += lever * decomposed * (math.sqrt(lam) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
-        # z'H^-1 z changes with z by the same slopes, once for the row itself and once for its part in H
-        lifted = 4.0 * (slopes if self.seen is None else 0.0) + 2.0 * reach.eta**2 + 2.0 * decomposed
-        lifted += 2.0 * summed * pull**2
+        every = 2.0 * reach.eta**2 + 2.0 * decomposed + 2.0 * summed * pull**2
         if curvature.accumulated:
-            lifted += 2.0 * sp.error
+            every += 2.0 * sp.error
             moved += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.mass) * np.abs(sp.target_mean))
-        return lifted, _BETWEEN * np.asarray(moved)
+        own_part = 2.0 * (slopes if self.seen is None else 0.0)
+        share = math.sqrt(s.largest) / spread if spread > 0.0 else 1.0
+        return Lift(own_part * share, own_part + every), _BETWEEN * np.asarray(moved)
 
     def _diagonal(self) -> Array:
         return np.maximum(self.K_basis.diagonal(), 0.0)

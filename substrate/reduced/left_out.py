@@ -37,7 +37,7 @@ from substrate.namespaces import (
 )
 from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
-from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
@@ -170,15 +170,24 @@ KEPT = 2.0**25
 
 @dataclass(frozen=True, slots=True)
 class ResidualSums:
-    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
+    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii.
+
+    ``levered`` are those of squared residuals over (1 - h_ii)^2, ``lifted`` those of the same times h_ii.
+    """
 
     squares: Array
     reciprocal: Array
     smallest: Array
+    levered: Array
+    lifted: Array
 
     def __add__(self, other: "ResidualSums") -> "ResidualSums":
         return ResidualSums(
-            self.squares + other.squares, self.reciprocal + other.reciprocal, np.minimum(self.smallest, other.smallest)
+            self.squares + other.squares,
+            self.reciprocal + other.reciprocal,
+            np.minimum(self.smallest, other.smallest),
+            self.levered + other.levered,
+            self.lifted + other.lifted,
         )
 
 
@@ -205,6 +214,7 @@ class LeftOutOfLeaf:
         g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
+        levered, lifted = (zeros_beside(c, (g.shape[1], c.shape[1])) for _ in range(2))
         for rows, Y, weights in self._features(blocks):
             if weights is None:
                 spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
@@ -218,7 +228,11 @@ class LeftOutOfLeaf:
                 if weights is not None:
                     residuals = residuals * xp.sqrt(weights)[:, None]
                 squares[:, k] += paired_sums(residuals, residuals, 0)
-        return ResidualSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(smallest))
+                with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
+                    residuals = residuals / spare
+                    levered[:, k] += paired_sums(residuals, residuals, 0)
+                    lifted[:, k] += paired_sums(residuals * (1.0 - spare), residuals, 0)
+        return ResidualSums(*(to_numpy(part) for part in (squares, reciprocal, smallest, levered, lifted)))
 
     def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array, Array | None]]:
         buffer = None if self.values is None else self.values.buffer()
@@ -269,6 +283,11 @@ class ReducedLeaveOneOut(Criterion):
             kept = ArraySource(X, Y, weights=rows.weights)
         return cls(known, known.targets, 0.0, pooled, spectrum, rows, kept)
 
+    @property
+    def spread(self) -> Array:
+        """The variance of the targets, in the unit's square, one number per criterion."""
+        return spread_of(self.spectrum, self.pooled)
+
     def sums(self, g: Array) -> ResidualSums:
         """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
         spectrum = self.there
@@ -289,8 +308,11 @@ class ReducedLeaveOneOut(Criterion):
         found = self._shaped(sums.squares / n, t)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.size / (self.size + 16.0)
-        rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
-        return Samples(found, np.maximum(between(self._shaped(falling, t), rising), rounding))
+        with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
+            rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
+        ceiling = np.maximum(between(self._shaped(falling, t), rising), rounding)
+        levered = tuple(np.sqrt(self._shaped(part / n, t)) for part in (sums.levered, sums.lifted))
+        return Samples(found, ceiling, spare=sums.smallest.reshape(t.shape), levered=levered)
 
 
 def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:

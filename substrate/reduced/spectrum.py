@@ -27,7 +27,7 @@ from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Moments, Origin
 from substrate.threads import blas_threads
 
-__all__ = ["ReducedSpectrum", "reduced_spectrum"]
+__all__ = ["ReducedSpectrum", "reduced_spectrum", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +170,9 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     return ReducedSpectrum(
         features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second
     )
+
+
+def spread_of(spectrum: ReducedSpectrum, pooled: bool) -> Array:
+    """Return the variance of the targets in the square of their unit, one number per output, or their mean."""
+    squares = to_numpy(spectrum.squares) / spectrum.mass
+    return np.asarray(squares.mean(keepdims=True) if pooled else squares)

@@ -1,17 +1,20 @@
 """Loads of model files in a child process that may not run away: the outcome of each, and the most memory it took.
 
 The child ends by the system if it takes more CPU time or address space than any load should, so that a file that is
-neither loaded nor refused fails its test instead of hanging it.
+neither loaded nor refused fails its test instead of hanging it. One child serves many tests, since starting it takes
+longer than most of its loads.
 """
 
+import atexit
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
 #: Limits of the child: seconds of CPU time for all files, and bytes of address space.
-MOST_SECONDS, MOST_SPACE = 240, 6 * 2**30
+MOST_SECONDS, MOST_SPACE = 900, 6 * 2**30
 
 _PROGRAM = """
 import json, resource, sys, tracemalloc, warnings
@@ -22,12 +25,15 @@ import problems
 from problems import load
 from substrate.errors import SubstrateError
 warnings.simplefilter("ignore")
-honest, max_bytes, paths = json.load(sys.stdin)
-load(honest)  # imports, and whatever else the first load makes
 for name in problems.ESTIMATORS:
     getattr(problems, name)().get_params()
-tracemalloc.start()
-for path in paths:
+warm = False
+for line in sys.stdin:
+    path, max_bytes, honest = json.loads(line)
+    if not warm:  # imports, and whatever else the first load makes
+        load(honest)
+        tracemalloc.start()
+        warm = True
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     try:
@@ -39,18 +45,29 @@ for path in paths:
         outcome = "out of memory"
     except Exception as error:
         outcome = f"raised {{type(error).__name__}}: {{error}}"
-    peak = tracemalloc.get_traced_memory()[1] - before
-    print(json.dumps([path, outcome, peak]), flush=True)
+    print(json.dumps([outcome, tracemalloc.get_traced_memory()[1] - before]), flush=True)
 """
 
 
-def loads_of(honest, paths, max_bytes):
-    """Return the outcome and the peak of traced memory of every file, by its path."""
-    pytest.importorskip("resource")
+@cache
+def _child():
+    """The process, which ends when this one does."""
     program = _PROGRAM.format(limits=(MOST_SECONDS, MOST_SPACE))
-    given = json.dumps([str(honest), max_bytes, [str(path) for path in paths]])
-    done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    unfinished = str(paths[len(lines)]) if len(lines) < len(paths) else ""
-    assert done.returncode == 0, f"ended with {done.returncode} at {unfinished}: {done.stderr[-500:]}"
-    return {path: (outcome, peak) for path, outcome, peak in lines}
+    made = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(made.kill)
+    return made
+
+
+def loads_of(honest, paths, max_bytes):
+    """Return the outcome and the peak of traced memory of every file, by its path; ``honest`` is one that loads."""
+    pytest.importorskip("resource")
+    child, found = _child(), {}
+    for path in map(str, paths):
+        child.stdin.write(json.dumps([path, max_bytes, str(honest)]) + "\n")
+        child.stdin.flush()
+        answer = child.stdout.readline()
+        if not answer:
+            _child.cache_clear()
+            pytest.fail(f"the process that loads ended with {child.wait()} at {path}")
+        found[path] = json.loads(answer)
+    return found

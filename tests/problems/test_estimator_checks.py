@@ -1,6 +1,6 @@
 """scikit-learn's own checks over every exported estimator.
 
-Two fail as expected: one of weights of rows left out, and one that passes rows to precomputed kernels.
+Two fail as expected: one of weights of rows that are pruned, and one that passes rows to precomputed kernels.
 """
 
 import inspect
@@ -8,7 +8,7 @@ import re
 import warnings
 
 import pytest
-from every_model import WHOLE_ROWS
+from every_model import PRUNED
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -56,13 +56,13 @@ def test_the_walk_finds_the_estimators():
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
-    """A row of weight two is left out, or pruned, whole; of two equal rows one is, and the other stays."""
+    """A row of weight two is pruned whole; of two equal rows one is, and the other stays."""
     if estimator.__sklearn_tags__().input_tags.pairwise and hasattr(estimator, "predict_proba"):
         return {"check_decision_proba_consistency": "it passes rows, where a kernel matrix is needed"}
-    if type(estimator) not in WHOLE_ROWS:
+    if type(estimator) not in PRUNED:
         return {}
     names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-    return dict.fromkeys(names, "a weighted row is left out, or pruned, whole")
+    return dict.fromkeys(names, "a weighted row is pruned whole")
 
 
 @parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail)

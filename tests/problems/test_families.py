@@ -187,6 +187,7 @@ def test_classes_take_one_width_per_input_where_fewer_rows_become_wrong():
     assert "; wrong rows " in said
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # one output is exact, the other is not
 def test_weights_and_several_outputs_go_with_the_rule():
     targets, weights = np.column_stack([Y, 1e6 * X[:, 1]]), np.linspace(0.5, 2.0, 36)
     model = LSSVMRegressorCV(widths="auto", search="gradient", max_evaluations=5).fit(X, targets, sample_weight=weights)
@@ -247,6 +248,7 @@ def test_a_simplex_search_goes_on_from_a_family_with_a_width():
     assert len(model.cv_results_["params"]) > 21
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # eight rows, of a plane
 @pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
 def test_columns_of_different_scales_are_warned_about(machine):
     with pytest.warns(ScaleWarning, match="drowns column 1"):

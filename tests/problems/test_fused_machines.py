@@ -1,5 +1,6 @@
 """Fused estimators: no machine of an independent grid validates better, and none is below the bound."""
 
+import warnings
 from dataclasses import replace
 from functools import cache, partial
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from exact_ls_svm import exact_validation_error
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -628,3 +630,19 @@ def test_a_range_that_nobody_gave_ends_where_the_machine_is_known():
     assert best.criterion_ < strict.criterion_ <= 1.01 * best.criterion_
     with pytest.warns(ConvergenceWarning, match="accuracy"):
         LSSVMRegressorCV(cv=None, random_state=2, tol=1e-9, gamma_range=best.path_["coverage"]).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)
+@pytest.mark.parametrize("seed", first(3, range(12)))
+def test_rho_is_the_weight_at_which_the_machine_was_solved(kernel, seed):
+    """Without noise the best weight is often zero; the machine that is certified has a small positive one."""
+    rng = np.random.default_rng(seed)
+    X = 10.0 ** rng.uniform(-3.0, 3.0) * rng.normal(size=(24, 2))
+    y = 10.0 ** rng.uniform(-6.0, 6.0) * (X[:, 0] / np.abs(X[:, 0]).max() + 1e-3 * rng.normal(size=24) * (seed % 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = FusedMaximalVariationRegressor(kernel).fit(X[:16], y[:16], X[16:], y[16:])
+        plain = MaximalVariationRegressor(model.kernel_, rho=model.rho_).fit(X[:16], y[:16])
+    assert model.rho_ > 0.0
+    apart = np.sqrt(np.mean((model.predict(X[:16]) - plain.predict(X[:16])) ** 2))
+    assert apart <= model.certificate_.accuracy + plain.certificate_.accuracy

@@ -21,6 +21,7 @@ def as_it_comes(estimator):
     return estimator(kernel=quick_kernel(estimator), **seed)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a default range need not have a proof
 @pytest.mark.parametrize("estimator", READERS)
 def test_defaults_draw_the_same_rows(estimator):
     """More rows than a basis has vectors: which become the basis is drawn, and always in the same way."""

@@ -1,78 +1,48 @@
 r"""The lower bound of a search on a reduced basis, minus the effects of rounding and decomposition.
 
-The criterion is that of the machine that is fitted, on the directions of the basis that were kept. Its root has an
-error of at most :math:`\delta(\lambda)` (:mod:`substrate.reduced.criteria`), which grows as lambda falls, so over a
-range with the lowest end :math:`\lambda_0` a bound :math:`B` on the computed criterion gives
+The criterion is that of the machine that is fitted, on the directions of the basis that were kept. With e the norm of
+the error of the rows' errors and :math:`l_i = l_0 + l_1 h_{ii}^{1/2}` that of a leverage
+(:mod:`substrate.reduced.criteria`), its root r moves from
+:math:`\lambda` on to at least :math:`\phi r - w` (:class:`substrate.paths.criteria.Samples`):
 
-.. math:: \big( \sqrt B - \delta(\lambda_0) \big)_+^2
+- leave-one-out, with :math:`s_i = 1 - h_{ii}`, s the smallest of them and :math:`l = l_0 + l_1`,
+  :math:`|r^\star_i - r_i| \le (|e^\star_i - e_i| + l_i |r_i|)/(s_i - l_i)`, so :math:`\phi = 1` and
 
-on the criterion itself. By default a range ends where :math:`\delta` reaches a part of the gap. One that is
-given is searched as a whole; below that end it is bounded separately.
+  .. math:: w = \frac{e}{\sqrt N (s - l)} + \frac{1}{1 - l/s} \bigg( l_0 \Big( \frac1N \sum_i r_i^2/s_i^2 \Big)^{1/2}
+            + l_1 \Big( \frac1N \sum_i h_{ii} r_i^2/s_i^2 \Big)^{1/2} \bigg) ,
+
+- generalised cross-validation: the same with the mean leverage in place of each of them;
+- folds: :math:`\phi = 1`, w the root of the mean square of the errors of the folds;
+- the evidence: :math:`w = 0`, :math:`\phi` the root of one minus the relative error.
+
+Errors grow as lambda falls. They are computed at half-decades of lambda, where they are needed, and hold up to the next
+one. Ranges end by the rule of all searches (:mod:`substrate.paths.range_end`).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.reduced.prepared import Prepared
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion, LeaveOneOut
+from substrate.paths.criteria import Criterion, LeaveOneOut, Samples
 from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
 from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import lambda_range, search_gamma
+from substrate.paths.gamma_search import lambda_range, search_gamma, search_widest
 from substrate.paths.validation import Sum
-from substrate.reduced.criteria import Doubt, ReducedFold, ReducedGCV, sizes_of_rows
+from substrate.reduced.criteria import Doubt, Lift, ReducedFold, ReducedGCV, sizes_of_rows
 from substrate.reduced.evidence import ReducedEvidence
-from substrate.reduced.left_out import ReducedLeaveOneOut
 from substrate.reduced.spectrum import ReducedSpectrum
 
 __all__ = ["bounded_search"]
 
-#: Part of the gap, for the root of the criterion, that rounding may use at the default end of a range.
-_PART = 0.2
-#: Number of points of the range at which the error bound is computed.
-_POINTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The criterion, the spectrum of all rows, and the error of the root of the criterion at one lambda.
-
-    ``lambdas`` ascend over the range of a search; ``spare`` is the smallest 1 - h_ii at each, which grows with lambda.
-    """
-
-    criterion: Criterion | Sum
-    spectrum: ReducedSpectrum
-    doubts: tuple[Doubt, ...]
-    pooled: bool
-    lambdas: Array
-    spare: Array
-
-    def at(self, number: int, value: Array) -> Array:
-        """A bound on the error of the root from that lambda on, one number per output, where the root is ``value``."""
-        criterion, lam, n = self.criterion, float(self.lambdas[number]), self.spectrum.n
-        if isinstance(criterion, Sum):
-            total = np.zeros(criterion.outputs)
-            for doubt, part, weight in zip(self.doubts, criterion.parts, criterion.weights, strict=True):
-                _, errors = doubt.errors(lam)
-                total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
-            return np.asarray(np.sqrt(total))
-        lifted, errors = self.doubts[0].errors(lam)
-        if isinstance(criterion, (ReducedEvidence, Evidence)):
-            known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, lifted, errors)
-            return np.asarray(np.where(known < 1.0, value * (1.0 - np.sqrt(1.0 - np.minimum(known, 1.0))), math.inf))
-        if isinstance(criterion, ReducedGCV):
-            lifted += criterion.rounding(lam, self.doubts[0].terms)
-        root, spare = self._pooled(errors / math.sqrt(n)), float(self.spare[number]) - lifted
-        if spare <= 0.0:
-            return np.full(criterion.outputs, math.inf)
-        return np.asarray((root + lifted * value) / spare)
-
-    def _pooled(self, errors: Array) -> Array:
-        return np.sqrt(np.mean(np.square(errors), keepdims=True)) if self.pooled else errors
+#: Number of points a decade at which errors are computed.
+_POINTS = 2
+#: Factor of what is known at points of a search for what is between two of them, as for the errors of rows.
+_BETWEEN = 2.0
 
 
 def bounded_search(
@@ -83,93 +53,153 @@ def bounded_search(
     gap: float,
     pooled: bool,
 ) -> GammaSearch:
-    """The best gamma of a range with a lower bound of the criterion itself."""
+    """Minimise over a range of gamma, with a lower bound of the criterion itself."""
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    low, high = lambda_range([part.spectrum for part in parts], gamma_range)
-    known = _known(criterion, prepared, spectrum, pooled, low, high)
-    end = _end(known, gap)
-    middle = float(known.lambdas[end])
-    upper = _taken_off(known, end, search_gamma(criterion, (middle, high), gap), prepared)
-    if gamma_range is None or end == 0:
-        return upper
-    lower = _taken_off(known, 0, search_gamma(criterion, (low, middle), gap), prepared)
-    better = lower.values < upper.values
-    return replace(
-        upper,
-        gamma=np.where(better, lower.gamma, upper.gamma),
-        values=np.minimum(lower.values, upper.values),
-        bounds=np.minimum(lower.bounds, upper.bounds),
-        gamma_range=(upper.gamma_range[0], lower.gamma_range[1]),
-        intervals=lower.intervals + upper.intervals,
-        evaluations=lower.evaluations + upper.evaluations,
-        seen=np.append(upper.seen, lower.seen),
-        curve=np.append(upper.curve, lower.curve, axis=0),
-    )
+    lambdas = lambda_range([part.spectrum for part in parts], gamma_range)
+    known = _Known(criterion, *_doubts(criterion, prepared, spectrum), pooled)
+    # a criterion by its interface, which is all that a search uses
+    search = search_widest if gamma_range is None else search_gamma
+    return search(known, lambdas, gap)  # type: ignore[arg-type]
 
 
-def _known(
-    criterion: Criterion | Sum, prepared: Prepared, spectrum: ReducedSpectrum, pooled: bool, low: float, high: float
-) -> _Known:
+def _doubts(
+    criterion: Criterion | Sum, prepared: Prepared, spectrum: ReducedSpectrum
+) -> tuple[ReducedSpectrum, tuple[Doubt, ...]]:
+    """The spectrum of all rows, on the host, and the errors of every part of the criterion."""
     rows, K, host = prepared.rows, to_numpy(prepared.K), spectrum.on_host()
     sizes = sizes_of_rows(rows)
-    lambdas = np.exp(np.linspace(math.log(low), math.log(high), _POINTS))
-    lambdas[0] = low
     if not isinstance(criterion, Sum):
-        spare = _spare(criterion, host, lambdas)
-        return _Known(criterion, host, (Doubt(host, K, sizes, rows.terms),), pooled, lambdas, spare)
+        return host, (Doubt(host, K, sizes, rows.terms),)
     doubts = []
     for part in criterion.parts:
         if not isinstance(part, ReducedFold):
             raise TypeError("a sum of criteria on a reduced basis is one of folds")
         Q = part.spectrum.rotation  # the fold's scatter is in eigen-coordinates
         doubts.append(Doubt(part.spectrum, K, sizes, rows.terms, Q @ part.scatter @ Q.T, part.count))
-    return _Known(criterion, host, tuple(doubts), pooled, lambdas, np.ones(_POINTS))
+    return host, tuple(doubts)
 
 
-def _end(known: _Known, gap: float) -> int:
-    """The lowest of the lambdas from which on the criterion is accurate to a part of the gap, by its smallest value."""
-    t = np.log(known.lambdas)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):  # with as many vectors as rows the divisor vanishes
-        own = isinstance(known.criterion, ReducedGCV) and known.criterion.heavy is not None
-        scale = known.criterion if own else ReducedGCV.of(known.spectrum, pooled=known.pooled)
-        values = scale.sample(t).values
-    free = np.array([known.spectrum.degrees_of_freedom(float(lam)) <= 0.9 * known.spectrum.n for lam in known.lambdas])
-    if own:  # rows of hardly any weight are no freedom
-        free &= known.spare >= 0.1
-    usable = np.isfinite(values) & free[:, None, None]  # a machine that interpolates has no scale
-    root = np.sqrt(np.where(usable, values, np.inf).min(axis=(0, 1)))
-    if not np.isfinite(root).all():
-        return 0
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A criterion with the errors of rounding and decomposition among what is subtracted from its bounds."""
 
-    def enough(number: int) -> bool:
-        return bool((known.at(number, root) <= _PART * gap * root).all())
+    criterion: Criterion | Sum
+    spectrum: ReducedSpectrum
+    doubts: tuple[Doubt, ...]
+    pooled: bool
+    _errors: dict[int, tuple[Lift, Array]] = field(default_factory=dict)
 
-    bad, good = 0, _POINTS - 2
-    if enough(bad) or not enough(good):
-        return 0
-    while good - bad > 1:
-        middle = (bad + good) // 2
-        bad, good = (bad, middle) if enough(middle) else (middle, good)
-    return good
+    @property
+    def size(self) -> int:
+        """That of the criterion."""
+        return self.criterion.size
 
+    @property
+    def outputs(self) -> int:
+        """That of the criterion."""
+        return self.criterion.outputs
 
-def _taken_off(known: _Known, number: int, search: GammaSearch, prepared: Prepared) -> GammaSearch:
-    """The bounds minus their errors; only the rounding of the targets themselves is neglected."""
-    root = np.sqrt(search.bounds)
-    doubt = known.at(number, np.sqrt(search.values))
-    with np.errstate(invalid="ignore"):
-        bounds = np.where(np.isfinite(doubt), np.square(np.maximum(root - doubt, 0.0)), 0.0)
-    targets = prepared.targets
-    floor = (prepared.rows.n_rows * EPS * float(np.abs(targets.extremes).max()) / search.unit) ** 2
-    slack = np.minimum(np.full_like(search.slack, floor), search.values)
-    return replace(search, bounds=np.minimum(bounds, search.bounds), slack=slack)
+    @property
+    def lift(self) -> float:
+        """That of the criterion."""
+        return self.criterion.lift
+
+    @property
+    def cone(self) -> int:
+        """That of the criterion."""
+        return self.criterion.cone
+
+    @property
+    def growth(self) -> float:
+        """That of the criterion."""
+        return self.criterion.growth
+
+    @property
+    def unit(self) -> float:
+        """That of the criterion."""
+        return self.criterion.unit
+
+    @property
+    def spread(self) -> Array:
+        """That of the criterion."""
+        return self.criterion.spread
+
+    def sample(self, t: Array) -> Samples:
+        """Evaluate the criterion, and what its errors take from its root."""
+        samples, lambdas = self.criterion.sample(t), np.exp(t) + self.lift
+        places = np.floor(_POINTS * np.log10(lambdas)).astype(int)
+        own, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
+        for place in np.unique(places):
+            lift, errors[places == place] = self._errors_from(int(place))
+            own[places == place], shared[places == place] = lift.own, lift.shared
+        roots = np.sqrt(samples.values)
+        if isinstance(self.criterion, Sum):
+            shrink, shifts = np.ones_like(roots), errors
+        elif isinstance(self.criterion, (ReducedEvidence, Evidence)):
+            shrink, shifts = np.sqrt(np.maximum(1.0 - errors, 0.0)), np.zeros_like(roots)
+        else:
+            spare = self._spare(samples, t)
+            if samples.levered is None:  # every leverage is their mean, or what is known of each is that of the worst
+                mean = np.clip(1.0 - spare, 0.0, 1.0) if self._averaged else np.ones_like(spare)
+                most = own + shared * np.sqrt(mean)
+                moved = (most / spare)[:, :, None] * roots
+            else:
+                most = own + shared
+                levered, by_leverage = samples.levered
+                moved = _BETWEEN * (own[:, :, None] * levered + shared[:, :, None] * by_leverage)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shifts = (errors + spare[:, :, None] * moved) / np.maximum(spare - most, 0.0)[:, :, None]
+            lost = ~np.isfinite(shifts)
+            shrink, shifts = np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
+        # lambda ascends in an interval, so its first point has the largest errors
+        first = shrink[:, 0, :]
+        inner = np.ones_like(first) if samples.shrink is None else samples.shrink
+        taken = shifts if samples.shifts is None else first[:, None, :] * samples.shifts + shifts
+        return Samples(samples.values, samples.ceiling, inner * first, taken)
+
+    @property
+    def _averaged(self) -> bool:
+        return isinstance(self.criterion, (ReducedGCV, GeneralizedCrossValidation))
+
+    def _errors_from(self, place: int) -> tuple[Lift, Array]:
+        """The errors of a leverage and of the root from a lambda on; of the evidence the relative error."""
+        if place not in self._errors:
+            lam = 10.0 ** (place / _POINTS)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                self._errors[place] = self._errors_at(lam)
+        return self._errors[place]
+
+    def _errors_at(self, lam: float) -> tuple[Lift, Array]:
+        criterion, n = self.criterion, self.spectrum.n
+        if isinstance(criterion, Sum):
+            total = np.zeros(criterion.outputs)
+            for doubt, part, weight in zip(self.doubts, criterion.parts, criterion.weights, strict=True):
+                _, errors = doubt.errors(lam)
+                total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
+            return Lift(0.0, 0.0), np.asarray(np.sqrt(total))
+        lift, errors = self.doubts[0].errors(lam)
+        if isinstance(criterion, (ReducedEvidence, Evidence)):
+            mean = float(lift.mean(np.array(self.spectrum.degrees_of_freedom(lam) / n)))
+            known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, mean, errors)
+            return lift, np.asarray(np.where(np.isnan(known), math.inf, known))
+        if isinstance(criterion, ReducedGCV):
+            lift = Lift(lift.own + criterion.rounding(lam, self.doubts[0].terms), lift.shared)
+        return lift, self._pooled(errors / math.sqrt(n))
+
+    def _pooled(self, errors: Array) -> Array:
+        return np.sqrt(np.mean(np.square(errors), keepdims=True)) if self.pooled else errors
+
+    def _spare(self, samples: Samples, t: Array) -> Array:
+        """The smallest 1 - h_ii at every point."""
+        if samples.spare is not None:
+            return samples.spare
+        assert not isinstance(self.criterion, Sum)
+        return _spare(self.criterion, self.spectrum, np.exp(t.ravel()) + self.lift).reshape(t.shape)
 
 
 def _spare(criterion: Criterion, spectrum: ReducedSpectrum, lambdas: Array) -> Array:
-    """The smallest 1 - h_ii at each lambda, in one pass over the rows; their mean where that represents all."""
-    t = np.log(lambdas)[:, None]
-    if isinstance(criterion, ReducedLeaveOneOut):
-        return np.asarray(criterion.sums(criterion._inverses(t)).smallest)
+    """The smallest 1 - h_ii at each lambda, or their mean where that represents all."""
+    t = np.log(lambdas - criterion.lift)[:, None]
     if isinstance(criterion, LeaveOneOut) and not isinstance(criterion, GeneralizedCrossValidation):
         basis, g = to_numpy(criterion.spectrum.basis), to_numpy(criterion._inverses(t))
         return np.asarray(lambdas * (np.square(basis) @ g).min(axis=0))

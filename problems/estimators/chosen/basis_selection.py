@@ -81,7 +81,7 @@ class SparseSearch(ModelSearch, SparseMachine):
         self._begin_fit()
         self._check_search()
         with self._reading(X, y, sample_weight) as data:
-            judged, best = self._found(data, self._folds(data), self._labels)
+            judged, best = self._found(data, self._folds(data, X, y), self._labels)
             fit = self._final(judged, best)
         self._keep_search(judged, best.judged, True)
         self._keep_classes(data.classes)
@@ -146,11 +146,16 @@ class SparseSearch(ModelSearch, SparseMachine):
             best = self._judged_kernel(top.kernel, data, folds, pooled, basis)
         return judged, replace(best, judged=top)
 
-    def _folds(self, data: FitData) -> Folds | None:
-        """The folds of the rows: the same for rows in memory and for rows that are read in passes."""
+    def _folds(self, data: FitData, X: Any, y: Any) -> Folds | None:
+        """The folds of the rows: the same for rows in memory and for rows that are read in passes.
+
+        A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
+        """
         if self._criterion != "folds":
             return None
-        source, classes = data.source, data.classes
+        source, classes, kept = data.source, data.classes, data.weighed.kept
+        if kept is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, Integral)):
+            return folds_of(self._splits(*self._given_rows(data, X, y), classes is not None, kept), source.n_rows)
         if source.held is not None:
             X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
@@ -167,6 +172,15 @@ class SparseSearch(ModelSearch, SparseMachine):
         if classes is None:
             return ConsecutiveFolds(int(count), source.n_rows)
         return StratifiedFolds.of(int(count), source, classes.book, data.passes)
+
+    def _given_rows(self, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
+        """The rows for a splitter, without their inputs where they are read in passes, and their targets."""
+        rows = self._streamed(X, y)
+        if rows is None:
+            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=data.classes is None)
+            return to_numpy(X), to_numpy(y)
+        targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
+        return np.empty((rows.n_rows, 0)), targets
 
     def _judged_kernel(
         self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool, basis: ChosenBasis | None = None,
@@ -214,6 +228,11 @@ class SparseSearch(ModelSearch, SparseMachine):
         return replace(fit, factor=factor, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
 
 
+def _given_target(block: Block) -> Any:
+    """The targets of a block as they were given, numbers or labels."""
+    return np.asarray(block.Y).reshape(block.X.shape[0])
+
+
 def _first_target(block: Block) -> Any:
     """The targets of a regression, one number per row."""
     return block.Y[:, 0]
@@ -240,10 +259,8 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
         ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their inputs. A
         single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
-        Lowest and highest gamma; unless given, all that makes a difference to the machine on this basis, up to where
-        rounding could change the criterion by a part of the gap. The certificate states the range, and whether the
-        best gamma is at an end of it; a wider one is searched when given, and the certificate fails where the lower
-        bound is not within the gap.
+        As for :class:`~problems.LSSVMRegressorCV`: unless given, up to where rounding reaches the gap, but never so
+        short that the criterion is worse for it by more than a hundredth.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search ends.
     search, max_evaluations, widths

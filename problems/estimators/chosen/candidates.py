@@ -120,9 +120,15 @@ def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) 
     return np.sort(train), np.sort(test)
 
 
-def trainable_splits(splits: Any, n: int, labels: Any = None) -> tuple[Split, ...]:
-    """Checked splits that also leave at least two rows, and one of every class, to train on."""
-    pairs = checked_splits(splits, n)
+def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) -> tuple[Split, ...]:
+    """Check splits of n rows that also leave at least two rows, and one of every class, to train on.
+
+    ``kept`` are the numbers of the rows of positive weight, None where these are all; the splits that are returned
+    number the rows among them.
+    """
+    pairs = checked_splits(splits, n, kept)
+    if kept is not None:
+        n, labels = len(kept), None if labels is None else labels[kept]
     for number, (train, valid) in enumerate(pairs):
         if train.size < 2:
             raise DataError(
@@ -254,13 +260,23 @@ def _loss(task: Task) -> Callable[[Array], Array]:
 
 
 def over_candidates(judged: Sequence[Judged], best: Judged) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths."""
+    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
+
+    What is to expect beyond the ranges is then that of all candidates too, each beyond its own.
+    """
     if best.widths is not None:
         return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
     if best.search.gamma.size > 1:
         return best.search
     bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
-    return replace(best.search, bounds=np.min(bounds, axis=0))
+    beyond = [
+        candidate.search.beyond * (best.price / candidate.price)
+        for candidate in judged
+        if candidate.search.beyond is not None
+    ]
+    return replace(
+        best.search, bounds=np.min(bounds, axis=0), beyond=np.min(beyond, axis=0) if beyond else best.search.beyond
+    )
 
 
 def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
@@ -289,5 +305,6 @@ def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
         "std_test_score": deviations,
         "rank_test_score": ranks,
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
+        "gamma_range": np.array([candidate.search.gamma_range for candidate in judged]),
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }

@@ -16,11 +16,12 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
-from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.closed_form.leave_one_out import checked_splits
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
+from substrate.paths.range_end import NEGLIGIBLE, end_row
 
 __all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds"]
 
@@ -52,7 +53,8 @@ class Rounds:
 class Choice:
     """The choice of validation with one kernel: value, mean squared error, lower bound, and the path.
 
-    The value is a number, or several by their names; ``kept`` are further attributes of the model.
+    The value is a number, or several by their names; ``kept`` are further attributes of the model. ``beyond`` is the
+    least error to expect beyond a default range, None where a range was given or all values are covered.
     """
 
     kernel: Kernel
@@ -62,6 +64,7 @@ class Choice:
     path: dict[str, Any]
     facts: tuple[tuple[str, str], ...]
     kept: Mapping[str, Any] = field(default_factory=dict)
+    beyond: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class FusedEstimator(KernelEstimator):
     """Base: splits the rows, tries the kernels, and keeps the proof."""
 
     _location = None
+    #: The parameter that widens a default range.
+    _widened: ClassVar[str] = ""
     kernels: Any = None
     cv: Any = None
     validation_fraction: float = 0.25
@@ -187,9 +192,13 @@ class FusedEstimator(KernelEstimator):
         unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
         row = Row(f"gap of {self._chooses}", best.error - lower, scale, float(self.gap), formula)
+        ends = self._end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
+        if ends and not ends[0].passes:
+            said = f"the error may fall below {self._chooses} = {best.path['coverage'][0]:.3g}"
+            facts.append((WIDER, f"{said}: a smaller {self._widened} searches there"))
         setattr(self, f"{self._chooses}_", best.value)
         self.criterion_, self.criterion_lower_bound_ = best.error, lower
         self.path_ = best.path
@@ -197,7 +206,7 @@ class FusedEstimator(KernelEstimator):
             setattr(self, name, value)
         if self._sparse:  # the support is not the set of training rows
             self.training_rows_ = rounds.rows
-        self.certificate_ = Certificate(self._title, (*final.rows, row), tuple(facts))
+        self.certificate_ = Certificate(self._title, (*final.rows, row, *ends), tuple(facts))
         warn_unless_holds(self.certificate_)
         a = final.coefficients
         (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
@@ -208,6 +217,13 @@ class FusedEstimator(KernelEstimator):
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         bias = float(final.bias[0]) if one else final.bias
         self._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
+
+    def _end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
+        """What is to expect beyond default ranges, of all candidates."""
+        beyond = [choice.beyond for choice in choices if choice.beyond is not None]
+        if not beyond:
+            return ()
+        return (end_row(str(self._chooses), best.error, min(beyond), negligible, self._widened),)
 
     @property
     def _sparse(self) -> bool:

@@ -49,8 +49,9 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         Seed of the rows held out.
     zeta_min : float, default=None
         Where the path ends, at or above zero; unless given, at a ten-thousandth of the zeta that leaves no support
-        value, or before, where rounding hides the bound or the machine. The bound is over that range; the certificate
-        states where it ends, and whether the best zeta is there.
+        value, further down where the error still falls there, or before, where rounding hides the bound or the
+        machine. The bound is over that range; the certificate states where it ends, and fails where the error is to be
+        expected to fall by more than a tenth below it.
     ridge_range : (float, float) or None, default=None
         Where given, the weight of half the squared norm of w is chosen too, from this range above zero: both
         weights together by a search with a bound over all pairs, zeta up to the largest that matters. Without it
@@ -114,7 +115,8 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
     Attributes
     ----------
     rho_ : float or dict
-        The rho whose machine validates best; with groups, by their names.
+        The rho whose machine validates best, and at which it was solved: a small positive number in place of zero; with
+        groups, by their names.
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float

@@ -25,8 +25,8 @@ from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
-from substrate.paths.gamma_search import PRICE
 from substrate.paths.knots import Path
+from substrate.paths.range_end import NEGLIGIBLE, end_row, is_affordable
 from substrate.paths.read_off import ReadOff, read_off
 from substrate.paths.tracks import L1Fold, VariationFold
 
@@ -34,6 +34,8 @@ __all__ = ["OverRho", "OverZeta"]
 
 #: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
 _RETREAT = 10.0
+#: Factor of the default end of zeta where the error still falls there.
+_FURTHER = 1e-4
 #: Default end of zeta as a share of the largest, and number of solves, where several weights are chosen.
 _SMALLEST, _SOLVES = 1e-4, 2000
 #: The range of a weight, unless given.
@@ -61,7 +63,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
     No path reaches zeta = 0 in double precision on a smooth kernel; the bound is over the range on the certificate.
     """
 
-    _page, _chooses = "fused_l1_substrate", "zeta"
+    _page, _chooses, _widened = "fused_l1_substrate", "zeta", "zeta_min"
     _solvers: ClassVar[tuple[str, ...]] = ()
     gap: float = 1e-2
     zeta_min: float | None = None
@@ -95,27 +97,41 @@ class OverZeta(SparseAnswers, FusedEstimator):
     def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         if self.ridge_range is not None:
             return self._choose_both(kernel, rounds)
-        folds, machines, largest = [], [], 0.0
-        for points, noise, K, y, rows, known in self._each(kernel, rounds):
-            fold = L1Fold.of(K, y, rows, known, self.zeta_min)
-            folds.append(fold)
-            machines.append((points, K, y, fold.path))
-            largest = max(largest, noise)
+        folds, machines, largest = self._paths(kernel, rounds, self.zeta_min)
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
             return _chosen(kernel, "zeta", replace(read, value=largest), folds)
         if self.zeta_min is not None:
             return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
-        read = first = read_off(tracks, paths, float(self.gap))
-        how = Solving("auto", self._tolerance())
+        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, _, y, _ in machines]))
+        first = read_off(tracks, paths, gap)
+        if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
+            folds, machines, _ = self._paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
+            tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
+            first = read_off(tracks, paths, gap)
+        if not is_affordable(first.error, first.seen, gap, negligible):
+            first = read_off(tracks, paths)  # the proof costs too much
+        read, beyond, how = first, first.beyond, Solving("auto", self._tolerance())
         while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
-                return _chosen(kernel, "zeta", first, folds)
-            read = read_off(tracks, paths, float(self.gap), _RETREAT * read.value)
-            if read.error > (1.0 + max(float(self.gap), PRICE)) * first.error:  # too high a cost for a certificate
-                return _chosen(kernel, "zeta", first, folds)
-        return _chosen(kernel, "zeta", read, folds)
+                return _chosen(kernel, "zeta", first, folds, beyond)
+            read = read_off(tracks, paths, gap, _RETREAT * read.value)
+            if not is_affordable(read.error, first.error, gap, negligible):
+                return _chosen(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
+        return _chosen(kernel, "zeta", read, folds, beyond)
+
+    def _paths(
+        self, kernel: Kernel, rounds: tuple[Round, ...], zeta_min: float | None
+    ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
+        """The paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
+        folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
+        for points, noise, K, y, rows, known in self._each(kernel, rounds):
+            fold = L1Fold.of(K, y, rows, known, zeta_min)
+            folds.append(fold)
+            machines.append((points, K, y, fold.path))
+            largest = max(largest, noise)
+        return folds, machines, largest
 
     def _choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
@@ -223,15 +239,16 @@ class OverRho(VariationAnswers, FusedEstimator):
 
     def _weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
         """One number, or that of the group of every component, above zero."""
-        if not isinstance(chosen, Mapping):
-            return smallest_rho(float(chosen), Y)
-        above = {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
+        above = _above_zero(chosen, Y)
+        if not isinstance(above, Mapping):
+            return float(above)
         return GroupWeights.of(above, self.groups).of_components(*self._columns_of(kernel))
 
     def _group_facts(self) -> tuple[tuple[str, str], ...]:
         return stated(self.rho_) if self.groups is not None else ()
 
     def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        value = _above_zero(value, Y)
         matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
         variation, tol = self._at(self._weights_at(value, kernel, Y)), self._tolerance()
         machines, fits = list(each_machine(Y, self._labels)), []
@@ -242,9 +259,16 @@ class OverRho(VariationAnswers, FusedEstimator):
         chosen = stated(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
         t = np.array([fit.maximal_variation for fit in fits])
-        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t}
+        kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
         bias = np.array([fit.bias for fit in fits])
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+
+
+def _above_zero(chosen: Any, Y: Array) -> Any:
+    """The weight, or those of groups, at which the machine is solved: zero is replaced by a small number."""
+    if isinstance(chosen, Mapping):
+        return {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
+    return smallest_rho(float(chosen), Y)
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
@@ -255,7 +279,7 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
     return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
 
 
-def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choice:
+def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:
     low, high = read.coverage
     stops = dict.fromkeys(fold.path.stop for fold in folds)
     path = {
@@ -275,4 +299,4 @@ def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any]) -> Choic
         ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
         ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),
     ]
-    return Choice(kernel, read.value, read.error, read.lower_bound, path, tuple(facts))
+    return Choice(kernel, read.value, read.error, read.lower_bound, path, tuple(facts), beyond=beyond)

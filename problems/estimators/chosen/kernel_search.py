@@ -226,7 +226,8 @@ def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
 
 def _exact(judged: Judged) -> bool:
     """Whether the machine predicts all but exactly what it has not seen."""
-    return bool((judged.search.values <= _EXACT * judged.search.curve.max(axis=0)).all())
+    search = judged.search
+    return bool((search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all())
 
 
 class _SpentError(Exception):

@@ -2,6 +2,7 @@
 search, its table, and its rows of a certificate."""
 
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +36,8 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.paths.gamma_search import GAP, PRICE, gamma_ends
+from substrate.paths.gamma_search import GAP, gamma_ends
+from substrate.paths.range_end import is_affordable
 from substrate.progress import Progress
 from substrate.threads import blas_threads
 
@@ -133,13 +135,20 @@ class ModelSearch:
         """What a search by slopes may do with a shared width."""
         return "auto" if self.widths is None and families.is_families(self.kernels) else self.widths
 
-    def _splits(self, X: Any, y: Any, classifier: bool) -> Any:
+    def _splits(self, X: Any, y: Any, classifier: bool, kept: Any = None) -> Any:
+        """The splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
+
+        A splitter, or a list of splits, names the rows that were given to fit; a number of folds names none, and
+        divides the rows that are kept.
+        """
         if self._criterion != "folds":
             return ()
         if is_device_array(X):
             raise DeclarationError(_NUMPY)
+        if kept is not None and isinstance(self.cv, Integral):
+            X, y, kept = X[kept], y[kept], None
         splitter = check_cv(self.cv, y, classifier=classifier)
-        return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None)
+        return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None, kept)
 
     def _parted(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
         """The rows of the final machine, and validation rows if used: given, or a share of X."""
@@ -209,8 +218,8 @@ class ModelSearch:
     ) -> tuple[list[Judged], Judged, SaddleFit]:
         """The winner of a search, fitted.
 
-        Where rounding hides the machine at the default end of a range, and a smaller gamma is worse by no more
-        than a hundredth or the gap, the range ends there.
+        Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
+        proof may cost (:mod:`substrate.paths.range_end`), the range ends there.
         """
         best = winner(judged)
         fit = self._final_fit(X, Y, judged, best, task.weights, whole)
@@ -220,9 +229,12 @@ class ModelSearch:
             if not low < top:
                 break
             shorter = judge(kernel, replace(task, gammas=(low, float(top))))
-            if shorter.score > (1.0 + max(task.gap, PRICE)) * best.score:
+            if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor):
                 break  # too high a cost for a certificate
-            shorter = replace(shorter, search=replace(shorter.search, ended=True), widths=found[1].widths)
+            beyond = best.search.beyond
+            seen = None if beyond is None else np.minimum(beyond, best.search.values)
+            search = replace(shorter.search, ended=True, beyond=seen)
+            shorter = replace(shorter, search=search, widths=found[1].widths)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self._final_fit(X, Y, others, shorter, task.weights, whole))
         return found if _is_known(found[2]) else (judged, best, fit)
@@ -248,18 +260,27 @@ class ModelSearch:
 
     def _search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """The gap of the winner, over all candidates, and the facts of the search."""
-        rows, proof = over_candidates(judged, best).rows(), best.widths.facts(best.kernel) if best.widths else ()
+        search, proof = over_candidates(judged, best), best.widths.facts(best.kernel) if best.widths else ()
+        rows = search.rows()
         kernels = kernels_fact(judged, bool(self.search))
         if best.widths is not None:
-            rows = (*best.search.rows(), *best.widths.rows(float(best.search.values[0])))
+            search = best.search
+            rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"
+        elif len(judged) > 1 and best.search.gamma.size == 1 and search.certified:
+            ends = np.array([candidate.search.gamma_range for candidate in judged])
+            kernels += (
+                "; the bound is that of every kernel on its own range of gamma (cv_results_['gamma_range']), which "
+                f"begin at {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} and end at {ends[:, 1].min():.3g} to "
+                f"{ends[:, 1].max():.3g}"
+            )
         if best.price > 1.0:
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
         facts = (
             ("criterion", f"{self._criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
-            *best.search.facts(),
+            *search.facts(),
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             *proof,
             ("kernels", kernels),

@@ -95,7 +95,8 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
         How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
         :mod:`substrate.paths.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
-        iterable of splits: the mean square error over them; None: the mean square error on validation rows, those
+        iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
+        zero, which a number of folds does not count; None: the mean square error on validation rows, those
         given to :meth:`fit` or a share of X, and the machine is then fitted to the other rows.
     loss : {"squared", "mean_absolute", "median_absolute", "trimmed"}, default="squared"
         The mean square has a lower bound. The others (``"trimmed"`` is the mean square without the largest tenth) are
@@ -106,8 +107,10 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
         Seed of the rows held out.
     gamma_range : pair of float, default=None
         Lowest and highest gamma; unless given, all that makes a difference to the machine on this kernel matrix, up to
-        where rounding of its decomposition reaches ``gap``. The certificate states the end, and whether the choice
-        is there; a wider range is searched too, and its certificate fails where rounding is larger than the gap.
+        where rounding of its decomposition reaches ``gap``, or further where the criterion is then better by more than
+        a hundredth, or to where it is below 1e-12 of the variance of y. The certificate states the end, and fails where
+        the lower bound is not within the gap, or where the criterion is to be expected to fall by more than a tenth
+        beyond a default range.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
     search : {None, "nelder-mead", "gradient", "certified"}, default=None
@@ -147,11 +150,12 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     criterion_ : float or array of shape (n_outputs,)
         Its criterion.
     gamma_range_ : array of shape (2,)
-        Lowest and highest gamma that were searched.
+        Lowest and highest gamma that were searched with the chosen kernel.
     criterion_lower_bound_ : float or array of shape (n_outputs,)
-        No gamma of ``gamma_range_`` (and, for one output, no candidate on its own range) has a smaller criterion than
-        this, rounding of the kernel values and of the decomposition included; minus infinity for a criterion without a
-        bound. With ``search="certified"`` no width of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
+        No gamma of ``gamma_range_`` has a smaller criterion with the chosen kernel, nor, for one output, a candidate
+        with a gamma of its own range (``cv_results_["gamma_range"]``), than this, rounding of the kernel values and of
+        the decomposition included; minus infinity for a criterion without a bound. With ``search="certified"`` no width
+        of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
     sigma_range_ : array of shape (2,)
         Lowest and highest width that were searched, with ``search="certified"``.
     path_ : dict
@@ -160,7 +164,7 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     cv_results_ : dict
         One row per kernel that was judged, at its best gamma: ``params``, ``mean_test_score`` (the negative criterion;
         of several outputs the mean, each in units of its variance), ``rank_test_score``, the scores of splits, times,
-        bounds.
+        bounds, and ``gamma_range``, the lowest and highest gamma over which each bound is.
     kernel_, support_values_, bias_, support_, support_vectors_, ridge_, certificate_, n_iter_
         As for :class:`LSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` the criterion
         recomputed.
@@ -187,12 +191,13 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
         self._begin_fit()
         self._check_rules()
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
+        given = (X, y)
         X, y, weights, kept = self._kept(X, y, weights)
         part = self._parted(X, y, X_val, y_val, False)
         X, Y, one = part.X, _columns(part.y), y.ndim == 1
         check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
         kernels = self._candidates(X)
-        rules = (self._criterion, self._splits(X, y, False), self.gamma_range, float(self.gap))
+        rules = (self._criterion, self._splits(*given, False, kept), self.gamma_range, float(self.gap))
         weighed = self._weighed(sample_weight, weights, part)
         weights = take_rows(weights, part.rows)
         task = Task(X, Y, *rules, False, None, check, *weighed, *self._borders(X, weights, check))
@@ -257,9 +262,9 @@ class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
         self._begin_fit()
         self._check_rules()
         self._check_coding()
-        X, labels, given = self._checked(X, y, sample_weight, numeric=False)
-        every = to_numpy(labels), to_numpy(given)
-        X, labels, weights, kept = self._weighted(X, labels, given)
+        X, labels, given_weights = self._checked(X, y, sample_weight, numeric=False)
+        given, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
+        X, labels, weights, kept = self._weighted(X, labels, given_weights)
         classes = Classes.of(labels, self.coding)
         part = self._parted(X, labels, X_val, y_val, True)
         weighed = self._weighed(sample_weight, weights, part)
@@ -277,7 +282,7 @@ class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
             )
         kernels = self._candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
-        rules = (self._criterion, self._splits(X, labels, True), self.gamma_range, float(self.gap))
+        rules = (self._criterion, self._splits(*given, True, kept), self.gamma_range, float(self.gap))
         task = Task(X, Y, *rules, True, wrong, check, *weighed, *self._borders(X, weights, check))
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])

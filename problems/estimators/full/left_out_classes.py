@@ -75,18 +75,24 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
 
     def _left_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         alpha, codes, ridge = self._columns_of()
+        classes, pairwise = numbers_of_codes(codes, self.code_book_), self.kernel_.pairwise
+        groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(self.support_vectors_), classes)
         if self._primal() is not None or is_device_array(self.support_values_):
             done = self.leave_one_out(self._matrix_rows(rows))
             outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
-        else:
-            gram = self._training_gram(self._matrix_rows(rows))
-            known = (gram, alpha, self._border_columns(alpha), ridge[:, 0], codes)
-            outputs, residuals = _left_out_outputs(*known, self._training_border())
-        classes = numbers_of_codes(codes, self.code_book_)
-        if not self.kernel_.pairwise:
-            groups = equal_rows(to_numpy(self.support_vectors_), classes)
             together = groups_left_out(ridge * alpha, residuals, groups)
             outputs = np.where(codes == 0.0, outputs, codes - together)
+        else:  # equal rows are one row of the weight of all of them
+            _, first = np.unique(groups, return_index=True)
+            gram = self._training_gram(self._matrix_rows(rows))
+            whole = first.size == len(classes)
+            own = gram if whole and (np.diff(first) == 1).all() else gram.block(first)
+            merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
+            weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
+            beside, border = self._border_columns(alpha), self._training_border().take(first, 1.0 / weighed)
+            known = (own, merged, beside if beside.ndim == 1 else beside[first], weighed, codes[first])
+            outputs, _ = _left_out_outputs(*known, border)
+            outputs = outputs[groups]
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
         return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
 

@@ -150,15 +150,33 @@ def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Arra
     return doubt
 
 
+def _unsure_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> Array | None:
+    """A bound on the rounding of the values of every component along the directions of the coordinates.
+
+    For kernels of finite rank, all of whose directions are kept; of others the cut-off leaves directions out, which is
+    part of the model, and None is returned.
+    """
+    parts = kernel.components(X.shape[1])
+    if any(part.rank(X.shape[1]) is None for part in parts):
+        return None
+    A, bounds = np.abs(coordinates.coefficients), np.zeros_like(coordinates.parts)
+    for number, part in enumerate(parts):
+        s = np.sqrt(np.maximum(part.diag(X), 0.0))
+        summed = s @ (A[number] if A.ndim == 3 else A)
+        bounds[number] = 1.01 * (part.rounding(X) + (X.shape[0] + 2.0) * EPS) * np.outer(s, summed)
+    return bounds
+
+
 def answer_of(
     kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness,
     a: Array, b: float, fitted: Array, tolerance: float,
 ) -> Accuracy:  # fmt: skip
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
-    rows = []
+    rows, parts = [], _unsure_parts(kernel, X, coordinates)
     for careful in (False, True):
         doubt = kernel_doubt(kernel, X, a, b, fitted, careful)
-        rows.append(variation_accuracy(coordinates, y, rho, witness, fitted, doubt, tolerance=tolerance))
+        known = (coordinates, y, rho, witness, fitted, doubt)
+        rows.append(variation_accuracy(*known, tolerance=tolerance, unsure_parts=parts))
         if rows[-1].passes:
             break
     return min(rows, key=lambda row: row.value)

@@ -117,7 +117,7 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
         rows = self._held(X, y, sample_weight, True)
         points, known = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
         kernel = self._resolved_kernel(rows.X)
-        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, rows.y, False)
+        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, rows, False)
         robust = {"weighting": self.weighting, "scale": self.scale, "reweight": bool(self.reweight)}
         task = self._task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
         self._keep(rows, *self._pruned(task, kernel, gamma), 1.0)
@@ -199,7 +199,7 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
             seen = outputs[:, 0] if book.shape[1] == 1 else outputs
             return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
-        index = self._index(loss, points, rows.y, True)
+        index = self._index(loss, points, rows, True)
         task = self._task(rows.X, book[groups], index, groups, given=rows.weights)
         pruned = self._pruned(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book

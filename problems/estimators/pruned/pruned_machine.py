@@ -33,12 +33,16 @@ _JUDGED = (
 
 @dataclass(frozen=True, slots=True)
 class PrunedRows:
-    """Rows of positive weight, their targets, their weights (None: all are one), and their numbers as given."""
+    """Rows of positive weight, their targets, their weights (None: all are one), and their numbers as given.
+
+    ``given`` are the targets of all rows given, those of weight zero included.
+    """
 
     X: Any
     y: Any
     weights: Array | None
     numbers: Any
+    given: Any
 
     def weighed(self, rows: Any, robust: Array) -> Array:
         """The weights of the errors of some rows: the given ones times the robust ones."""
@@ -80,24 +84,24 @@ class PrunedMachine(LeavesOut, CheckedAgain):
                 f"received cv={self.cv!r} {'without' if X_val is None else 'with'} them"
             )
 
-    def _index(self, loss: Any, points: Any, y: Any, classifier: bool) -> Index:
-        """The index by which machines are judged."""
+    def _index(self, loss: Any, points: Any, rows: PrunedRows, classifier: bool) -> Index:
+        """The index by which machines are judged; splits name rows by their numbers as given."""
         if self.cv is None:
             return Index("validation", loss, points)
         if isinstance(self.cv, str):
             return Index(self.cv, loss)
-        n = len(y)
+        n, given, y = len(rows.y), len(rows.given), rows.given
         if isinstance(self.cv, Integral):
             return Index("folds", loss, folds=np.arange(n) % int(self.cv))
         folds = np.full(n, -1)
-        for number, (train, test) in enumerate(
-            checked_splits(check_cv(self.cv, y, classifier=classifier).split(np.empty((n, 0)), y), n)
-        ):
+        splits = check_cv(self.cv, y, classifier=classifier).split(np.empty((given, 0)), y)
+        for number, (train, test) in enumerate(checked_splits(splits, given, rows.numbers)):
             if train.size + test.size != n or (folds[test] >= 0).any():
                 raise DataError(f"split {number} of cv is no fold: every row must be left out once and train otherwise")
             folds[test] = number
         if (folds < 0).any():
-            raise DataError(f"cv never leaves out row {int(folds.argmin())}; every row must be left out once")
+            row = int(rows.numbers[folds.argmin()])
+            raise DataError(f"cv never leaves out row {row}; every row must be left out once")
         return Index("folds", loss, folds=folds)
 
     def _task(self, X: Any, Y: Array, index: Index, groups: Any = None, **robust: Any) -> Pruning:
@@ -155,9 +159,9 @@ class PrunedMachine(LeavesOut, CheckedAgain):
 
     def _held(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Rows of positive weight and their targets, checked."""
-        X, y, weights = self._checked(X, y, sample_weight, numeric=numeric)
-        X, y, weights, numbers = self._kept(X, y, weights)
-        return PrunedRows(X, y, None if (weights == 1.0).all() else weights, numbers)
+        X, given, weights = self._checked(X, y, sample_weight, numeric=numeric)
+        X, y, weights, numbers = self._kept(X, given, weights)
+        return PrunedRows(X, y, None if (weights == 1.0).all() else weights, numbers, given)
 
     def _held_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """The training rows given again; refused where they are not those that the path began with."""

@@ -1,0 +1,44 @@
+"""Maximal variation of linear components, columns far from zero included, against exact rational arithmetic."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact_linear_variation import exact_linear_errors
+from sampled_cases import first
+
+from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
+from substrate.kernels import Linear
+
+OFFSETS = (0.0, 1e8, 1e2, 1e4, 1e5, 1e6, 1e7, 1e9)
+
+
+def data(seed, offset):
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(8, 20)), int(rng.integers(1, 4))
+    X = offset + rng.normal(size=(n, p))
+    y = 10.0 ** rng.uniform(-3.0, 6.0) * (rng.normal(size=n) + X[:, 0] - X[:, 0].mean())
+    return X, y, 3 * n // 4
+
+
+def distance(model, X, y, rho):
+    exact = exact_linear_errors(X, y, rho)
+    errors = [float(Fraction(float(f)) - Fraction(float(t))) for f, t in zip(model.predict(X), y, strict=True)]
+    return float(np.sqrt(np.mean((np.array(errors) - exact) ** 2)))
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("seed", first(5, range(40)))
+def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
+    X, y, n = data(seed, offset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fused = FusedMaximalVariationRegressor(Linear()).fit(X[:n], y[:n], X[n:], y[n:])
+        half = 0.5 * fused.path_["values"][-1]
+        plain = MaximalVariationRegressor(Linear(), rho=half or 1.0).fit(X, y)
+    assert distance(fused, X[:n], y[:n], fused.rho_) <= fused.certificate_.accuracy
+    assert distance(plain, X, y, plain.rho) <= plain.certificate_.accuracy
+    if offset <= 1e2:
+        assert fused.certificate_.holds
+        assert plain.certificate_.holds
