@@ -6,6 +6,10 @@ optimum is the projection of :math:`\tilde y - \sum_l \rho_l s_{ref} B^l_{ref}` 
 :math:`s_i B^l_i - s_{ref} B^l_{ref}` and of the vanishing components, and the multipliers are the coordinates of the
 component removed. The guess is right if no multiplier is negative and no row exceeds its bound; otherwise the worst of
 each is corrected and the step repeated.
+
+A row that depends on other active rows, :math:`r_d = \sum_j c_j r_j`, has no multiplier, and rounding may leave it
+beyond its bound. It takes the place of one of them: with a multiplier :math:`\tau` for :math:`r_d` and
+:math:`w_j - \tau c_j` for the others nothing else changes, and the first to reach zero leaves.
 """
 
 from dataclasses import dataclass
@@ -20,6 +24,7 @@ from substrate.ingredients.component_weights import Weights, of_some, penalty, p
 __all__ = ["BALL", "VariationPoint", "gap_of", "polished"]
 
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
 
 _ROUNDS = 40
 _DEPENDENT = 1e-11
@@ -103,7 +108,8 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         at_part, at_row = np.nonzero(others)
         differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
         start = target - (rho @ anchor if isinstance(rho, np.ndarray) else rho * anchor.sum(axis=0))
-        u, weights = _projected(differences, start)
+        projection = _project(differences, start)
+        u, weights = projection.u, projection.weights
         xi = np.zeros_like(xi)
         xi[at_part, at_row] = signs[at_part, at_row] * weights
         taken = np.zeros(B.shape[0])
@@ -126,17 +132,39 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         seen.add(state)
         if negative > (_EXACT if best is None else 0.0) and (best is None or negative >= beyond):
             active[np.unravel_index(int(slack.argmin()), slack.shape)] = False
-        else:
-            worst = np.unravel_index(int(excess.argmax()), excess.shape)
+            continue
+        worst = np.unravel_index(int(excess.argmax()), excess.shape)
+        if not active[worst]:
             active[worst], signs[worst] = True, np.sign(values[worst])
+            continue
+        entering = np.flatnonzero((at_part == worst[0]) & (at_row == worst[1]))
+        leaving = _choose_leaving(projection, entering, at_part, rho - taken)
+        if leaving is None:
+            break
+        place = leaving - at_part.size
+        active[(at_part[leaving], at_row[leaving]) if place < 0 else (place, reference[place])] = False
     return None if best is None else best[1:]
 
 
-def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
-    """The projection of ``start`` on the null space of the rows, and the coordinates of the rest in the rows."""
-    weights = np.zeros(rows.shape[0])
-    if not rows.shape[0]:
-        return start, weights
+@dataclass(frozen=True, slots=True)
+class _Projection:
+    """A projection u on the null space of rows, and the coordinates of the rest in them.
+
+    ``coefficients`` has a column for every ``dependent`` row: its coordinates in the others.
+    """
+
+    u: Array
+    weights: Array
+    dependent: Rows
+    coefficients: Array
+
+
+def _project(rows: Array, start: Array) -> _Projection:
+    """Project ``start`` on the null space of the rows."""
+    count = rows.shape[0]
+    weights = np.zeros(count)
+    if not count:
+        return _Projection(start, weights, np.zeros(0, dtype=np.intp), np.zeros((0, 0)))
     Q, R, order = qr(rows.T, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(R))
     rank = int((sizes > _DEPENDENT * sizes[0]).sum())
@@ -145,7 +173,30 @@ def _projected(rows: Array, start: Array) -> tuple[Array, Array]:
         along = Q[:, :rank].T @ u
         weights[order[:rank]] += solve_triangular(R[:rank, :rank], along)
         u = u - Q[:, :rank] @ along
-    return u, weights
+    coefficients = np.zeros((count, count - rank))
+    coefficients[order[:rank]] = solve_triangular(R[:rank, :rank], R[:rank, rank:])
+    return _Projection(u, weights, order[rank:], coefficients)
+
+
+def _choose_leaving(projection: _Projection, entering: Rows, parts: Rows, references: Array) -> int | None:
+    """Return the row whose place a dependent row takes, the references counted after the others; None: there is none.
+
+    ``references`` are the multipliers of the reference rows, which hold what the others leave of the weight.
+    """
+    (column,) = np.nonzero(np.isin(projection.dependent, entering))
+    if column.size != 1:
+        return None
+    c = projection.coefficients[:, column[0]].copy()
+    c[entering] = -1.0
+    sums = np.zeros(references.size)
+    np.add.at(sums, parts, c)
+    falls = np.concatenate([c, -sums])
+    falling = falls > _DEPENDENT
+    if not falling.any():
+        return None
+    ratios = np.full(falls.size, np.inf)
+    ratios[falling] = np.maximum(np.concatenate([projection.weights, references])[falling], 0.0) / falls[falling]
+    return int(ratios.argmin())
 
 
 def _with_duals_of_zeros(
