@@ -1,11 +1,14 @@
 """Partially linear LS-SVMs: coefficients that are not penalised beside a kernel, against the dense bordered system."""
 
 import inspect
+import warnings
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from problems import (
@@ -19,6 +22,7 @@ from problems import (
     partially_linear_ls_svm,
 )
 from problems.command_line.verify import verify
+from substrate.closed_form import conjugate_gradient
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from tests.oracles.bordered_system import solve_with
@@ -130,6 +134,89 @@ def test_no_certificate_is_contradicted_by_the_exact_machine(kernel, scale, gamm
         proof = model.prove(X, y, v)
         assert proof.proved
         assert true <= proof.accuracy
+
+
+def wild_outputs(seed):
+    """Outputs and linear columns in units that differ by many orders of magnitude, with a gamma for each output."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(9, 14))
+    X = rng.normal(size=(n, 3))
+    X[:, 1] = 10.0 ** rng.choice([-9.0, 0.0, 6.0]) * (X[:, 1] + rng.choice([0.0, 1e4]))
+    shape = np.sin(X[:, 0]) + 2.0 * X[:, 1] / X[:, 1].std()
+    outputs = (shape, rng.normal(size=n), np.full(n, 2.5), shape + 1e3)
+    Y = np.column_stack([10.0 ** rng.integers(-9, 9) * outputs[k] for k in rng.permutation(4)[:3]])
+    gammas = [float(10.0 ** rng.uniform(-3, 8)) for _ in range(3)]
+    weights = np.ones(n) if rng.random() < 0.5 else 10.0 ** rng.uniform(-3, 3, size=n)
+    kernel = [RBF(1.0), Linear(), Polynomial(2), RBF(10.0)][int(rng.integers(4))]
+    solver = str(rng.choice(["auto", "stored_cg", "cg"]))
+    return PartiallyLinearLSSVMRegressor(kernel, gammas, solver=solver, linear_columns=[1]), X, Y, weights
+
+
+@pytest.mark.parametrize("part", first(1, range(8)))
+def test_every_output_has_its_own_bound_and_a_warning_says_that_one_fails(part):
+    """Bounds, spreads and verdicts are those of every output; what does not hold warns once; twice the same fit."""
+    for seed in range(20 * part, 20 * (part + 1)):
+        model, X, Y, weights = wild_outputs(seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, Y, weights)
+        claims = [str(one.message) for one in caught if "certificate does not hold" in str(one.message)]
+        assert len(claims) == (not model.certificate_.holds), (seed, claims, str(model.certificate_))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again, proof = model.certify(X, Y, weights), model.prove(X, Y, weights)
+            twin = clone(model).fit(X, Y, weights)
+        for name in ("support_values_", "coef_", "linear_bias_", "coef_standard_errors_"):
+            assert_array_equal(getattr(twin, name), getattr(model, name))
+        assert str(twin.certificate_) == str(model.certificate_)
+        outputs = zip(Y.T, model.gamma, model.predict(X).T, strict=True)
+        known = model.kernel_.kernel, X[:, [0, 2]]
+        errors = [exact_distance(*known, y, gamma, weights, f, X[:, [1]]) for y, gamma, f in outputs]
+        spreads = [float(np.sqrt(np.cov(y, aweights=weights, ddof=0))) for y in Y.T]
+        for report in (model.certificate_, again):
+            found = zip(errors, report.accuracies, strict=True)
+            assert all(error <= bound + 1e-290 for error, bound in found), (seed, errors, str(report))
+            for y, spread, true in zip(Y.T, report.spreads, spreads, strict=True):
+                assert spread == pytest.approx(true, rel=1e-6, abs=1e-12 * np.abs(y).max())
+            allowed = [
+                max(1e-6 * spread, y.size * np.finfo(float).eps * np.abs(y).max())
+                for spread, y in zip(report.spreads, Y.T, strict=True)
+            ]
+            within = [bound <= 1.000001 * most for bound, most in zip(report.accuracies, allowed, strict=True)]
+            assert report.answer.passes == all(within), (seed, str(report))
+        assert all(error <= 1.002 * one.accuracy + 1e-290 for error, one in zip(errors, proof.each, strict=True))
+
+
+@pytest.mark.parametrize("linear", [[], [1], LINEAR], ids=str)
+def test_conjugate_gradients_that_never_step_leave_a_machine_that_does_not_hold(linear, monkeypatch):
+    """Rounding may end the iteration before its first step: the mean is kept, with a reason, and nothing is unknown."""
+    X, Y, _ = data(1, 20)
+    product = conjugate_gradient.kernel_product
+
+    def indefinite(kernel, X, V, progress=None):
+        return product(kernel, X, V) if progress is None else -1e6 * V
+
+    monkeypatch.setattr(conjugate_gradient, "kernel_product", indefinite)
+    model = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, solver="cg", linear_columns=linear)
+    with pytest.warns(ConvergenceWarning, match="rounding has made the system indefinite"):
+        model.fit(X, Y)
+    assert not model.certificate_.holds
+    assert_allclose(model.predict(X), np.broadcast_to(Y.mean(axis=0), Y.shape))
+    assert_array_equal(model.coef_, np.zeros((2, len(linear))))
+    assert np.isinf(model.coef_standard_errors_).all()
+
+
+def test_equal_rows_are_left_out_together_for_probabilities():
+    """The scores of the calibration are those of refits without a row and all that equal it."""
+    X, Y, _ = data(3, 30)
+    labels = Y[:, 0] > np.median(Y[:, 0])
+    X, labels = np.concatenate([X, X[:9]]), np.concatenate([labels, labels[:9]])
+    model = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, labels)
+    found = model._left_out_alone((None, None, None)).scores
+    for row in (0, 5, 20, 33):
+        others = (X[row] != X).any(axis=1)
+        refit = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X[others], labels[others])
+        assert_allclose(found[row], refit.decision_function(X[[row]])[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["coef_", "linear_bias_", "linear_center_", "support_values_"])

@@ -157,7 +157,7 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
         The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
         columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
         Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
-        not positive semi-definite.
+        not positive semi-definite, or conjugate gradients ended before their first step.
     bias_ : float or array of shape (n_outputs,)
         b, the value at z = 0.
     linear_columns_ : array of shape (n_linear,)
@@ -177,7 +177,9 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         scale = np.sqrt(np.atleast_1d(self.noise_variance_) / np.atleast_1d(self.unit_ridge_))
-        errors = np.zeros((0, scale.size)) if fit.deviations is None else fit.deviations * scale
+        deviations = np.zeros((0, scale.size)) if fit.deviations is None else fit.deviations
+        known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
+        errors = np.where(known, np.where(known, deviations, 0.0) * scale, np.inf)
         self.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
         super()._keep(X, rows, kernel, fit, ridge, one_output)
 
