@@ -60,14 +60,16 @@ def constraint_rows(
 ) -> tuple[Row, ...]:
     """Feasibility, sign and complementarity of each constraint at its current values.
 
-    ``cost`` is the size of the objective, ``unit`` that of the targets. A violation is measured by the sides of its
-    constraint, which may have other units than the targets (those of :math:`w^T w` are their squares), here and where
-    the variables have other signs: at the solution the sides may be small differences of large terms.
+    ``cost`` is the size of the objective, ``unit`` that of the targets, and so of affine sides. A violation is measured
+    by the sides of its constraint, which may have other units than the targets (those of :math:`w^T w` are their
+    squares), here and where the variables have other signs: at the solution the sides may be small differences of large
+    terms.
     """
     rows: list[Row] = []
     sizes = _sizes(constraints)
     for constraint, name, size in zip(constraints, names, sizes, strict=True):
-        scale = size or unit
+        affine = all(side.is_affine() for side in constraint.args)  # of variables that may all be zero
+        scale = size + unit if affine else size or unit
         violation = _largest(constraint.violation())
         rows.append(Row(f"{name}: feasible", violation, scale, tolerance, "largest violation"))
         if not _is_equality(constraint):

@@ -17,9 +17,10 @@ class GammaSearch:
     """The best gamma per output, its criterion, a lower bound over the range, and the effort.
 
     ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding), ``floor`` (a criterion that
-    needs no bound) and ``beyond`` (the least one to expect outside of a default range; None for a range that was given)
-    are in units of ``unit`` squared, in which they neither overflow nor vanish; ``criterion`` and ``lower_bound`` are
-    in the units of y squared. ``ended`` is whether the range was ended where rounding reaches the gap, or where the
+    needs no bound), ``beyond`` (the least one to expect outside of a default range; None for a range that was given)
+    and ``outside`` (the least one that was seen there) are in units of ``unit`` squared, in which they neither overflow
+    nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was
+    ended where rounding reaches the gap, or where the
     criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
     values there, one column per output.
     """
@@ -38,6 +39,7 @@ class GammaSearch:
     floor: Any = 0.0
     ended: bool = False
     beyond: Any = None
+    outside: Any = None
 
     @property
     def criterion(self) -> Array:

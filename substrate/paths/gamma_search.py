@@ -122,7 +122,7 @@ def search_widest(
         if not is_affordable(found.values, first.values, gap, floor):
             found, end = first, begin  # the proof would cost too much
             break
-    return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found))
+    return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found), outside=survey.outside(end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +195,17 @@ class _Survey:
             low, high = float(t[inside[-1]]), float(t[inside[-1] + 1])
         return float(np.exp(low)) + self.criterion.lift
 
+    def outside(self, end: float) -> Array:
+        """The least criterion that was seen outside of a range with this end."""
+        return np.asarray(np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0))
+
     def beyond(self, end: float, found: GammaSearch) -> Array:
         """The least criterion to expect outside of a range with this end.
 
         What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the known
         ones end, their fall is continued.
         """
-        outside = np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0)
+        outside = self.outside(end)
         last = int(np.flatnonzero(self.known)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]

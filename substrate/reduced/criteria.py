@@ -264,8 +264,12 @@ class Doubt:
     seen: Array | None = None
     count: int = 0
 
-    def errors(self, lam: float) -> tuple["Lift", Array]:
-        """Bounds on the error of a leverage, and on the norm of the error of e, one number per output."""
+    def errors(self, lam: float, upper: float | None = None) -> tuple["Lift", Array]:
+        """Bounds on the error of a leverage, and on the norm of the error of e, one number per output.
+
+        They hold from lambda to ``upper``: slopes fall in lambda, and the errors of the rows rise.
+        """
+        most = lam if upper is None else upper
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
         curvature = sp.curvature(BasisMatrix(None, None, self.K_basis, sp.features), self.terms)
@@ -276,7 +280,8 @@ class Doubt:
             return Lift(1.0, 1.0), np.full(c.shape[1], math.inf)
         inverses = 1.0 / (sp.values + lam)
         weights = sp.rotation @ (c * inverses[:, None])
-        left = np.maximum(sp.squares - ((inverses * (1.0 + lam * inverses)) @ c**2), 0.0)
+        above = 1.0 / (sp.values + most)
+        left = np.maximum(sp.squares - ((above * (1.0 + most * above)) @ c**2), 0.0)
         errors = np.sqrt(left + EPS * r * sp.squares)
         lever = reach.lever(self.seen)
         own = s.rounding + (curvature.features.n_basis + 8.0) * _HALF
@@ -290,7 +295,7 @@ class Doubt:
         lengths = self._lengths(reach)
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
         moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
-        moved += lever * decomposed * (math.sqrt(lam) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
+        moved += lever * decomposed * (math.sqrt(most) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
         every = 2.0 * reach.eta**2 + 2.0 * decomposed + 2.0 * summed * pull**2
         if curvature.accumulated:
             every += 2.0 * sp.error

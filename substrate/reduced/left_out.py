@@ -220,15 +220,16 @@ class LeftOutOfLeaf:
                 spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
             else:
                 spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
-            reciprocal += xp.sum(1.0 / spare, axis=0)
+            with np.errstate(over="ignore"):
+                reciprocal += xp.sum(1.0 / spare, axis=0)
             smallest = xp.minimum(smallest, xp.min(spare, axis=0))
             known = Y / self.unit - self.centre
             for k in range(c.shape[1]):
                 residuals = (known[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
                 if weights is not None:
                     residuals = residuals * xp.sqrt(weights)[:, None]
-                squares[:, k] += paired_sums(residuals, residuals, 0)
                 with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
+                    squares[:, k] += paired_sums(residuals, residuals, 0)
                     residuals = residuals / spare
                     levered[:, k] += paired_sums(residuals, residuals, 0)
                     lifted[:, k] += paired_sums(residuals * (1.0 - spare), residuals, 0)

@@ -15,8 +15,8 @@ the error of the rows' errors and :math:`l_i = l_0 + l_1 h_{ii}^{1/2}` that of a
 - folds: :math:`\phi = 1`, w the root of the mean square of the errors of the folds;
 - the evidence: :math:`w = 0`, :math:`\phi` the root of one minus the relative error.
 
-Errors grow as lambda falls. They are computed at half-decades of lambda, where they are needed, and hold up to the next
-one. Ranges end by the rule of all searches (:mod:`substrate.paths.range_end`).
+Errors are those of a whole cell of lambdas, and cells are narrow where they matter. Ranges end by the rule of all
+searches (:mod:`substrate.paths.range_end`).
 """
 
 import math
@@ -39,8 +39,10 @@ from substrate.reduced.spectrum import ReducedSpectrum
 
 __all__ = ["bounded_search"]
 
-#: Number of points a decade at which errors are computed.
-_POINTS = 2
+#: Cells of lambda a decade, from wide to narrow.
+_CELLS = (1.0 / 3.0, 1.0, 4.0)
+#: Share of the gap up to which an error does not matter.
+_MATTERS = 0.05
 #: Factor of what is known at points of a search for what is between two of them, as for the errors of rows.
 _BETWEEN = 2.0
 
@@ -56,7 +58,7 @@ def bounded_search(
     """Minimise over a range of gamma, with a lower bound of the criterion itself."""
     parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
     lambdas = lambda_range([part.spectrum for part in parts], gamma_range)
-    known = _Known(criterion, *_doubts(criterion, prepared, spectrum), pooled)
+    known = _Known(criterion, *_doubts(criterion, prepared, spectrum), pooled, gap)
     # a criterion by its interface, which is all that a search uses
     search = search_widest if gamma_range is None else search_gamma
     return search(known, lambdas, gap)  # type: ignore[arg-type]
@@ -87,7 +89,8 @@ class _Known:
     spectrum: ReducedSpectrum
     doubts: tuple[Doubt, ...]
     pooled: bool
-    _errors: dict[int, tuple[Lift, Array]] = field(default_factory=dict)
+    gap: float
+    _errors: dict[tuple[int, float], tuple[Lift, Array]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -125,20 +128,42 @@ class _Known:
         return self.criterion.spread
 
     def sample(self, t: Array) -> Samples:
-        """Evaluate the criterion, and what its errors take from its root."""
+        """Evaluate the criterion, and what its errors take from its root.
+
+        Wide cells of lambdas come first, and narrower ones where their errors matter.
+        """
         samples, lambdas = self.criterion.sample(t), np.exp(t) + self.lift
-        places = np.floor(_POINTS * np.log10(lambdas)).astype(int)
-        own, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
-        for place in np.unique(places):
-            lift, errors[places == place] = self._errors_from(int(place))
-            own[places == place], shared[places == place] = lift.own, lift.shared
         roots = np.sqrt(samples.values)
+        own, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
+        spare = self._spare(samples, t)
+        left: Any = np.ones(t.shape, dtype=bool)
+        for cells in _CELLS:
+            places = np.floor(cells * np.log10(lambdas)).astype(int)
+            for place in np.unique(places[left]):
+                here = left & (places == place)
+                lift, errors[here] = self._errors_from(int(place), cells)
+                own[here], shared[here] = lift.own, lift.shared
+            shrink, shifts = self._taken(samples, spare, roots, own, shared, errors)
+            spared = np.where(shrink > 0.0, shrink - 1.0 + _MATTERS * self.gap, -1.0)
+            known: Any = shifts <= spared * np.where(shrink > 0.0, roots, 1.0)
+            left = ~known.all(axis=2)
+            if not left.any():
+                break
+        # lambda ascends in an interval, so its first point has the largest errors
+        first = np.minimum.accumulate(shrink[:, ::-1, :], axis=1)[:, -1, :]
+        inner = np.ones_like(first) if samples.shrink is None else samples.shrink
+        taken = shifts if samples.shifts is None else first[:, None, :] * samples.shifts + shifts
+        return Samples(samples.values, samples.ceiling, inner * first, taken)
+
+    def _taken(
+        self, samples: Samples, spare: Array, roots: Array, own: Array, shared: Array, errors: Array
+    ) -> tuple[Array, Array]:
+        """The share of the root that is left at every point, and what is subtracted from that."""
         if isinstance(self.criterion, Sum):
-            shrink, shifts = np.ones_like(roots), errors
-        elif isinstance(self.criterion, (ReducedEvidence, Evidence)):
-            shrink, shifts = np.sqrt(np.maximum(1.0 - errors, 0.0)), np.zeros_like(roots)
-        else:
-            spare = self._spare(samples, t)
+            return np.ones_like(roots), errors
+        if isinstance(self.criterion, (ReducedEvidence, Evidence)):
+            return np.sqrt(np.maximum(1.0 - errors, 0.0)), np.zeros_like(roots)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if samples.levered is None:  # every leverage is their mean, or what is known of each is that of the worst
                 mean = np.clip(1.0 - spare, 0.0, 1.0) if self._averaged else np.ones_like(spare)
                 most = own + shared * np.sqrt(mean)
@@ -147,37 +172,31 @@ class _Known:
                 most = own + shared
                 levered, by_leverage = samples.levered
                 moved = _BETWEEN * (own[:, :, None] * levered + shared[:, :, None] * by_leverage)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                shifts = (errors + spare[:, :, None] * moved) / np.maximum(spare - most, 0.0)[:, :, None]
-            lost = ~np.isfinite(shifts)
-            shrink, shifts = np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
-        # lambda ascends in an interval, so its first point has the largest errors
-        first = shrink[:, 0, :]
-        inner = np.ones_like(first) if samples.shrink is None else samples.shrink
-        taken = shifts if samples.shifts is None else first[:, None, :] * samples.shifts + shifts
-        return Samples(samples.values, samples.ceiling, inner * first, taken)
+            shifts = (errors + spare[:, :, None] * moved) / np.maximum(spare - most, 0.0)[:, :, None]
+        lost = ~np.isfinite(shifts)
+        return np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
 
     @property
     def _averaged(self) -> bool:
         return isinstance(self.criterion, (ReducedGCV, GeneralizedCrossValidation))
 
-    def _errors_from(self, place: int) -> tuple[Lift, Array]:
-        """The errors of a leverage and of the root from a lambda on; of the evidence the relative error."""
-        if place not in self._errors:
-            lam = 10.0 ** (place / _POINTS)
+    def _errors_from(self, place: int, cells: float) -> tuple[Lift, Array]:
+        """The errors of a leverage and of the root in a cell of lambdas; of the evidence the relative error."""
+        key = (place, cells)
+        if key not in self._errors:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                self._errors[place] = self._errors_at(lam)
-        return self._errors[place]
+                self._errors[key] = self._errors_at(10.0 ** (place / cells), 10.0 ** ((place + 1) / cells))
+        return self._errors[key]
 
-    def _errors_at(self, lam: float) -> tuple[Lift, Array]:
+    def _errors_at(self, lam: float, upper: float) -> tuple[Lift, Array]:
         criterion, n = self.criterion, self.spectrum.n
         if isinstance(criterion, Sum):
             total = np.zeros(criterion.outputs)
             for doubt, part, weight in zip(self.doubts, criterion.parts, criterion.weights, strict=True):
-                _, errors = doubt.errors(lam)
+                _, errors = doubt.errors(lam, upper)
                 total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
             return Lift(0.0, 0.0), np.asarray(np.sqrt(total))
-        lift, errors = self.doubts[0].errors(lam)
+        lift, errors = self.doubts[0].errors(lam, upper)
         if isinstance(criterion, (ReducedEvidence, Evidence)):
             mean = float(lift.mean(np.array(self.spectrum.degrees_of_freedom(lam) / n)))
             known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, mean, errors)
@@ -190,10 +209,11 @@ class _Known:
         return np.sqrt(np.mean(np.square(errors), keepdims=True)) if self.pooled else errors
 
     def _spare(self, samples: Samples, t: Array) -> Array:
-        """The smallest 1 - h_ii at every point."""
+        """The smallest 1 - h_ii at every point; of no use for folds and the evidence."""
         if samples.spare is not None:
             return samples.spare
-        assert not isinstance(self.criterion, Sum)
+        if isinstance(self.criterion, (Sum, ReducedEvidence, Evidence)):
+            return np.ones(t.shape)
         return _spare(self.criterion, self.spectrum, np.exp(t.ravel()) + self.lift).reshape(t.shape)
 
 

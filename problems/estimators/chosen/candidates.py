@@ -262,21 +262,18 @@ def _loss(task: Task) -> Callable[[Array], Array]:
 def over_candidates(judged: Sequence[Judged], best: Judged) -> GammaSearch:
     """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
 
-    What is to expect beyond the ranges is then that of all candidates too, each beyond its own.
+    What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
     """
     if best.widths is not None:
         return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
     if best.search.gamma.size > 1:
         return best.search
     bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]
-    beyond = [
-        candidate.search.beyond * (best.price / candidate.price)
-        for candidate in judged
-        if candidate.search.beyond is not None
-    ]
-    return replace(
-        best.search, bounds=np.min(bounds, axis=0), beyond=np.min(beyond, axis=0) if beyond else best.search.beyond
-    )
+    beyond = best.search.beyond
+    if beyond is not None:
+        outside = [c.search.outside * (best.price / c.price) for c in judged if c.search.outside is not None]
+        beyond = np.min([beyond, *outside], axis=0)
+    return replace(best.search, bounds=np.min(bounds, axis=0), beyond=beyond)
 
 
 def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
@@ -305,6 +302,6 @@ def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
         "std_test_score": deviations,
         "rank_test_score": ranks,
         "lower_bound": np.array([float(candidate.search.lower_bound[0]) for candidate in judged]),
-        "gamma_range": np.array([candidate.search.gamma_range for candidate in judged]),
+        "gamma_range": [[float(end) for end in candidate.search.gamma_range] for candidate in judged],
         "n_intervals": np.array([candidate.search.intervals for candidate in judged]),
     }

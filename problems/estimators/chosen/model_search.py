@@ -267,13 +267,12 @@ class ModelSearch:
             search = best.search
             rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"
-        elif len(judged) > 1 and best.search.gamma.size == 1 and search.certified:
+        ranges: tuple[tuple[str, str], ...] = ()
+        if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])
-            kernels += (
-                "; the bound is that of every kernel on its own range of gamma (cv_results_['gamma_range']), which "
-                f"begin at {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} and end at {ends[:, 1].min():.3g} to "
-                f"{ends[:, 1].max():.3g}"
-            )
+            said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
+            said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
+            ranges = (("ranges of gamma", said),)
         if best.price > 1.0:
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.kernels):
@@ -284,6 +283,7 @@ class ModelSearch:
             ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
             *proof,
             ("kernels", kernels),
+            *ranges,
             *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
         )

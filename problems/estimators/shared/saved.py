@@ -85,7 +85,7 @@ _CHOSEN: _Kinds = _PROOF | {
         "std_test_score": array(dimensions=(1, 2), unbounded=True),
         "rank_test_score": array("iu"),
         "lower_bound": array(dimensions=(1, 2), unbounded=True),
-        "gamma_range": array(dimensions=(2,)),
+        "gamma_range": many(many(_NUMBER, 2)),
         "n_intervals": array("iu", (1, 2)),
     }),
 }  # fmt: skip
