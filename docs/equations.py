@@ -21,6 +21,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Cawley2004": (*_numbers(1, 6), "A.1", "A.2", "A.3"),
     "Suykens2002": _numbers(1, 15),
     "Espinoza2005": (),  # cited by place: its equations are not numbered here
+    "Espinoza2005b": (),
     "Barber2021": (),
     "Nouretdinov2001": (),
     "Platt2000": (),

@@ -30,12 +30,13 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import gap_row
+from substrate.certificates.rows import Accuracy, gap_row
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.robust_weights import check_choice
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -73,20 +74,45 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     return primal(data, data.R, "LS-SVM regression (primal)") if form == "primal" else _dual(data)
 
 
-def primal(data: RegressionData, R: Array, title: str, **zero: Array) -> Declared:
+def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **zero: Array) -> Declared:
     """The primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
 
-    Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone.
+    Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone, and
+    orthonormal columns in place of those that the ``border`` has beside the constant.
     """
     y, v = data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
-    fit, errors = regression_fit(y, R @ w + b, e), squared_errors(e, gamma, v)
+    model, theta = R @ w + b, cp.Variable(max(border.slopes, 1), name="beta")
+    if border.slopes:
+        model = border.basis @ theta + model
+    fit, errors = regression_fit(y, model, e), squared_errors(e, gamma, v)
     bases = {name: _orthonormal_rows(D, float(np.linalg.norm(R))) for name, D in zero.items()}
     also = [(basis @ w == 0).set_label(name) for name, basis in bases.items() if basis.size]
     norm = squared_norm(w, np.vstack([R, *bases.values()]))
     problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint, *also])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
+
+    def linear() -> tuple[Array, Array]:
+        """The bias at the center of the linear columns, and their coefficients."""
+        c = np.append(b.value, theta.value if border.slopes else ())[:, None]
+        bias, slopes = border.split(c)
+        return bias[0], slopes[:, 0]
+
+    if border.slopes:
+        values |= {"bias": lambda: linear()[0] - border.center @ linear()[1], "coefficients": lambda: linear()[1]}
+
+    def accuracy(now: RegressionData) -> Accuracy:
+        if not border.slopes:
+            return now.accuracy(values)
+        known = (now.R, now.y, 1.0 / now.gamma_v, fit.multiplier, float(linear()[0]), now.y - e.value)
+        return least_squares_accuracy(*known, border=border, slopes=linear()[1])
+
+    def sizes(now: RegressionData) -> dict[str, float]:
+        """A coefficient is compared in the unit at which its column alone would fit y."""
+        if not border.slopes:
+            return {}
+        return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
@@ -102,13 +128,14 @@ def primal(data: RegressionData, R: Array, title: str, **zero: Array) -> Declare
             errors.row(alpha, y, tolerance),
             norm.row(multipliers, tolerance, pulls),
             zero_sum_row(alpha, tolerance, y / ridge),
+            *(zero_sum_row(z * alpha, tolerance, z * y / ridge, "z") for z in border.matrix(y[:, None]).T[1:]),
             gap_row(objective, dual, tolerance, 0.5 * float(y @ (y / ridge))),
         )
 
     def build(other: RegressionData) -> Declared:
-        return primal(other, R, title, **zero)
+        return primal(other, R, title, border, **zero)
 
-    return data.declared(title, problem, {"gamma": gamma}, values, rows, build)
+    return data.declared(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
 
 
 def _orthonormal_rows(D: Array, size: float) -> Array:

@@ -5,6 +5,7 @@ The bordered matrix is indefinite; eliminating the bias leaves two systems with 
 
 .. math:: A \eta = 1, \qquad A \nu = y, \qquad b = \frac{1^T\nu}{1^T\eta}, \qquad \alpha = \nu - \eta\, b .
 
+With a :mod:`~substrate.closed_form.border` Z in the place of 1 there is one more system for each of its columns.
 Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
 columns, so half of K is evaluated and none of it stored. The preconditioner is :math:`L L^T + D` with a partial
 pivoted Cholesky factor L, applied by the Woodbury identity.
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array, check_memory
+from substrate.closed_form.border import ONES, Border
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import row_blocks
@@ -56,7 +58,8 @@ _JOINED = 5.0
 class IterativeSolution:
     """Support values and bias of every output, K alpha, and a record of the iteration.
 
-    ``reason`` states why the iteration ended above the tolerance, and is empty where it did not.
+    ``reason`` states why the iteration ended above the tolerance, and is empty where it did not. ``slopes`` and
+    ``schur`` are those of :class:`~substrate.closed_form.saddle_system.SaddleSolution`.
     """
 
     support_values: Array
@@ -65,6 +68,8 @@ class IterativeSolution:
     iterations: int
     rank: int
     reason: str = ""
+    slopes: Array | None = None
+    schur: Array | None = None
 
     @property
     def converged(self) -> bool:
@@ -122,12 +127,20 @@ class _Preconditioner:
 
 
 def solve_by_conjugate_gradients(
-    kernel: Kernel, X: Any, Y: Array, ridge: Array, *, tolerance: float = 1e-8, max_iter: int = 1000
+    kernel: Kernel,
+    X: Any,
+    Y: Array,
+    ridge: Array,
+    *,
+    tolerance: float = 1e-8,
+    max_iter: int = 1000,
+    border: Border = ONES,
 ) -> IterativeSolution:
-    """Solve for all columns of Y together; they and the column of ones share every product with K.
+    """Solve for all columns of Y together; they and the border, a column of ones, share every product with K.
 
-    Each system is stopped when its residual is below ``tolerance`` times its right-hand side; that of the ones, whose
-    residual the bias multiplies, continues until the residual of every machine is small relative to its target too.
+    Each system is stopped when its residual is below ``tolerance`` times its right-hand side; those of the border,
+    whose residuals its coefficients multiply, continue until the residual of every machine is small relative to its
+    target too.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
@@ -143,20 +156,29 @@ def solve_by_conjugate_gradients(
         "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
     )
     shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
-    right = np.column_stack([Y - shift, np.ones(n)])
+    shift = shift if border.constant else np.zeros_like(shift)
+    right = np.column_stack([Y - shift, border.matrix(Y)])
     progress = LateProgress()
     try:
         progress.piece(f"preconditioner of {rank} columns")
         L = pivoted_cholesky(kernel, X, rank)
-        precondition = _Preconditioner(L, ridge)
-        solved, iterations, reason = _iterate(kernel, X, right, ridge, precondition, tolerance, max_iter, progress)
+        known = (right, ridge, _Preconditioner(L, ridge), tolerance, max_iter, progress, border)
+        solved, iterations, reason = _iterate(kernel, X, *known)
     finally:
         progress.close()
-    nu, eta = solved[:, :-1], solved[:, -1]
-    bias = nu.sum(axis=0) / eta.sum()
-    alpha = nu - np.outer(eta, bias)
+    alpha, c, schur = np.zeros_like(Y), np.zeros((border.count, Y.shape[1])), None
+    try:
+        eliminated = border.eliminate(solved[:, Y.shape[1] :])
+        schur = eliminated.schur
+        alpha, c = eliminated(solved[:, : Y.shape[1]], c, again=False)
+    except SolverError:
+        if not reason:
+            raise
+        # an iteration that ended before its first step has not reached the border: the point is where it began
+    bias, slopes = border.split(c)
     products = kernel_product(kernel, X, alpha)
-    return IterativeSolution(alpha, bias + shift, products, iterations, L.shape[1], reason)
+    made = (alpha, bias + shift, products, iterations, L.shape[1], reason)
+    return IterativeSolution(*made, slopes, schur)
 
 
 @np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
@@ -169,12 +191,14 @@ def _iterate(
     tolerance: float,
     max_iter: int,
     progress: LateProgress,
+    border: Border,
 ) -> tuple[Array, int, str]:
     """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
 
-    Returns the point, the number of iterations, and why it is not as accurate as required, if it is not.
+    The last columns are those of the border. Returns the point, the number of iterations, and why it is not as accurate
+    as required, if it is not.
     """
-    Z = np.zeros_like(B)
+    Z, outputs = np.zeros_like(B), B.shape[1] - border.count
     R = B.copy()
     goal = tolerance * np.linalg.norm(B, axis=0)
     P = precondition(R)
@@ -186,12 +210,12 @@ def _iterate(
             R = B - kernel_product(kernel, X, Z, progress) - ridge[:, None] * Z
             active = ~(np.linalg.norm(R, axis=0) <= goal)
             if not active.any():
-                bias = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
-                joined = np.linalg.norm(R[:, :-1] - np.outer(R[:, -1], bias), axis=0)
-                if (joined <= _JOINED * goal[:-1]).all():
+                _, c = border.eliminate(Z[:, outputs:])(Z[:, :outputs], np.zeros((border.count, outputs)), again=False)
+                joined = np.linalg.norm(R[:, :outputs] - R[:, outputs:] @ c, axis=0)
+                if (joined <= _JOINED * goal[:outputs]).all():
                     return Z, iteration, ""
-                goal[-1] *= 0.1
-                active[-1] = True
+                goal[outputs:] *= 0.1
+                active[outputs:] = True
             P = precondition(R)
             energy = np.einsum("ij,ij->j", R, P)
         if iteration == max_iter:

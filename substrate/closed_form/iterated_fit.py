@@ -5,7 +5,7 @@ precision; where one of them fails, no part of the iteration is used, and the st
 factored.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,9 @@ Facts = tuple[tuple[str, str], ...]
 class IteratedFit:
     """Support values, biases, certificate rows and facts of a fit.
 
-    ``reason`` states why an iteration that was required did not converge.
+    ``reason`` states why an iteration that was required did not converge. ``slopes`` are the coefficients of the
+    columns of the border beside the constant, ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that
+    belong to them.
     """
 
     way: Way
@@ -48,6 +50,8 @@ class IteratedFit:
     rows: tuple[Row, ...]
     iterations: int
     reason: str
+    slopes: Array | None = None
+    deviations: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     progress = LateProgress()
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
     matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
-    required = max_iter is not None or plan.only
+    required, border = max_iter is not None or plan.only, question.border
     try:
         solved = _solved(question, matrix, plan.sample, plan.patience, progress)
     except SolverError as error:
@@ -81,8 +85,11 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     if failed and not required:
         return _factored(stored, iterations, failed)
     alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
     for columns, done in solved:
-        alpha[:, columns], bias[columns] = done.support_values, done.bias
+        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+        if border.slopes:
+            deviations[:, columns] = _deviations(question, matrix, plan.sample, plan.patience, columns[0])[:, None]
     n, m = question.X.shape[0], plan.sample.rows.size
     facts = [
         ("kernel", repr(question.kernel)),
@@ -90,7 +97,30 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("choice", plan.fact)] if plan.fact else []
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed)
+    linear = (slopes, deviations) if border.slopes else (None, None)
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+
+
+def _deviations(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, column: int
+) -> Array:
+    r"""Of the slopes of one gamma, by as many more systems as the border has columns.
+
+    With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
+
+    .. math:: (Z^T A^{-1} Z)^{-1} = W A W^T - W A B A W^T
+              = \frac{1}{\operatorname{tr} D^{-1}} I + W K W^T - (K W^T)^T B\, (K W^T) .
+    """
+    ridge, border = ridge_of(question.gammas[column], question.weights), question.border
+    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
+    across = shares[:, None] * border.matrix(ridge[:, None])
+    products = np.ascontiguousarray(matrix.product(across))
+    inverse = SampledInverse(sample, ridge)
+    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border=border)
+    covariance = across.T @ products - products.T @ solved.support_values
+    covariance = (covariance + covariance.T) / 2.0
+    covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
+    return border.deviations(np.asarray(np.linalg.inv(covariance), dtype=np.float64))
 
 
 def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
@@ -103,8 +133,9 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     """By cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
     ridge = ridge_of(max(question.gammas), question.weights)
+    systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
-        return planned(kernel, X, question.Y.shape[1], ridge, question.tolerance)
+        return planned(kernel, X, systems, ridge, question.tolerance)
     if not kernel.trusted:
         raise DeclarationError(
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
@@ -112,7 +143,7 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
         )
     n = X.shape[0]
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
-    seconds = iterated_seconds(n, sample.rows.size, question.Y.shape[1], question.tolerance, stored=True)
+    seconds = iterated_seconds(n, sample.rows.size, systems, question.tolerance, stored=True)
     warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
     return Plan("stored_cg", sample, Patience(max_iter, max_iter))
 
@@ -131,7 +162,7 @@ def _solved(
         ridge = ridge_of(gamma, question.weights)
         progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
         Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
-        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress)
+        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress, question.border)
         found.append((columns, solve_by_projected_gradients(*known)))
     return found
 
@@ -146,8 +177,11 @@ def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ..
         for k, column in enumerate(columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
             machine = question.expansion(column, a, b, diagonal)
+            if question.border.slopes and done.slopes is not None:
+                machine = replace(machine, slopes=done.slopes[:, k])
             answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
             allowed = max(tolerance, roundoff(a.size))
-            equations.append(saddle_rows(p, diagonal, machine.y, machine.ridge, a, b, tolerance=allowed))
+            known = (p, diagonal, machine.y, machine.ridge, a, b)
+            equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]
     return (accuracy_of_outputs(in_order), *worst_rows(equations))

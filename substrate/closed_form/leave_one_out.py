@@ -16,7 +16,8 @@ number of degrees of freedom. With :math:`A = K + D`,
 
 .. math:: \alpha = B y, \qquad B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad H = I - D B,
 
-since :math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated. The row numbers of folds and
+with the columns Z of a :mod:`~substrate.closed_form.border` in the place of 1 where there are others, since
+:math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated. The row numbers of folds and
 splits are checked here for every model that is validated.
 """
 
@@ -27,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
+from substrate.closed_form.border import ONES, Border
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
-from substrate.namespaces import namespace_of
 
 __all__ = [
     "ROBUST",
@@ -231,33 +232,37 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
     return np.mean(squares, axis=0) / spare**2
 
 
-def projected_inverse(gram: Gram, ridge: Array) -> Array:
+def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
     """B: the block of the inverse of the bordered matrix that maps y to alpha."""
     gram.factorize(ridge)
     inverse = gram.inverse()
-    eta = inverse.sum(axis=1)
-    return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
+    if border.plain:
+        eta = inverse.sum(axis=1)
+        return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
+    eliminated = border.eliminate(inverse @ border.matrix(inverse))
+    projected = np.asarray(inverse - eliminated.share @ eliminated.solved.T)
+    np.fill_diagonal(projected, border.without_rows(projected.diagonal(), ridge))
+    return projected
 
 
-def projected_diagonal(gram: Gram, ridge: Array) -> Array:
+def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
     """The diagonal of B, at half the cost of B."""
     gram.factorize(ridge)
-    xp = namespace_of(ridge)
-    eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]
-    diagonal: Array = gram.inverse_diagonal() - eta**2 / xp.sum(eta)
-    return diagonal
+    eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
+    diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
+    return border.without_rows(diagonal, ridge)
 
 
-def hat_matrix(gram: Gram, ridge: Array) -> Array:
+def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
     """H with f = H y.
 
     :place [Cawley2004]_ section 2.6: the hat matrix
     """
-    H = -ridge[:, None] * projected_inverse(gram, ridge)
+    H = -ridge[:, None] * projected_inverse(gram, ridge, border)
     H[np.diag_indices(gram.n)] += 1.0
     return H
 
 
-def effective_degrees_of_freedom(gram: Gram, ridge: Array) -> float:
+def effective_degrees_of_freedom(gram: Gram, ridge: Array, border: Border = ONES) -> float:
     """trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
-    return float(gram.n - ridge @ projected_diagonal(gram, ridge))
+    return float(gram.n - ridge @ projected_diagonal(gram, ridge, border))

@@ -10,9 +10,12 @@ which makes no difference between r and r + c 1 [Gould2001]_. The residual that 
 bounds the distance of the fitted values from those of the exact optimum
 (:mod:`substrate.closed_form.saddle_certificate`),
 
-.. math:: \|f - f^\star\|_v \le \|y - K a - D a - b 1\|_v ,
+.. math:: \|f - f^\star\|_v \le \|y - K a - D a - b 1\|_v .
 
-so the iteration stops where the accuracy that was asked for is proved. The residual that decides is computed anew from
+With further columns that are not penalised (:mod:`~substrate.closed_form.border`) Z is in the place of 1, and residuals
+are taken about Z c.
+
+So the iteration stops where the accuracy that was asked for is proved. The residual that decides is computed anew from
 a product with K, not carried along.
 """
 
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.rows import scale_of, spread_of
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.stored_kernel import SampledInverse, SymmetricMap
 from substrate.progress import LateProgress
@@ -49,7 +53,8 @@ class ProjectedSolution:
     """Support values and bias of every output, K alpha, and a record of the iteration.
 
     ``reached`` is the residual as a share of the spread of y, of the output where that is largest; ``reason`` states
-    why the iteration ended above the tolerance, and is empty where it did not.
+    why the iteration ended above the tolerance, and is empty where it did not. ``slopes`` are the coefficients of the
+    columns of the border beside the constant.
     """
 
     support_values: Array
@@ -58,6 +63,7 @@ class ProjectedSolution:
     iterations: int
     reached: float
     reason: str = ""
+    slopes: Array | None = None
 
     @property
     def converged(self) -> bool:
@@ -74,9 +80,13 @@ def solve_by_projected_gradients(
     tolerance: float,
     patience: Patience,
     progress: LateProgress | None = None,
+    border: Border = ONES,
 ) -> ProjectedSolution:
-    """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread."""
-    run = _Run(matrix, inverse, Y, ridge, tolerance)
+    """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread.
+
+    The ``border`` is orthonormal by the weights 1/ridge.
+    """
+    run = _Run(matrix, inverse, Y, ridge, tolerance, border)
     iteration, restarts, reason = 0, 0, ""
     while True:
         active = ~(run.sizes() <= run.goal)  # so that NaN counts as not converged
@@ -105,19 +115,33 @@ def solve_by_projected_gradients(
 class _Run:
     """The state of the iteration, in units in which no square of y overflows."""
 
-    def __init__(self, matrix: SymmetricMap, inverse: SampledInverse, Y: Array, ridge: Array, tolerance: float) -> None:
-        self.matrix, self.inverse, self.ridge = matrix, inverse, ridge[:, None]
+    def __init__(
+        self,
+        matrix: SymmetricMap,
+        inverse: SampledInverse,
+        Y: Array,
+        ridge: Array,
+        tolerance: float,
+        border: Border = ONES,
+    ) -> None:
+        self.matrix, self.inverse, self.ridge, self.border = matrix, inverse, ridge[:, None], border
         self.shares = ridge.min() / ridge
         self.shares /= self.shares.sum()
         self.unit = target_unit(Y)
         scaled = Y / self.unit
         self.shift = np.clip(self.shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))
+        self.shift = self.shift if border.constant else np.zeros_like(self.shift)
         self.target = scaled - self.shift  # exactly zero for constant targets
         self.scale = np.array([scale_of(*spread_of(column, self.shares), tolerance) for column in scaled.T])
         self.goal = _SHARE * tolerance * self.scale
-        self.response = inverse(np.ones((ridge.size, 1)))
-        self.response /= self.response.sum()
-        self.a, self.b = np.zeros_like(self.target), np.zeros(Y.shape[1])
+        self.known = np.zeros((border.count, Y.shape[1]))  # what the border alone fits to the targets
+        if border.slopes:
+            self.known = border.means(self.shares, self.target)
+            self.target = self.target - border.values(self.known)
+        if border.constant:
+            self.known[0] += self.shift
+        self.eliminated = border.eliminate(inverse(border.matrix(self.target[:, :1])))
+        self.a, self.c = np.zeros_like(self.target), np.zeros_like(self.known)
         self.products = np.zeros_like(self.target)
         self.residual = self.target.copy()
         self.first = self.sizes()
@@ -138,12 +162,12 @@ class _Run:
         return worst
 
     def restart(self) -> None:
-        """The residual by a product with K, and new directions; the sum of every column of a is made zero again."""
-        self.a -= self.response * self.a.sum(axis=0)
+        """The residual by a product with K, and new directions; Z'a is made zero again."""
+        self.a = self.eliminated.balance(self.a)
         self.products = self.matrix.product(self.a)
         residual = self.target - self.products - self.ridge * self.a
-        self.b = self.shares @ residual
-        self.residual = residual - self.b
+        self.c = self.border.means(self.shares, residual)
+        self.residual = residual - self.border.values(self.c)
         self._renew()
 
     def step(self, active: NDArray[np.bool_]) -> str:
@@ -156,7 +180,7 @@ class _Run:
             return "rounding has made the system indefinite"
         self.a[:, active] += length * P
         residual = self.residual[:, active] - length * AP
-        residual -= self.shares @ residual
+        residual -= self.border.values(self.border.means(self.shares, residual))
         self.residual[:, active] = residual
         Z = self._projected(residual)
         renewed = np.einsum("ij,ij->j", residual, Z)
@@ -171,16 +195,17 @@ class _Run:
         """The present point, in the units of Y."""
         scale = np.where(self.scale > 0.0, self.scale, 1.0)
         reached = float((self.sizes() / scale).max())
-        parts = (self.unit * self.a, self.unit * (self.b + self.shift), self.unit * self.products)
-        return ProjectedSolution(*parts, iterations, reached, reason)
+        bias, slopes = self.border.split(self.unit * (self.c + self.known))
+        return ProjectedSolution(
+            self.unit * self.a, bias, self.unit * self.products, iterations, reached, reason, slopes
+        )
 
     def _renew(self) -> None:
         self.direction = self._projected(self.residual)
         self.energy = np.einsum("ij,ij->j", self.residual, self.direction)
 
     def _projected(self, R: Array) -> Array:
-        Z = self.inverse(R)
-        return np.asarray(Z - self.response * Z.sum(axis=0))
+        return np.asarray(self.eliminated.balance(self.inverse(R)))
 
 
 def _condition(lengths: list[float], ratios: list[float]) -> float:

@@ -25,7 +25,8 @@ K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and fr
     \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
 
 where gamma cancels. A nonzero sum :math:`\epsilon = 1^T a` is removed first, in proportion to
-:math:`D^{-1} 1`, and the effect is added. So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
+:math:`D^{-1} 1`, and the effect is added. With other columns that are not penalised Z is in the place of 1
+(:mod:`~substrate.closed_form.border`). So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
 kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once
 for the residual and once for what ``predict`` returns. Where that exceeds the tolerance the check is repeated more
 accurately: kernel values from plain differences, their product with a in doubled precision
@@ -58,6 +59,7 @@ from substrate.certificates.rows import (
     roundoff,
     spread_of,
 )
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.gram import Gram
 from substrate.ingredients import error_row, fit_row, zero_sum_row
@@ -77,6 +79,8 @@ def saddle_rows(
     bias: float,
     *,
     tolerance: float | None = None,
+    border: Border = ONES,
+    slopes: Array | None = None,
 ) -> tuple[Row, ...]:
     """Rows for one output, in units of :func:`~substrate.closed_form.saddle_system.target_unit`.
 
@@ -94,14 +98,18 @@ def saddle_rows(
         The solution.
     tolerance
         LAPACK's threshold for a direct method unless given; an iterative method states its own.
+    border, slopes
+        The columns that are not penalised, and the coefficients of those beside the constant.
     """
     unit = target_unit(y)
     p, t, alpha, b = products / unit, y / unit, support_values / unit, float(bias) / unit
     tolerance = roundoff(y.size) if tolerance is None else tolerance
     # Without the mean of y, which the bias absorbs: an offset must not make the check easier or less accurate.
     root, center = float(np.sqrt(y.size)), float(np.mean(t))
-    rounded = 4.0 * EPS * float(np.abs(t).max())
-    t, b = t - center, b - center
+    linear = border.slope_values(slopes) / unit
+    rounded = 4.0 * EPS * float((np.abs(t) + border.slope_sizes(slopes) / unit).max())
+    # what the linear part fits is taken off the targets: the bias and the kernel fit the rest
+    t, b = t - linear - center, b - center
     f = p + b
     e = t - f
     implied = ridge * alpha
@@ -122,6 +130,7 @@ def saddle_rows(
         fit_row(t, f, implied, tolerance, scale),
         error_row(alpha, 1.0 / ridge, e, tolerance, t, scale),
         zero_sum_row(alpha, tolerance),
+        *border.row(alpha, tolerance),
         # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, which determines its rounding; errors are known to
         # the rounding of y, whose square is in the objective
         replace(gap, scale=gap.scale + scale * norm_alpha + float(np.sum(1.0 / ridge)) * rounded**2 / tolerance),
@@ -167,6 +176,7 @@ class Expansion:
 
     ``diagonal`` holds k(x_i, x_i); ``negative`` bounds the distance of K from positive semi-definite, zero for kernels
     whose formula excludes it; ``observed`` the targets of the user where y is made of them: the spread is theirs.
+    ``slopes`` are the coefficients of the columns of the border beside the constant.
     """
 
     y: Array
@@ -176,6 +186,8 @@ class Expansion:
     diagonal: Array
     negative: float = 0.0
     observed: Array | None = None
+    border: Border = ONES
+    slopes: Array | None = None
 
     @property
     def weights(self) -> Array:
@@ -225,10 +237,12 @@ def expansion_accuracy(
     ``fitted`` is what predict returns, where its kernel values cannot be bounded and its distance must be measured.
     """
     v, s, a = machine.weights, machine.roots, np.abs(machine.a)
-    residual = machine.y - products - machine.b - machine.ridge * machine.a
+    linear = machine.border.slope_values(machine.slopes)
+    residual = machine.y - products - machine.b - machine.ridge * machine.a - linear
     sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
+    sizes = sizes + machine.border.slope_sizes(machine.slopes)
     rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _least(sizes))
-    distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b), v)
+    distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b + linear), v)
     return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, FORMULA, tolerance)
 
 
@@ -244,11 +258,14 @@ def careful_accuracy(
         for some, block in rows:
             (high[some], low[some]), unsure[some] = exact_product(block, a)
         f = add((high, low), (np.full_like(y, machine.b), zero))
+        if machine.slopes is not None:
+            linear, doubt = machine.border.careful_values(machine.slopes)
+            f, unsure = add(f, linear), unsure + doubt
         rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
         residual: Array = rest[0] + rest[1]
         apart = add((fitted, zero), minus(f))
         implied = machine.ridge * np.abs(a)
-        sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high)
+        sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high) + machine.border.slope_sizes(machine.slopes)
         # the diagonal 1/(gamma v) is itself rounded, twice
         rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _least(sizes))
         distance = root_mean_square(apart[0] + apart[1], v)
@@ -267,23 +284,10 @@ def _row(
 ) -> Accuracy:
     """||r|| and its rounding, times the factor of indefiniteness, plus the rounding of predict."""
     spread, rounding = spread_of(machine.y if machine.observed is None else machine.observed, machine.weights)
-    factor, moved = _indefinite_factor(machine), _imbalance(machine)
+    factor = _indefinite_factor(machine)
+    moved = machine.border.imbalance(machine.a, machine.weights, machine.roots, float(machine.ridge.min()))
     bound = factor * (residual + rounded + moved) + moved + rounded + distance
     return accuracy_row(1.01 * bound, spread, formula, tolerance=tolerance, rounding=rounding)
-
-
-def _imbalance(machine: Expansion) -> float:
-    """The effect of the sum of the coefficients, computed exactly, on the fitted values."""
-    largest = float(np.abs(machine.a).max(initial=0.0))
-    if not largest < 1e300:  # the sum might overflow
-        return math.inf
-    epsilon = abs(exact_sum(machine.a))
-    if epsilon == 0.0:
-        return 0.0
-    v, s = machine.weights, machine.roots
-    # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
-    own = float(machine.ridge.min()) / float(v.sum())
-    return epsilon * (root_mean_square(s, v) * float(v @ s) / float(v.sum()) + own)
 
 
 def _indefinite_factor(machine: Expansion) -> float:

@@ -11,6 +11,9 @@ r"""The LS-SVM saddle system, by one Cholesky factorisation and two triangular s
 
 .. math:: b = \frac{1^T \nu}{1^T \eta}, \qquad \alpha = \nu - \eta\, b .
 
+The column of ones is the border of most machines; with others (:mod:`~substrate.closed_form.border`) Z is in its
+place, and b is a vector.
+
 Factoring the indefinite bordered matrix instead would cost about twice as much. Fixed-precision iterative
 refinement reduces the backward error to LAPACK's level when gamma makes A nearly singular.
 
@@ -37,8 +40,9 @@ from typing import Protocol
 import numpy as np
 
 from substrate.arrays import Array, check_memory
-from substrate.errors import DataError, SolverError
-from substrate.namespaces import namespace_of
+from substrate.closed_form.border import ONES, Border
+from substrate.errors import DataError
+from substrate.namespaces import namespace_of, on_device_of
 
 __all__ = [
     "FACTORED_ROWS",
@@ -73,13 +77,19 @@ class SystemMatrix(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SaddleSolution:
-    """Support values and bias, with K alpha (for the certificate) and a record of the computation."""
+    """Support values and bias, with K alpha (for the certificate) and a record of the computation.
+
+    ``slopes`` are the coefficients of further columns of the border in their own units, one column per output, and
+    ``schur`` is Z'(K + D)^{-1} Z in the coordinates of the border.
+    """
 
     support_values: Array
     bias: Array
     products: Array
     refinements: int
     backward_error: float
+    slopes: Array | None = None
+    schur: Array | None = None
 
 
 def target_unit(y: Array) -> float:
@@ -105,11 +115,14 @@ def ridge_of(gamma: float, weights: Array) -> Array:
     return ridge
 
 
-def solve_saddle_system(gram: SystemMatrix, y: Array, ridge: Array, balance: float = 0.0) -> SaddleSolution:
+def solve_saddle_system(
+    gram: SystemMatrix, y: Array, ridge: Array, balance: float = 0.0, border: Border = ONES
+) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, one column per output).
 
     Matrix, targets, ridge and solution are on one device, or all numpy's. ``balance`` is the
-    sum of the support values: zero, unless further ones are known and fixed.
+    sum of the support values: zero, unless further ones are known and fixed. ``border`` holds the columns that are not
+    penalised.
 
     :equation [Pelckmans2005]_ (2): the linear system of LS-SVM regression
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
@@ -118,56 +131,65 @@ def solve_saddle_system(gram: SystemMatrix, y: Array, ridge: Array, balance: flo
     xp = namespace_of(y)
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
-    # The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
-    # y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
-    v = xp.min(ridge) / ridge
-    shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
-    target = Y - shift
+    target, known = _without_border(Y, ridge, border)
     gram.factorize(ridge)
-    solved = gram.solve(xp.concat([target, xp.ones_like(target[:, :1])], axis=1))
-    eta = xp.asarray(solved[:, -1], copy=True)
-    total = float(xp.sum(eta))
-    if not np.isfinite(total) or total == 0.0:
-        raise SolverError("1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel")
-    wanted = xp.full_like(shift, balance / unit)
-    alpha, bias = _eliminate(solved[:, :-1], eta, total, wanted)
+    solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
+    elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
+    wanted = xp.zeros_like(known)
+    if balance:
+        wanted[0, :] = balance / unit
+    alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
     products = gram.product(alpha)
-    residual, error = _residual(gram, target, ridge, alpha, bias, products, wanted)
+    residual, error = _residual(gram, target, ridge, alpha, c, products, wanted, border)
     refinements = 0
     while error > _REFINE_ABOVE * np.sqrt(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_bias = _eliminate(gram.solve(residual), eta, total, wanted - xp.sum(alpha, axis=0))
-        better, better_bias = alpha + step, bias + step_bias
+        step, step_c = elimination(gram.solve(residual), wanted - border.totals(alpha))
+        better, better_c = alpha + step, c + step_c
         better_products = gram.product(better)
-        better_residual, better_error = _residual(gram, target, ridge, better, better_bias, better_products, wanted)
+        better_residual, better_error = _residual(
+            gram, target, ridge, better, better_c, better_products, wanted, border
+        )
         if not better_error < 0.5 * error:
             break
-        alpha, bias, products = better, better_bias, better_products
+        alpha, c, products = better, better_c, better_products
         residual, error = better_residual, better_error
         refinements += 1
-    alpha, bias, products = unit * alpha, unit * (bias + shift), unit * products
+    bias, slopes = border.split(unit * (c + known))
+    alpha, products = unit * alpha, unit * products
     if y.ndim == 1:
-        return SaddleSolution(alpha[:, 0], bias[0], products[:, 0], refinements, error)
-    return SaddleSolution(alpha, bias, products, refinements, error)
+        alpha, bias, products, slopes = alpha[:, 0], bias[0], products[:, 0], slopes[:, 0]
+    return SaddleSolution(alpha, bias, products, refinements, error, slopes, elimination.schur)
 
 
-def _eliminate(nu: Array, eta: Array, total: float, wanted_sum: Array) -> tuple[Array, Array]:
-    """alpha = nu - eta b with b such that the columns of alpha sum to ``wanted_sum``."""
-    xp = namespace_of(nu)
-    b = (xp.sum(nu, axis=0) - wanted_sum) / total
-    alpha = nu - eta[:, None] * b
-    # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
-    rest = (xp.sum(alpha, axis=0) - wanted_sum) / total
-    return alpha - eta[:, None] * rest, b + rest
+def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:
+    """Targets less what the border alone fits to them, and its coefficients.
+
+    The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
+    y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
+    """
+    xp = namespace_of(Y)
+    v = xp.min(ridge) / ridge
+    if not border.constant:
+        shift = xp.zeros_like(Y[0, :])
+    else:
+        shift = xp.clip(v @ Y / xp.sum(v), xp.min(Y, axis=0), xp.max(Y, axis=0))
+    target = Y - shift
+    lead = shift[None, :] if border.constant else shift[None, :][:0, :]
+    if not border.slopes:
+        return target, lead
+    Q = on_device_of(Y, border.basis)
+    theta = (Q.T @ (v[:, None] * target)) / xp.sum(v)
+    return target - Q @ theta, xp.concat([lead, theta], axis=0)
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
-    gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, b: Array, products: Array, wanted_sum: Array
+    gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
 ) -> tuple[Array, float]:
-    """y - (K + D) alpha - b 1 and the normwise backward error of the bordered system, worst column."""
+    """y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
-    residual = y - products - ridge[:, None] * alpha - b
+    residual = y - products - ridge[:, None] * alpha - border.values(c)
     norm_alpha = norm(alpha, axis=0)
     # Lower bounds of the norm of K, by its action on alpha and by its diagonal, keep the test strict.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -175,8 +197,8 @@ def _residual(
     stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
     norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
     root = math.sqrt(gram.n)
-    scale = norm_k * norm_alpha + xp.abs(b) * root + norm(y, axis=0)
-    size = xp.hypot(norm(residual, axis=0), xp.abs(xp.sum(alpha, axis=0) - wanted_sum))
+    scale = norm_k * norm_alpha + border.size(c) * root + norm(y, axis=0)
+    size = xp.hypot(norm(residual, axis=0), border.size(border.totals(alpha) - wanted))
     positive = scale > 0.0
     relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
     return residual, float(xp.max(relative))

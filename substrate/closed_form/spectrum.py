@@ -17,6 +17,10 @@ With weights :math:`V = \operatorname{diag}(v)` of the rows the diagonal is :mat
 holds for :math:`V^{1/2} K V^{1/2}` and :math:`V^{1/2} y` with :math:`V^{1/2} 1` in place of 1: support values are
 :math:`V^{1/2}` times those, and a left-out residual is one over :math:`v_i^{1/2}` times its own.
 
+With further columns Q that are not penalised (:mod:`~substrate.closed_form.border`, orthonormal by the weights beside
+1) their directions are removed too, of the dimension N - m is left, and
+:math:`\theta = W y - W K \alpha` are their coefficients, :math:`W = Q^T V / \sum_i v_i`.
+
 A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
 """
@@ -29,9 +33,10 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import roundoff
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.closed_form.spectrum_error import measured_error
-from substrate.errors import DataError, SolverError
+from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import blocks_beside
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
@@ -45,12 +50,14 @@ class Targets:
     """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
     ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
+    ``slopes`` are the coefficients W y of the columns of a border beside the constant.
     """
 
     coordinates: Array
     mean: Array
     unit: float
     rest: Any = 0.0
+    slopes: Array | None = None
 
     @property
     def outputs(self) -> int:
@@ -63,7 +70,8 @@ class Spectrum:
     """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
 
     ``error`` and ``skew`` bound their distance from those of K
-    (:mod:`~substrate.closed_form.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any.
+    (:mod:`~substrate.closed_form.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any;
+    ``linear`` the border and its rows W K, where it has columns beside the constant.
     """
 
     basis: Array
@@ -75,6 +83,7 @@ class Spectrum:
     error: float
     skew: float
     root: Array | None = None
+    linear: tuple[Border, Array] | None = None
 
     @property
     def n(self) -> int:
@@ -91,10 +100,30 @@ class Spectrum:
         # exact where y is constant
         mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
         rest = self._mean(scaled - mean)
-        centred = (scaled - mean) - rest
+        centred, slopes = (scaled - mean) - rest, None
+        if self.linear is not None:
+            slopes = self._slopes(centred)
+            centred = centred - on_device_of(centred, self.linear[0].basis) @ slopes
         return Targets(
-            self.basis.T @ (centred if self.root is None else self.root[:, None] * centred), mean, unit, rest
+            self.basis.T @ (centred if self.root is None else self.root[:, None] * centred), mean, unit, rest, slopes
         )
+
+    def _slopes(self, values: Array) -> Array:
+        """W times the values, one column per output."""
+        if self.linear is None:
+            raise TypeError("there are no columns beside the constant")
+        return _border_means(self.linear[0], self.root, values)
+
+    def about_border(self, rows: Array, linear: Array | None = None) -> Array:
+        """Rows of kernel values of points less what the border takes up of them.
+
+        ``linear`` are the columns of the linear part of these points, less their center.
+        """
+        centred: Array = rows - self.mean_row
+        if self.linear is None or linear is None:
+            return centred
+        border, means = self.linear
+        return centred - border.line(linear)[:, 1:] @ means
 
     def _mean(self, values: Array) -> Array:
         """The mean over the rows, by their weights."""
@@ -160,10 +189,18 @@ class Spectrum:
         g = self.inverses(lambdas)
         return np.asarray(self.n - np.asarray(lambdas) * to_numpy(namespace_of(g).sum(g, axis=0)))
 
-    def predictions(self, targets: Targets, lambdas: Array, rows: Array) -> Array:
-        """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs)."""
+    def predictions(self, targets: Targets, lambdas: Array, rows: Array, linear: Array | None = None) -> Array:
+        """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
+
+        ``linear`` are their columns of the linear part, less their center, where there is one.
+        """
         alpha = self.support_values(targets, lambdas)
-        values: Array = namespace_of(rows).tensordot(rows, alpha, axes=1) + self.bias(targets, alpha)
+        xp = namespace_of(rows)
+        values: Array = xp.tensordot(rows, alpha, axes=1) + self.bias(targets, alpha)
+        if self.linear is not None and linear is not None and targets.slopes is not None:
+            border, means = self.linear
+            theta = targets.unit * targets.slopes[:, None, :] - xp.tensordot(means, alpha, axes=1)
+            values = values + xp.tensordot(border.line(linear)[:, 1:], theta, axes=1)
         return values
 
     def decomposition_error(self, lam: float) -> float:
@@ -179,16 +216,36 @@ class Spectrum:
         return self.error + self.skew * (lam - self.lift)
 
 
-def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = None, coarse: bool = False) -> Spectrum:
+def _border_means(border: Border, root: Array | None, values: Array) -> Array:
+    """Q'V values / sum v."""
+    Q = on_device_of(values, border.basis)
+    weighted = values if root is None else root[:, None] ** 2 * values
+    mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
+    found: Array = Q.T @ weighted / mass
+    return found
+
+
+def centred_spectrum(
+    gram: Gram,
+    rounding: float = 0.0,
+    weights: Array | None = None,
+    coarse: bool = False,
+    border: Border = ONES,
+) -> Spectrum:
     """Decompose; the Gram matrix is left unchanged.
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
     are those of the rows, all positive. ``coarse`` is that of
-    :func:`~substrate.closed_form.spectrum_error.measured_error`.
+    :func:`~substrate.closed_form.spectrum_error.measured_error`. ``border`` holds a constant, and further columns,
+    orthonormal by these weights.
     """
+    if not border.constant:
+        raise DeclarationError("a spectrum is that of a machine with a bias; solve without one for each gamma")
     n = gram.n
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
+    if n <= border.count:
+        raise DataError(f"{border.count} columns that are not penalised leave nothing of {n} rows to a kernel matrix")
     if weights is None:
         K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
         root = direction = None
@@ -206,7 +263,16 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
         constant = abs(float(xp.sum(root**2 * mean_row)))
         # scaling rounds an entry twice, in addition to the error of the kernel value
         own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
-    if is_device_array(K):
+    linear = None
+    if border.slopes:
+        linear = (border, _border_means(border, root, gram.matrix))
+        scaled = to_numpy(border.matrix(gram.matrix)) * (1.0 if root is None else to_numpy(root)[:, None])
+        direction = on_device_of(K, np.linalg.qr(scaled)[0])
+        trace, values, basis = _decomposition_off_border(K, np.asarray(to_numpy(direction)))
+        # columns that are off by an angle remove directions that are off by it
+        v = np.ones(n) if root is None else to_numpy(root) ** 2
+        own += 4.0 * border.misfit(v) * float(xp.sum(xp.abs(gram.diagonal) * (1.0 if root is None else root**2)))
+    elif is_device_array(K):
         trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
     else:
         # a symmetric copy in LAPACK's order
@@ -218,7 +284,20 @@ def centred_spectrum(gram: Gram, rounding: float = 0.0, weights: Array | None = 
     values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
         known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
-    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root)
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root, linear)
+
+
+def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:
+    """Off orthonormal directions: all reflections as one orthonormal matrix, whose last columns span the others."""
+    from scipy.linalg import qr
+
+    xp, m = namespace_of(K), directions.shape[1]
+    reflected = on_device_of(K, qr(directions)[0])
+    inner = reflected[:, m:].T @ (K @ reflected[:, m:])
+    inner = (inner + inner.T) / 2.0
+    trace = float(xp.linalg.trace(inner))
+    values, vectors = xp.linalg.eigh(inner)
+    return trace, values, reflected[:, m:] @ vectors
 
 
 def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:

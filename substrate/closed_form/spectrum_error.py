@@ -54,8 +54,8 @@ def measured_error(
 ) -> Measured:  # fmt: skip
     """Measure a decomposition; ``kernel_rounding`` bounds the norm of the error of K itself.
 
-    ``direction`` is the unit vector that is projected out; the direction 1 by default. ``coarse`` may add a fifth to
-    the error, for half of the work.
+    ``direction`` is the unit vector that is projected out, or orthonormal columns; the direction 1 by default.
+    ``coarse`` may add a fifth to the error, for half of the work.
     """
     xp, n = namespace_of(basis), int(basis.shape[0])
     probes = on_device_of(basis, np.random.default_rng(n).standard_normal((n, _PROBES)))
@@ -63,6 +63,8 @@ def measured_error(
     def projected(vectors: Any) -> Any:
         if direction is None:
             return vectors - xp.mean(vectors, axis=0)
+        if direction.ndim == 2:
+            return vectors - direction @ (direction.T @ vectors)
         return vectors - direction[:, None] * (direction @ vectors)[None, :]
 
     def skewed(coordinates: Any) -> Any:
@@ -82,7 +84,7 @@ def measured_error(
 
     # coordinates of Gaussian vectors are Gaussian, so one product bounds the norms of d and of d S
     skew = skewed(basis.T @ probes)
-    along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction @ basis
+    along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction.T @ basis
     tilt = math.sqrt(float(xp.sum(along**2)))
     delta = _FACTOR * _longest(skew[:, :_PROBES]) + tilt
     rest = 2.2 * tilt * float(xp.max(values)) + EPS * norm + kernel_rounding

@@ -31,6 +31,7 @@ import numpy as np
 
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
 from substrate.composition.lagrangian import constraint_rows, lagrangian_row
@@ -219,17 +220,27 @@ def fused_conditions(fit: PenalizedFit, rho: float, M: Array, y_val: Array, weig
 
 
 def prove_saddle(
-    K: Any, y: Any, gamma: float, weights: Any, solution: Mapping[str, Array], signs: Array | None = None
+    K: Any,
+    y: Any,
+    gamma: float,
+    weights: Any,
+    solution: Mapping[str, Array],
+    signs: Array | None = None,
+    border: Border = ONES,
 ) -> Proof:
     """Prove how near K alpha + b is to the exact optimum, relative to the entries of the matrix.
 
-    ``signs`` are the labels by which a classifier's support values are multiplied.
+    ``signs`` are the labels by which a classifier's support values are multiplied; ``border`` has the columns that are
+    not penalised, whose ``coefficients`` are part of the solution where there are others than the constant.
     """
     matrix = np.asarray(K.matrix if isinstance(K, Gram) else K, dtype=np.float64)
     target = real_targets(y, matrix.shape[0])
     alpha = np.asarray(solution["support_values"]) if signs is None else signs * solution["support_values"]
     bias = float(solution["bias"])
     v = row_weights(weights, target.size)
-    return prove_expansion(
-        Precomputed(), matrix, target, positive(gamma, "gamma"), v, alpha, bias, matrix @ alpha + bias
-    )
+    slopes = np.asarray(solution["coefficients"]) if border.slopes else None
+    if slopes is not None:
+        bias += float(border.center @ slopes)
+    fitted = matrix @ alpha + bias + border.slope_values(slopes)
+    known = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
+    return prove_expansion(Precomputed(), *known, border=border, slopes=slopes)

@@ -18,6 +18,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread, root_mean_square
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_certificate import Expansion, expansion_accuracy
 from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declarations import Declared, given_gram
@@ -44,14 +45,25 @@ def within_solvers(target: Array) -> Array:
 
 
 def least_squares_accuracy(
-    R: Array, y: Array, ridge: Array, a: Array, b: float, fitted: Array, tolerance: float = UNPOLISHED
+    R: Array,
+    y: Array,
+    ridge: Array,
+    a: Array,
+    b: float,
+    fitted: Array,
+    tolerance: float = UNPOLISHED,
+    border: Border = ONES,
+    slopes: Array | None = None,
 ) -> Accuracy:
-    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution."""
+    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution.
+
+    ``slopes`` are the coefficients of the columns of the border beside the constant, ``b`` is the bias at their center.
+    """
     products = R @ (R.T @ a)
-    machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R))
+    machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R), border=border, slopes=slopes)
     # two products instead of one
     row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
-    apart = root_mean_square(fitted - products - b, machine.weights)
+    apart = root_mean_square(fitted - products - b - border.slope_values(slopes), machine.weights)
     spread, rounding = page_spread(y, machine.weights)
     return accuracy_row(row.value + 1.01 * apart, spread, row.formula, tolerance=tolerance, rounding=rounding)
 

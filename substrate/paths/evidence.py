@@ -11,8 +11,10 @@ variance of the noise with the largest evidence is :math:`s^2 = \lambda Q / (N -
           F = \frac{Q}{N - 1} \prod_k (s_k + \lambda)^{1/(N-1)}
 
 (the restricted likelihood, [Rasmussen2006]_ section 5.4.1 with the bias integrated out; of weighted rows, up to a
-constant). So the largest evidence is the smallest F, which has the units of :math:`y^2`, like the other criteria: it is
-the variance of y for large :math:`\lambda`. Outputs that share one gamma share :math:`s^2`, and F is their mean.
+constant). Where m columns are not penalised (:mod:`~substrate.closed_form.border`), all have a flat prior, and N - m is
+in the place of N - 1. So the largest evidence is the smallest F, which has the units of :math:`y^2`, like the other
+criteria: it is the variance of y for large :math:`\lambda`. Outputs that share one gamma share :math:`s^2`, and F is
+their mean.
 
 F is a falling function of t, Q, times a rising one. For complex lambda :math:`|g_k|` is at most
 :math:`\cos(\theta/2)^{-1}` times its value at :math:`|\lambda|`, and the product is not larger than there, so the
@@ -36,10 +38,10 @@ from substrate.paths.kernel_slope import Slope, evidence_slope, gcv_slope
 __all__ = ["OF_SPECTRUM", "Evidence", "GeneralizedCrossValidation", "log_evidence", "log_rounding"]
 
 
-def log_evidence(criterion: Array, n: int) -> Array:
-    """log p(y) of n equally weighted rows, from the criterion F."""
+def log_evidence(criterion: Array, n: int, unpenalised: int = 1) -> Array:
+    """log p(y) of n equally weighted rows, from the criterion F; ``unpenalised`` columns, a bias alone by default."""
     with np.errstate(divide="ignore"):
-        return np.asarray(-0.5 * (n - 1) * (np.log(2.0 * np.pi * np.asarray(criterion)) + 1.0))
+        return np.asarray(-0.5 * (n - unpenalised) * (np.log(2.0 * np.pi * np.asarray(criterion)) + 1.0))
 
 
 def log_rounding(size: int, mean_size: Array) -> Array:

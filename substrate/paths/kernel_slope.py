@@ -120,12 +120,16 @@ def evidence_slope(basis: Array, g: Array, z: Array) -> Slope:
     """Of the variance whose smallest value is at the largest evidence, for the mean over the columns of z."""
     factor = float(np.exp(-np.mean(np.log(g))))
     quadratic = float((g @ np.square(z)).sum())
-    return evidence_of_inverse(_product(basis * np.sqrt(g)), basis @ (g[:, None] * z), quadratic, factor)
+    inverse = _product(basis * np.sqrt(g))
+    return evidence_of_inverse(inverse, basis @ (g[:, None] * z), quadratic, factor, g.size)
 
 
-def evidence_of_inverse(B: Array, alpha: Array, quadratic: float, factor: float) -> Slope:
-    """The same from B and alpha, the sum of Q over the columns, and the mean factor of the determinant."""
-    free = B.shape[0] - 1
+def evidence_of_inverse(B: Array, alpha: Array, quadratic: float, factor: float, free: int | None = None) -> Slope:
+    """The same from B and alpha, the sum of Q over the columns, and the mean factor of the determinant.
+
+    ``free`` is N less the number of columns that are not penalised, by default a bias.
+    """
+    free = B.shape[0] - 1 if free is None else free
     return Slope(factor / free / alpha.shape[1] * (quadratic / free * B - alpha @ alpha.T))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.closed_form.spectrum import Spectrum
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.paths.criteria import Criterion, Samples, following, unknown_at
 from substrate.paths.kernel_slope import Slope, validation_slope
 from substrate.threads import blas_threads
@@ -39,22 +39,32 @@ class Validation(Criterion):
 
     @classmethod
     def of(
-        cls, spectrum: Spectrum, Y: Array, rows: Array, Y_val: Array, *, pooled: bool = False, rounding: float = 0.0,
+        cls,
+        spectrum: Spectrum,
+        Y: Array,
+        rows: Array,
+        Y_val: Array,
+        *,
+        pooled: bool = False,
+        rounding: float = 0.0,
         weights: Array | None = None,
-    ) -> Self:  # fmt: skip
+        linear: Array | None = None,
+    ) -> Self:
         """From targets and the rows of kernel values of the validation points against the training points.
 
         ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
-        are those of the validation points in the mean.
+        are those of the validation points in the mean, ``linear`` their columns of a linear part, less their center.
         """
         if rows.shape[0] == 0:
             raise DataError("the validation set is empty; give at least one validation row")
         targets = spectrum.targets(Y)
         with blas_threads(spectrum.n):
-            centred = rows - spectrum.mean_row
+            centred = spectrum.about_border(rows, linear)
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
         known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
         offsets = (known / targets.unit - targets.mean) - targets.rest
+        if spectrum.linear is not None and linear is not None and targets.slopes is not None:
+            offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
         roots = None
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
             roots = np.sqrt(weights / weights.mean())
@@ -84,6 +94,8 @@ class Validation(Criterion):
         return Samples(self._shaped(values, t), top, *moved)
 
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        if self.spectrum.linear is not None:
+            raise DeclarationError("the slope of a validation error in the kernel values is known for a bias alone")
         root = np.ones(self.spectrum.n) if self.spectrum.root is None else self.spectrum.root
         known = (self.directions, self.offsets[:, columns], root / float(root @ root), self.roots)
         return validation_slope(self.spectrum.basis, g, z, *known).weighted(self.spectrum.root)

@@ -32,6 +32,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
@@ -69,10 +70,13 @@ def prove_expansion(
     tolerance: float = ACCURATE,
     bits: int = _BITS,
     observed: Array | None = None,
+    border: Border = ONES,
+    slopes: Array | None = None,
 ) -> Proof:
     """The proof for one output; ``fitted`` is what predict returned for the rows of X.
 
-    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
+    ``observed`` are the targets of the user where y is made of them: the spread is theirs. ``slopes`` are the
+    coefficients of the columns of the border beside the constant.
     """
     matrix, negative = given_matrix(kernel, X)
     if not np.isfinite(negative):
@@ -80,17 +84,48 @@ def prove_expansion(
 
     def bound(bits: int) -> Any:
         weights, targets, alpha, returned = balls(v), balls(y), balls(a), balls(fitted)
-        total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
-        # D^-1 1 is gamma v: the sum is taken out in proportion to the weights
-        balanced = [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
+        balanced = _balanced(alpha, weights, border)
         products = kernel_products(kernel, X, balanced) if matrix is None else _matrix_products(matrix, balanced)
-        values = [product + ball(b) for product in products]
+        linear = _linear_values(border, slopes, len(products))
+        values = [product + ball(b) + more for product, more in zip(products, linear, strict=True)]
         ridge = [1 / (ball(gamma) * weight) for weight in weights]
         residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
         apart = [one - other for one, other in zip(returned, values, strict=True)]
         return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
+
+
+def _balanced(alpha: Sequence[Any], weights: Sequence[Any], border: Border) -> list[Any]:
+    """The coefficients less D^-1 Z G^-1 Z'a, with D^-1 = gamma v: the sum, taken out in proportion to the weights."""
+    if border.plain:
+        total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
+        return [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
+    if not border.count:
+        return list(alpha)
+    library, rows = flint(), _border_rows(border, len(alpha))
+    Z = library.arb_mat(rows)
+    across = library.arb_mat([[weight * z for z in row] for row, weight in zip(rows, weights, strict=True)]).transpose()
+    out = Z * (across * Z).solve(Z.transpose() * library.arb_mat(len(alpha), 1, list(alpha)))
+    return [one - weight * out[i, 0] for i, (one, weight) in enumerate(zip(alpha, weights, strict=True))]
+
+
+def _border_rows(border: Border, n: int) -> list[list[Any]]:
+    """[1, z - center] in balls, for the columns as they are given."""
+    lead = [ball(1.0)] if border.constant else []
+    if not border.slopes:
+        return [list(lead) for _ in range(n)]
+    center = balls(border.center)
+    return [[*lead, *(z - c for z, c in zip(balls(row), center, strict=True))] for row in border.columns]
+
+
+def _linear_values(border: Border, slopes: Array | None, n: int) -> list[Any]:
+    """(z - center)'beta of every row."""
+    if slopes is None or not border.slopes:
+        return [ball(0.0)] * n
+    beta = balls(slopes)
+    lead = int(border.constant)
+    return [sum((z * c for z, c in zip(row[lead:], beta, strict=True)), ball(0.0)) for row in _border_rows(border, n)]
 
 
 def prove_primal(

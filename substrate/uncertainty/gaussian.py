@@ -8,7 +8,9 @@ A least-squares machine is the posterior mean of a process with covariance :math
 
 and the evidence of y, the bias integrated out, is largest at
 
-.. math:: s^2 = \frac{y^T \alpha}{\gamma (n - 1)} .
+.. math:: s^2 = \frac{y^T \alpha}{\gamma (n - 1)},
+
+or with n - m in the place of n - 1 where m columns are not penalised (:mod:`~substrate.closed_form.border`).
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_system import target_unit
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.uncertainty.influence import LeftOutMachines
@@ -26,14 +29,16 @@ from substrate.uncertainty.levels import exact_level
 __all__ = ["gaussian_deviations", "gaussian_ends", "noise_of_targets"]
 
 
-def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float]) -> Array:
-    """The variance of the noise from y'alpha, one number per output; y up to a constant, since alpha sums to zero."""
+def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], border: Border = ONES) -> Array:
+    """The variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
     Y, alpha = to_numpy(Y), to_numpy(support_values)
     unit = target_unit(Y)
     centred = Y / unit
-    centred = centred - centred.mean(axis=0)
+    centred = centred - centred.mean(axis=0) if border.constant else centred
+    if border.slopes:
+        centred = centred - border.basis @ np.linalg.lstsq(border.basis, centred, rcond=None)[0]
     with np.errstate(over="ignore"):
-        scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - 1))
+        scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
         return np.asarray(np.maximum(scaled, 0.0) * unit * unit)
 
 

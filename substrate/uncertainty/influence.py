@@ -14,6 +14,10 @@ without row i, bias included. :math:`c_i = \partial f(x) / \partial y_i` is the 
 measures how far x is from the rows: :math:`p + 1/\gamma` is what an added row (x, z) of weight one leaves on the
 diagonal of the factor, and :math:`\gamma s^2 p` is the variance of a Gaussian process at x.
 
+Where further columns z are not penalised (:mod:`substrate.closed_form.border`), :math:`Z = [1, Q]` is in the place of 1
+and :math:`q = (Z(x), k)`; a new point is then represented by its kernel values and, after them, z
+less its center.
+
 In features :math:`\varphi` centred at their weighted mean, with :math:`P = \operatorname{diag}(\gamma v)` and
 :math:`A = I + \Phi^T P \Phi`, the same numbers are
 
@@ -31,9 +35,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.border import ONES, Border
 from substrate.gram import Gram, column_squares
 from substrate.kernels.base import blocks_beside
-from substrate.namespaces import is_device_array, namespace_of, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["FeatureInfluence", "Influence", "KernelInfluence", "LeftOutMachines", "feature_root", "kernel_influence"]
@@ -64,7 +69,9 @@ class KernelInfluence:
     .. math:: c = (K + D)^{-1} (k - b 1), \qquad p = k(x, x) - (k - b 1)^T c - 2 b .
 
     ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, or
-    the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over its sum, ``total``.
+    the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over its sum, ``total``. With a
+    border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H S^{-1}` and ``border`` that border, Z
+    and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`.
     """
 
     represent: Callable[[Any], Array]
@@ -73,10 +80,11 @@ class KernelInfluence:
     share: Array
     total: float
     diagonal: Array
+    border: tuple[Border, Array, Array] | None = None
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """One triangular product for p, another for c, in the memory of the kernel values."""
-        b = self._shift(rows)
+        rows, b = self._shift(rows)
         if not self.triangular:
             c = rows @ self.root
             return c, _not_negative(diagonal - _paired(rows, c) - 2.0 * b)
@@ -93,15 +101,23 @@ class KernelInfluence:
         """Half the work of c."""
         if not self.triangular:
             return self.at(rows, diagonal)[1]
-        b = self._shift(rows)
+        rows, b = self._shift(rows)
         half = self._half(rows)
         return _not_negative(diagonal - _paired(half, half) - 2.0 * b)
 
-    def _shift(self, rows: Array) -> Array:
-        """b, which is subtracted from the kernel values."""
-        b = rows @ self.share - 1.0 / self.total
-        rows -= b[:, None]
-        return b
+    def _shift(self, rows: Array) -> tuple[Array, Array]:
+        """k - Z b, and Z(x)'b."""
+        if self.border is None:
+            b = rows @ self.share - 1.0 / self.total
+            rows -= b[:, None]
+            return rows, b
+        border, Z, inverse = self.border
+        n = int(Z.shape[0])
+        k = namespace_of(rows).asarray(rows[:, :n], copy=True)
+        here = border.line(rows[:, n:])
+        b = k @ self.share - here @ inverse
+        k -= b @ Z.T
+        return k, _paired(b, here)
 
     def _half(self, rows: Array) -> Array:
         """W (k - b 1), one line per point."""
@@ -164,20 +180,27 @@ def _paired(left: Array, right: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", left, right))
 
 
-def kernel_influence(gram: Gram, ridge: Array, represent: Callable[[Any], Array]) -> KernelInfluence:
+def kernel_influence(
+    gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES
+) -> KernelInfluence:
     """From a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
     gram.factorize(ridge)
-    xp = namespace_of(ridge)
-    eta = gram.solve(xp.ones_like(ridge)[:, None])[:, 0]
-    total = float(xp.sum(eta))
+    Z = border.matrix(ridge[:, None])
+    eliminated = border.eliminate(gram.solve(Z))
+    total = float(eliminated.schur[0, 0]) if border.constant else 0.0
     root = gram.inverse_factor()
     if root is None:
         inverse = gram.inverse()
         known = (inverse, False, inverse.diagonal())
     else:
         known = (root, True, column_squares(root))
-    share = eta / total
-    return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
+    share = eliminated.share
+    if border.plain:
+        eta, share = eliminated.solved[:, 0], share[:, 0]
+        return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
+    inverse = on_device_of(Z, eliminated.inverse)
+    diagonal = border.without_rows(known[2] - eliminated.diagonal, ridge)
+    return KernelInfluence(represent, *known[:2], share, total, diagonal, (border, Z, inverse))
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:

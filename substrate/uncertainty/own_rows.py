@@ -7,7 +7,8 @@ A copy :math:`\tilde x_i` of row i, changed in some input, is predicted by the m
 .. math:: f^{(-i)}(\tilde x_i) = f(\tilde x_i) - c_i(\tilde x_i)\, r_i, \qquad
           c_i(\tilde x_i) = \frac{\eta_i}{1^T \eta} + \sum_j B_{ij}\, k(x_j, \tilde x_i),
 
-a single entry of c for every copy, so that N changed rows cost N^2 operations where all entries would cost N^3. In
+(:math:`(H S^{-1})_i Z(\tilde x_i)` for the first term with a :mod:`~substrate.closed_form.border` Z), a single entry of
+c for every copy, so that N changed rows cost N^2 operations where all entries would cost N^3. In
 features (a reduced basis, a kernel of few features) it is
 
 .. math:: c_i(\tilde x_i) = P_{ii} \Big( \frac{1}{\operatorname{tr} P} + \psi_i^T \psi(\tilde x_i) \Big).
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
@@ -31,13 +33,18 @@ __all__ = ["MachinesInFeatures", "MachinesOnRows", "OwnRows", "machines_on_rows"
 
 @dataclass(frozen=True, slots=True)
 class MachinesOnRows:
-    """Machines on the same rows of a kernel matrix: their columns, the rows, B, :math:`\\eta / 1^T \\eta` and r."""
+    """Machines on the same rows of a kernel matrix: their columns, the rows, B, :math:`\\eta / 1^T \\eta` and r.
+
+    With further columns in the ``border``, ``share`` is :math:`H S^{-1}`, and the values of a point end with its z
+    less the center.
+    """
 
     columns: Any
     rows: Any
     inverse: Array
     share: Array
     residuals: Array
+    border: Border = ONES
 
     def change(self, which: Any, points: Any, values: Array | None) -> tuple[Any, Array]:
         """Positions in ``which`` of rows that these machines used, and c_i r_i there, one column per machine."""
@@ -46,9 +53,13 @@ class MachinesOnRows:
         (used,) = np.nonzero(np.isin(which, self.rows))
         own = np.searchsorted(self.rows, which[used])
         here = take_rows(values, used)
-        if self.rows.size < int(values.shape[1]):
+        kernel_values = int(values.shape[1]) - self.border.slopes
+        lead = take_rows(self.share, own)
+        if not self.border.plain:
+            lead = paired_sums(lead, self.border.line(here[:, kernel_values:]), 1)
+        if self.rows.size < kernel_values or self.border.slopes:
             here = take_rows(here.T, self.rows).T
-        c = take_rows(self.share, own) + paired_sums(take_rows(self.inverse, own), here, 1)
+        c = lead + paired_sums(take_rows(self.inverse, own), here, 1)
         return used, to_numpy(c)[:, None] * self.residuals[own]
 
 
@@ -90,18 +101,25 @@ class OwnRows:
         return found
 
 
-def machines_on_rows(gram: Gram, ridge: Array, columns: Any, rows: Any, alpha: Array) -> MachinesOnRows:
+def machines_on_rows(
+    gram: Gram, ridge: Array, columns: Any, rows: Any, alpha: Array, border: Border = ONES
+) -> MachinesOnRows:
     """From the kernel matrix of the rows, which is factored, the diagonal 1/(gamma v), and the support values."""
     gram.factorize(on_device_of(gram.diagonal, ridge))
     root = gram.inverse_factor() if is_device_array(gram.diagonal) else None
     inverse = gram.inverse() if root is None else root.T @ root
     gram.release()
     xp = namespace_of(inverse)
-    eta = xp.sum(inverse, axis=1)
-    share = eta / xp.sum(eta)
-    inverse -= eta[:, None] * share
-    diagonal = to_numpy(xp.linalg.diagonal(inverse))
-    return MachinesOnRows(columns, rows, inverse, share, leave_one_out_residuals(alpha, diagonal))
+    if border.plain:
+        eta = xp.sum(inverse, axis=1)
+        share = eta / xp.sum(eta)
+        inverse -= eta[:, None] * share
+    else:
+        eliminated = border.eliminate(inverse @ border.matrix(inverse))
+        share = eliminated.share
+        inverse -= share @ eliminated.solved.T
+    diagonal = border.without_rows(to_numpy(xp.linalg.diagonal(inverse)), ridge)
+    return MachinesOnRows(columns, rows, inverse, share, leave_one_out_residuals(alpha, diagonal), border)
 
 
 def primal_influence(primal: PrimalWeights, X: Any, pulls: Array) -> FeatureInfluence:

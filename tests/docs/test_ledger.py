@@ -67,6 +67,7 @@ def test_the_papers_have_this_many_equations():
         "Cawley2004": 9,
         "Suykens2002": 15,
         "Espinoza2005": 0,
+        "Espinoza2005b": 0,
         "Barber2021": 0,
         "Nouretdinov2001": 0,
         "Platt2000": 0,

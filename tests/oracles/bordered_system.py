@@ -15,6 +15,14 @@ def solve(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, 
     return solution[1:], solution[0]
 
 
+def solve_with(K: np.ndarray, y: np.ndarray, ridge: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and c from [0 Z'; Z K + D] [c; alpha] = [0; y], by a general solver."""
+    m = Z.shape[1]
+    M = np.block([[np.zeros((m, m)), Z.T], [Z, K + np.diag(ridge)]])
+    solution = np.linalg.solve(M, np.concatenate([np.zeros((m, *y.shape[1:])), y]))
+    return solution[m:], solution[:m]
+
+
 def fitted(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     alpha, b = solve(K, y, ridge)
     return K @ alpha + b

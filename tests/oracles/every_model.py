@@ -118,6 +118,7 @@ def first_rows(parameters, rows):
     some = {
         name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()
     }  # fmt: skip
+    some |= {name: parameters[name][rows] for name in ("Z",) if name in parameters}
     return parameters | some
 
 

@@ -14,12 +14,15 @@ from substrate.kernels.nested import Scaled
 __all__ = ["exact_distance"]
 
 
-def exact_distance(kernel, X, y, gamma, v, fitted):
-    """The weighted root mean square distance of ``fitted`` from the exact fitted values, rounded once at the end."""
+def exact_distance(kernel, X, y, gamma, v, fitted, linear=None):
+    """The weighted root mean square distance of ``fitted`` from the exact fitted values, rounded once at the end.
+
+    ``linear`` are further columns that are not penalised, beside the ones.
+    """
     for bits in (256, 512, 1024, 2048, 4096):
         before, flint.ctx.prec = flint.ctx.prec, bits
         try:
-            distance = _distance(kernel, X, y, gamma, v, fitted)
+            distance = _distance(kernel, X, y, gamma, v, fitted, linear)
             if distance.is_finite() and distance.rad() <= flint.arb(1e-3) * distance.mid() + flint.arb(1e-300):
                 return float(distance)
         except ZeroDivisionError:  # a matrix of balls that may be singular
@@ -29,7 +32,7 @@ def exact_distance(kernel, X, y, gamma, v, fitted):
     raise ArithmeticError(f"4096 bits do not decide {kernel!r} with gamma {gamma}")
 
 
-def _distance(kernel, X, y, gamma, v, fitted):
+def _distance(kernel, X, y, gamma, v, fitted, linear):
     arb, n = flint.arb, len(y)
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
     points = [[arb(float(value)) for value in row] for row in dense]
@@ -40,10 +43,14 @@ def _distance(kernel, X, y, gamma, v, fitted):
         K = [[_value(kernel, x, z) for z in points] for x in points]
     weights, targets = [arb(float(one)) for one in v], [arb(float(one)) for one in y]
     pull = [arb(float(gamma)) * one for one in weights]
-    # rows times gamma v: the unknowns are the errors e = alpha / (gamma v), and b
-    rows = [[K[i][j] * pull[j] + (1 if i == j else 0) for j in range(n)] + [arb(1)] for i in range(n)]
-    system = flint.arb_mat(n + 1, n + 1, [value for row in [*rows, [*pull, arb(0)]] for value in row])
-    errors = system.solve(flint.arb_mat(n + 1, 1, [*targets, arb(0)]))
+    # rows times gamma v: the unknowns are the errors e = alpha / (gamma v), b, and the coefficients of linear columns
+    columns = np.ones((n, 1)) if linear is None else np.column_stack([np.ones(n), linear])
+    Z = [[arb(float(value)) for value in row] for row in columns]
+    m = columns.shape[1]
+    rows = [[K[i][j] * pull[j] + (1 if i == j else 0) for j in range(n)] + Z[i] for i in range(n)]
+    sums = [[pull[j] * Z[j][k] for j in range(n)] + [arb(0)] * m for k in range(m)]
+    system = flint.arb_mat(n + m, n + m, [value for row in [*rows, *sums] for value in row])
+    errors = system.solve(flint.arb_mat(n + m, 1, [*targets, *[arb(0)] * m]))
     total = arb(0)
     for i in range(n):
         apart = targets[i] - errors[i, 0] - arb(float(fitted[i]))

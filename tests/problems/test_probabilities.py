@@ -22,7 +22,12 @@ from substrate.kernels import RBF, Foreign, Linear, Precomputed
 
 CLASSIFIERS = [getattr(problems, name) for name in sorted(problems.ESTIMATORS) if "Classifier" in name]
 SLOW = pytest.mark.slow
-CLOSED = ("LSSVMClassifier", "ComponentwiseLSSVMClassifier", "SparseLSSVMClassifier")
+CLOSED = (
+    "LSSVMClassifier",
+    "ComponentwiseLSSVMClassifier",
+    "PartiallyLinearLSSVMClassifier",
+    "SparseLSSVMClassifier",
+)
 
 
 def blobs(n_classes=2, n=30, seed=0):

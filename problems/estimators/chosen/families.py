@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, as_kernel
+from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, Restricted, as_kernel
 
 __all__ = [
     "FAMILIES",
@@ -92,5 +92,6 @@ def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 def family_name(kernel: Kernel) -> str:
     """The family of a kernel, for a certificate: its class, and the smoothness of a Matérn kernel."""
+    kernel = kernel.kernel if isinstance(kernel, Restricted) else kernel
     name = type(kernel).__name__
     return f"{name} {kernel.nu:g}" if isinstance(kernel, Matern) else name

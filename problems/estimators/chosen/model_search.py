@@ -248,7 +248,8 @@ class ModelSearch:
         weights = on_device_of(X, np.ones(X.shape[0])) if given is None else given
         method = Method.closed_form(self._tolerance())  # type: ignore[attr-defined]
         if whole:
-            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True)
+            border = self._border(X, weights)  # type: ignore[attr-defined]
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
             searched = _centred_gram(gram, best.kernel, X)
             extra = (_refitted_row(searched, Y, fit, best, weights),) if self._criterion == "loo" else ()
         else:
@@ -303,7 +304,7 @@ def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: Array) -> Row:
     """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
     ridge = ridge_of(float(best.search.gamma[0]), weights)
-    diagonal = to_numpy(projected_diagonal(gram, ridge))
+    diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
     Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
     alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
     residuals = leave_one_out_residuals(alpha, diagonal)

@@ -24,15 +24,16 @@ from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
+from substrate.closed_form.border import Border
 from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import take_rows, to_numpy
 
-__all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
+__all__ = ["DenseSearch", "LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _DenseSearch(ModelSearch):
+class DenseSearch(ModelSearch):
     """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
 
     _page = "tikhonov_fusion"
@@ -61,6 +62,13 @@ class _DenseSearch(ModelSearch):
             raise DeclarationError(f"loss={self.loss!r} counts rows; {asked} goes with loss='squared'")
         return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
 
+    def _borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
+        """The border of the rows, and the columns of a linear part at the validation rows, less its center."""
+        border: Border = self._border(X, weights)  # type: ignore[attr-defined]
+        if not border.slopes or check is None:
+            return border, None
+        return border, self._taken(check[0]) - border.center  # type: ignore[attr-defined]
+
     def _check_loaded(self) -> None:
         if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
             # FusedLSSVM* of release 0.1 did not keep what follows from gamma and the path
@@ -70,7 +78,7 @@ class _DenseSearch(ModelSearch):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
+class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -192,7 +200,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
         rules = (self._criterion, self._splits(*given, False, kept), self.gamma_range, float(self.gap))
         weighed = self._weighed(sample_weight, weights, part)
         weights = take_rows(weights, part.rows)
-        task = Task(X, Y, *rules, False, None, check, *weighed)
+        task = Task(X, Y, *rules, False, None, check, *weighed, *self._borders(X, weights, check))
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         self._keep_search(judged, best, one)
@@ -209,7 +217,7 @@ class LSSVMRegressorCV(_DenseSearch, LSSVMRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
+class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -275,7 +283,7 @@ class LSSVMClassifierCV(_DenseSearch, LSSVMClassifier):
         kernels = self._candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
         rules = (self._criterion, self._splits(*given, True, kept), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, True, wrong, check, *weighed)
+        task = Task(X, Y, *rules, True, wrong, check, *weighed, *self._borders(X, weights, check))
         judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         self._keep_search(judged, best, True)

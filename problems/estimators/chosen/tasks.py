@@ -12,6 +12,7 @@ import numpy as np
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.leave_one_out import Split
 from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
@@ -70,7 +71,8 @@ class Task:
 
     ``criterion`` is one of ``SMOOTH``, or a loss of leave-one-out residuals. ``pooled`` states that all outputs share
     one gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their
-    targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal.
+    targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal. ``border``
+    holds the columns that are not penalised, and ``check_linear`` those of a linear part at the validation rows.
     """
 
     X: Any
@@ -84,6 +86,13 @@ class Task:
     check: tuple[Any, Array] | None = None
     weights: Array | None = None
     check_weights: Array | None = None
+    border: Border = ONES
+    check_linear: Array | None = None
+
+    def border_of(self, rows: Any) -> Border:
+        """The border of some of the rows, orthonormal by their weights."""
+        weights = np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
+        return self.border.take(rows, weights[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,8 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
-            round_ = _validated(gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
+            known = (gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
+            round_ = _validated(*known, task.border_of(train), task.border.linear(valid))
             for part in round_:
                 numbers = {"train": train[part.train], "check": valid[part.check]}
                 parts.append(replace(part, share=part.share / len(task.splits), **numbers))
@@ -121,13 +131,15 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
     kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
     coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
-        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse), Y, pooled=pooled)
+        own = task.border_of(np.arange(gram.n))
+        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse, own), Y, pooled=pooled)
         return whole, (Part(whole, 1.0, np.arange(gram.n)),)
     criteria, counts, mass = [], [], 0.0
     machines = list(each_machine(Y, True))
     for one in machines:  # one against one: every machine has its own rows
         v = None if task.weights is None else task.weights[one.rows]
-        criteria.append(kind.of(centred_spectrum(gram.block(one.rows), p, v), one.y, pooled=True))
+        spectrum = centred_spectrum(gram.block(one.rows), p, v, border=task.border_of(one.rows))
+        criteria.append(kind.of(spectrum, one.y, pooled=True))
         counts.append(float(one.rows.size))
         mass += float(one.rows.size if v is None else v.sum())
     return _summed([Part(c, m / mass, one.rows) for c, m, one in zip(criteria, counts, machines, strict=True)])
@@ -148,18 +160,41 @@ def _checked_parts(gram: Gram, task: Task) -> list[Part]:
     checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
     ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
     weights = None if task.weights is None else (task.weights, ones)
-    return _validated(gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
+    known = (gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
+    return _validated(*known, task.border_of(np.arange(gram.n)), task.check_linear)
+
+
+def _reach(border: Border, linear: Array | None) -> float:
+    """How much farther than a mean row the rows that the border takes up of validation points can be off.
+
+    Of a point with Q(x) it is the row Q(x) W K, and W has rows of the length of those of the mean.
+    """
+    if linear is None or not border.slopes:
+        return 1.0
+    return 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
 
 
 def _validated(
-    gram: Gram, Y: Array, below: Array, Y_check: Array, pooled: bool, p: float, checked: Array,
+    gram: Gram,
+    Y: Array,
+    below: Array,
+    Y_check: Array,
+    pooled: bool,
+    p: float,
+    checked: Array,
     weights: tuple[Array, Array] | None = None,
-) -> list[Part]:  # fmt: skip
-    """The mean square error on validation rows, as one criterion or one per machine."""
+    border: Border = ONES,
+    linear: Array | None = None,
+) -> list[Part]:
+    """The mean square error on validation rows, as one criterion or one per machine.
+
+    ``linear`` are their columns of a linear part, less the center of the border.
+    """
     if not pooled or (Y != 0.0).all():
         v, w = (None, None) if weights is None else weights
-        spectrum, unsure = centred_spectrum(gram, p, v), _row_rounding(p, gram.diagonal, checked, v, w)
-        whole = Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w)
+        spectrum = centred_spectrum(gram, p, v, border=border)
+        unsure = _row_rounding(p, gram.diagonal, checked, v, w) * _reach(border, linear)
+        whole = Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w, linear=linear)
         return [Part(whole, 1.0, np.arange(gram.n), np.arange(Y_check.shape[0]))]
     found = []
     for k in range(Y.shape[1]):  # one against one: every machine has its own rows
@@ -167,10 +202,12 @@ def _validated(
         if check.size:
             v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
             rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w)
-            spectrum = centred_spectrum(gram.block(train), p, v)
+            own = border.take(train, np.ones(train.size) if v is None else v)
+            there = None if linear is None else linear[check]
+            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w) * _reach(own, there)
+            spectrum = centred_spectrum(gram.block(train), p, v, border=own)
             known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
-            part = Validation.of(spectrum, *known, rounding=unsure, weights=w)
+            part = Validation.of(spectrum, *known, rounding=unsure, weights=w, linear=there)
             found.append(Part(part, float(check.size if w is None else w.sum()), train, check))
     total = sum(part.share for part in found)
     return [replace(part, share=part.share / total) for part in found]

@@ -8,6 +8,7 @@ from problems.estimators.shared.base import page_named
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
@@ -24,13 +25,18 @@ def declared_fit(
     weights: Array,
     page_name: str,
     solver: str | None,
-) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-    """Support values in regression's sign, biases, rows and facts."""
+    border: Border = ONES,
+) -> tuple[Array, Array, Array | None, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    """Support values in regression's sign, biases, slopes, rows and facts.
+
+    The slopes are those of the columns of the border beside the bias, which the page has as ``coefficients``.
+    """
     page = page_named(page_name)
     build = page.DEMONSTRATION.own_build
     given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
     labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
     alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    slopes = np.empty((border.slopes, Y.shape[1])) if border.slopes else None
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for column, gamma in enumerate(gammas):
@@ -40,13 +46,16 @@ def declared_fit(
         declared.solve(solver, warn=False)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center
+        if slopes is not None:
+            slopes[:, column] = unit * declared.coefficients
+            bias[column] += border.center @ slopes[:, column]
         if not labels:
             facts.append(("targets", "given to the solver without their mean and in units of their spread"))
         # the bound is computed from the numbers that predict uses
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
-    return alpha, bias, worst_rows(rows), tuple(dict.fromkeys(facts))
+    return alpha, bias, slopes, worst_rows(rows), tuple(dict.fromkeys(facts))
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

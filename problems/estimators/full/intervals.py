@@ -23,7 +23,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
     def _left_out_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         alpha, ridge = self._support_columns()
         gammas, primal = self._interval_gammas(alpha.shape[1]), self._primal()
-        bias = np.atleast_1d(to_numpy(self.bias_))
+        bias, border = np.atleast_1d(to_numpy(self._bias())), self._training_border()
         machines: dict[int, uncertainty.LeftOutMachines] = {}
         if primal is None:
             n = int(alpha.shape[0])
@@ -37,12 +37,14 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
             if primal is not None:
                 influence = uncertainty.primal_influence(primal, self.support_vectors_, 1.0 / d)
             else:
-                influence = uncertainty.kernel_influence(gram, on_device_of(gram.diagonal, d), self._kernel_rows)
+                there, own = on_device_of(gram.diagonal, d), border.take(slice(None), 1.0 / d)
+                influence = uncertainty.kernel_influence(gram, there, self._kernel_rows, own)
             home, diagonal = influence.diagonal, to_numpy(influence.diagonal)
             residuals = leave_one_out_residuals(alpha[:, columns], diagonal)
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
-                b = float(bias[int(column)]) if primal is None else None
+                # where there are slopes the whole model predicts
+                b = float(bias[int(column)]) if primal is None and border.plain else None
                 machines[int(column)] = uncertainty.LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
@@ -65,24 +67,25 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
         return alpha, np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape)
 
     def _kernel_rows(self, X: Any) -> Array:
-        """The kernel values of points with the rows of the expansion."""
+        """The kernel values of points with the rows of the expansion, and the columns of a linear part."""
         kernel: Kernel = self.kernel_
         if is_device_array(X):
             xp = namespace_of(X)
             given = xp.take(X, on_device_of(X, self.support_), axis=1) if kernel.pairwise else X
             points = given if kernel.pairwise else self.support_vectors_
             values: Array = kernel.evaluate(given, points, xp.float64)
-            return values
+            return self._beside(values, X)
         out = np.empty((X.shape[0], self.support_.size))
         if kernel.pairwise:
             kernel.fill(X[:, self.support_], None, out)
         else:
             kernel.fill(X, self.support_vectors_, out)
-        return out
+        return self._beside(out, X)
 
     def _keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """What a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
-        noise, ridge = uncertainty.noise_of_targets(Y, fit.support_values, gammas), 1.0 / np.array(gammas)
+        noise = uncertainty.noise_of_targets(Y, fit.support_values, gammas, fit.border)
+        ridge = 1.0 / np.array(gammas)
         self.noise_variance_ = float(noise[0]) if one_output else noise
         self.unit_ridge_ = float(ridge[0]) if one_output else ridge
 

@@ -13,6 +13,7 @@ from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from problems.estimators.shared.machine_rows import points_of
 from substrate import uncertainty
 from substrate.arrays import Array, positive, real_array
+from substrate.closed_form.border import Border
 from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
@@ -88,7 +89,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             own = gram if whole and (np.diff(first) == 1).all() else gram.block(first)
             merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
-            outputs, _ = _left_out_outputs(own, merged, np.atleast_1d(self.bias_), weighed, codes[first])
+            beside, border = self._border_columns(alpha), self._training_border().take(first, 1.0 / weighed)
+            known = (own, merged, beside if beside.ndim == 1 else beside[first], weighed, codes[first])
+            outputs, _ = _left_out_outputs(*known, border)
             outputs = outputs[groups]
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
         return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
@@ -111,7 +114,8 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         points = self._new_points(X)
         own = self._own_diagonal(points, diagonal)
         gram = self._training_gram(self._matrix_rows(self._rows(rows)))
-        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented)
+        border = self._training_border()
+        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented, border)
         known = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
         decode = partial(_decoded, coding=self.coding, book=book)
@@ -120,12 +124,11 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         ), gram.n
 
     def _represented(self, points: Any) -> Array:
-        """Kernel values of new points with the rows of the fit."""
+        """Kernel values of new points with the rows of the fit, and the columns of a linear part."""
         if self.kernel_.pairwise:
             matrix: Array = points[:, self.support_]
             return matrix
-        values: Array = self.kernel_(points, self.support_vectors_)
-        return values
+        return self._beside(self.kernel_(points, self.support_vectors_), points)
 
     def _own_diagonal(self, points: Any, diagonal: Any) -> Array:
         """k(x, x) of the new points."""
@@ -172,7 +175,9 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         return tuple(found)
 
 
-def _left_out_outputs(gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array) -> tuple[Array, Array]:
+def _left_out_outputs(
+    gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array, border: Border
+) -> tuple[Array, Array]:
     """Left-out outputs and residuals, one column per machine; machines on the same rows share an inverse.
 
     A machine that never used a row, where its code is zero, is unchanged without it, and has no residual.
@@ -185,7 +190,8 @@ def _left_out_outputs(gram: Gram, alpha: Array, bias: Array, ridge: Array, codes
         (rows,), (columns,) = np.nonzero(member), np.nonzero((members == member[:, None]).all(axis=0))
         here = np.ix_(rows, columns)
         part = gram if rows.size == gram.n else gram.block(rows)
-        diagonal = projected_diagonal(part, np.ascontiguousarray(ridge[rows]))
+        d = np.ascontiguousarray(ridge[rows])
+        diagonal = projected_diagonal(part, d, border.take(rows, 1.0 / d))
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = codes[here] - r
     return outputs, residuals

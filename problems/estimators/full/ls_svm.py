@@ -100,7 +100,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True, border=self._border(X, weights))
         self._keep_noise(Y, fit, gammas, y.ndim == 1)
         self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
@@ -206,18 +206,22 @@ class LSSVMClassifier(LeftOutClasses):
         return self._kept(X, labels, weights)
 
     def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
+        border = self._border(X, weights)
         if (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True)
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
         gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
             part = None if gram is None else gram.block(one.rows)
             known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
-            fits.append(fit_saddle(kernel, *known, method, gram=part))
+            own = border.take(one.rows, take_rows(weights, one.rows))
+            fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
         reason = next((fit.reason for fit in fits if fit.reason), "")
         made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
-        return SaddleFit(*made, reason=reason, way=fits[0].way)
+        slopes = [fit.slopes for fit in fits if fit.slopes is not None]
+        linear = np.concatenate(slopes, axis=1) if slopes else None
+        return SaddleFit(*made, reason=reason, way=fits[0].way, border=border, slopes=linear)

@@ -12,6 +12,7 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
 from substrate.closed_form.answer import Answer, Question, answered, kernel_rounding
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
 from substrate.closed_form.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
@@ -76,7 +77,9 @@ class SaddleFit:
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
-    does not hold. ``way`` names the solver.
+    does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` beside the
+    bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong
+    to them, one column per output each.
     """
 
     support_values: Array
@@ -87,6 +90,9 @@ class SaddleFit:
     primal: PrimalWeights | None = None
     reason: str = ""
     way: Way = "cholesky"
+    border: Border = ONES
+    slopes: Array | None = None
+    deviations: Array | None = None
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -111,18 +117,20 @@ def fit_saddle(
     *,
     gram: Gram | None = None,
     primal: bool = False,
+    border: Border = ONES,
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
     ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
-    would predict by support values that cannot represent the answer.
+    would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
+    penalised.
     """
     if is_device_array(X) and method.solver not in ("auto", "cholesky"):
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
-    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance)
+    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border=border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -135,8 +143,12 @@ def fit_saddle(
     if many and gram is None and method.solver in ("cholesky", "cg"):
         _announce(question, method)
     negative, rounding, home = 0.0, None, Y
+    slopes: Array | None = None
+    deviations: Array | None = None
     if method.solver == "cg":
-        alpha, bias, products, rows, facts, steps, reason = _conjugate_gradients(kernel, X, Y, gammas, weights, method)
+        parts = _conjugate_gradients(kernel, X, Y, gammas, weights, method, border)
+        (alpha, bias, products, rows, facts, steps, reason), found, spread = parts
+        slopes, deviations = (found, spread) if border.slopes else (None, None)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
@@ -153,12 +165,14 @@ def fit_saddle(
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
                 held = HostVectors(gram)
-                alpha, bias, products, rows, facts, steps, reason = _closed_form(held, Y, gammas, weights)
+                solved = _closed_form(held, Y, gammas, weights, border)
                 diagonal = held.diagonal
                 if new and kernel.decays:
                     held.warn_if_degenerate(X)
             else:
-                alpha, bias, products, rows, facts, steps, reason = _closed_form(gram, Y, gammas, weights)
+                solved = _closed_form(gram, Y, gammas, weights, border)
+            (alpha, bias, products, rows, facts, steps, reason), found, spread = solved
+            slopes, deviations = (found, spread) if border.slopes else (None, None)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
@@ -166,25 +180,28 @@ def fit_saddle(
 
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
-            alpha, bias, rows, facts = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name)
+            known_fit = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
+            alpha, bias, slopes, rows, facts = known_fit
             products, steps, reason = gram.product(alpha), 1, ""
+            deviations = _deviations(gram, gammas, weights, border)
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, negative = gram.record(), gram.negative
     facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
     known = (alpha, bias, products, diagonal, gram if direct else None)
-    answer = answered(question, *known, primal=primal, rounding=rounding)
+    answer = answered(question, *known, primal=primal and not border.slopes, rounding=rounding, slopes=slopes)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
     elif gram is not None and direct and _refined(answer, alpha, bias):
-        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer))
+        rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:
         rows = (*answer.rows, *rows)
     facts = (*record, *facts, *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
-    return SaddleFit(support_values, bias, rows, facts, steps, answer.primal, reason, way)
+    made = (support_values, bias, rows, facts, steps, answer.primal, reason, way)
+    return SaddleFit(*made, border, answer.slopes, deviations)
 
 
 def _announce(question: Question, method: Method) -> None:
@@ -197,8 +214,8 @@ def _announce(question: Question, method: Method) -> None:
         warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
         return
     rank = preconditioner_rank(n)
-    # one system more, that of the ones
-    seconds = iterated_seconds(n, rank, outputs + 1, method.cg_tol)
+    # one system more for every column of the border: that of the ones
+    seconds = iterated_seconds(n, rank, outputs + question.border.count, method.cg_tol)
     warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
@@ -212,7 +229,14 @@ def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
     known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
-    return SaddleFit(*known, reason=reason, way=iterated.way)
+    return SaddleFit(
+        *known,
+        reason=reason,
+        way=iterated.way,
+        border=question.border,
+        slopes=iterated.slopes,
+        deviations=iterated.deviations,
+    )
 
 
 def _gamma_fact(gammas: tuple[float, ...]) -> tuple[str, str]:
@@ -231,13 +255,23 @@ def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
     return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
 
 
-def _refined_rows(gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer) -> tuple[Row, ...]:
+def _refined_rows(
+    gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer, border: Border
+) -> tuple[Row, ...]:
     """The equations of support values that were refined after the solution."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
-        [saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b)) for p, y, gamma, a, b in outputs]
+        [
+            saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b), border=border, slopes=c)
+            for (p, y, gamma, a, b), c in zip(outputs, _each_slope(answer.slopes, Y.shape[1]), strict=True)
+        ]
     )
+
+
+def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
+    """The slopes of every output."""
+    return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
 #: Support values, biases, K alpha, rows, facts, steps, and why an iteration did not converge.
@@ -249,27 +283,51 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
 
 
-def _closed_form(gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array) -> _Parts:
+def _closed_form(
+    gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border
+) -> tuple[_Parts, Array, Array]:
+    """The parts of the fit, the slopes and their deviations."""
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge)
+        solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
+        slopes[:, columns] = solved.slopes
+        if border.slopes and solved.schur is not None:
+            deviations[:, columns] = border.deviations(solved.schur)[:, None]
         refinements = max(refinements, solved.refinements)
         for k, column in enumerate(columns):
             a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
             alpha[:, column], bias[column], stored[:, column] = a, b, p
-            rows.append(saddle_rows(p, gram.diagonal, Y[:, column], ridge, a, float(b)))
+            known = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
+            rows.append(saddle_rows(*known, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    return alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, ""
+    parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, "")
+    return parts, slopes, deviations
+
+
+def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
+    """Those of the slopes, where the solver has no factor: by one of its own."""
+    if not border.slopes:
+        return None
+    found = []
+    for gamma in gammas:
+        ridge = ridge_of(gamma, weights)
+        gram.factorize(ridge)
+        found.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
+    gram.release()
+    return np.stack(found, axis=1)
 
 
 def _conjugate_gradients(
-    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method
-) -> _Parts:
+    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, border: Border
+) -> tuple[_Parts, Array, Array]:
+    """The parts of the fit, the slopes and their deviations."""
     from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
 
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.full((border.slopes, Y.shape[1]), math.inf)
     diagonal = kernel.diag(X)
     most, reason = 0, ""
     rows: list[tuple[Row, ...]] = []
@@ -277,8 +335,11 @@ def _conjugate_gradients(
     for gamma, columns in _columns(gammas):
         ridge = ridge_of(gamma, weights)
         solved = solve_by_conjugate_gradients(
-            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter
+            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter, border=border
         )
+        slopes[:, columns] = solved.slopes
+        if border.slopes and solved.schur is not None:
+            deviations[:, columns] = border.deviations(solved.schur)[:, None]
         alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
         steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
         most = max(most, solved.iterations)
@@ -294,10 +355,13 @@ def _conjugate_gradients(
             # each of the two systems stops at the tolerance, and the bias combines their errors
             limit = 10.0 * method.cg_tol
             spread = float(np.linalg.norm(y - y.mean()))
-            residual = float(np.linalg.norm(y - p - ridge * a - b))
+            c = slopes[:, column] if border.slopes else None
+            residual = float(np.linalg.norm(y - p - ridge * a - b - border.slope_values(c)))
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
-            rows.append((*saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit), relative))
-    return alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), reason
+            equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
+            rows.append((*equations, relative))
+    parts = (alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), reason)
+    return parts, slopes, deviations
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:

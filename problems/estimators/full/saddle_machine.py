@@ -1,7 +1,6 @@
 """The common part of LS-SVMs on one saddle system: the method, the expansion, the certificate, leaving rows out."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -69,7 +68,8 @@ class LeavesOut(KernelEstimator):
         if primal is not None:
             done = leave_rows_out_primal(primal, self.support_vectors_, alpha, ridge)
         else:
-            done = leave_rows_out(gram, alpha, np.atleast_1d(to_numpy(self.bias_)), ridge, self._members(alpha, codes))
+            members, border = self._members(alpha, codes), self._training_border()
+            done = leave_rows_out(gram, alpha, self._border_columns(alpha), ridge, members, border)
         parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
         outputs, residuals = (part[:, 0] if one else part for part in parts)
         predictions, wrong = self._judged(outputs)
@@ -124,8 +124,11 @@ class LeavesOut(KernelEstimator):
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
         alpha, ridge, codes = self._in_columns()
         X, primal, members = self.support_vectors_, self._primal(), self._members(alpha, codes)
-        bias = np.atleast_1d(to_numpy(self.bias_))
-        fitted = primal(X) if primal is not None else to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias
+        border, bias = self._training_border(), np.atleast_1d(to_numpy(self._bias()))
+        if primal is not None:
+            fitted = primal(X)
+        else:
+            fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + self._border_columns(alpha)
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for columns in shared_columns(ridge, members):
             (rows,) = np.nonzero(members[:, columns[0]])
@@ -137,19 +140,32 @@ class LeavesOut(KernelEstimator):
                 group = uncertainty.MachinesInFeatures(columns, influence, (ridge * alpha)[here] / spare[:, None])
             else:
                 part = gram if rows.size == gram.n else gram.block(rows)
-                group = uncertainty.machines_on_rows(part, d, columns, rows, alpha[here])
+                own = border.take(rows, 1.0 / d)
+                group = uncertainty.machines_on_rows(part, d, columns, rows, alpha[here], own)
             outputs[here] = targets[here] - group.residuals
             groups.append(group)
         truth = codes if self._labels else targets
         if primal is not None:
             return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
-        known = on_device_of(gram.diagonal, np.ascontiguousarray(alpha)), on_device_of(gram.diagonal, bias)
-        represent = partial(self.kernel_, Z=X)
+        factors, slopes = np.ascontiguousarray(alpha), self._linear_slopes()
+        if slopes is not None:
+            factors = np.concatenate([factors, slopes])
+        known = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
+
+        def represent(points: Any) -> Array:
+            return self._beside(self.kernel_(points, X), points)
+
         return (
             uncertainty.OwnRows(tuple(groups), represent, lambda values: values @ known[0] + known[1]),
             outputs,
             truth,
         )
+
+    def _border_columns(self, alpha: Array) -> Array:
+        """What the machines add to their kernel expansions at their rows: a number each, or one line per row."""
+        if self._linear_slopes() is None:
+            return np.atleast_1d(to_numpy(self._bias()))
+        return np.reshape(to_numpy(self._unpenalised(self.support_vectors_)), alpha.shape)
 
     def _check_room(self, advice: str) -> None:
         """Refuse an inverse that does not fit memory."""

@@ -19,11 +19,12 @@ from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.relevance import Relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.kernel_products import expansion_values
 from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
-from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.namespaces import device_points, is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
 __all__ = ["KernelEstimator", "page_named"]
 
@@ -255,6 +256,42 @@ class KernelEstimator(Relevance, BaseEstimator):
         """The factors of the kernel values: alpha, with the sign of the model."""
         return self.support_values_
 
+    def _border(self, X: Any, weights: Any) -> Border:
+        """The columns that are not penalised, of some rows with their weights: a bias alone."""
+        return ONES
+
+    def _linear_slopes(self) -> Array | None:
+        """The coefficients of those beside the bias, one column per output."""
+        return None
+
+    def _bias(self) -> Any:
+        """What predictions have in common: the bias, where the linear part, if any, is at its center."""
+        return self.bias_
+
+    def _training_border(self) -> Border:
+        """The border of the rows of the fit, from what the model keeps of them."""
+        slopes = self._linear_slopes()
+        return ONES if slopes is None else self._border(self.support_vectors_, np.ones(self.support_.size))
+
+    def _linear(self, X: Any) -> Array | None:
+        """The columns of the linear part at the rows of X, less their center; None where there is none."""
+        return None
+
+    def _beside(self, values: Array, X: Any) -> Array:
+        """Kernel values of the rows of X and, after them, the columns of the linear part."""
+        linear = self._linear(X)
+        if linear is None:
+            return values
+        return namespace_of(values).concat([values, linear], axis=1)  # type: ignore[no-any-return]
+
+    def _unpenalised(self, X: Any) -> Any:
+        """What is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
+        linear, slopes = self._linear(X), self._linear_slopes()
+        if linear is None or slopes is None:
+            return self._bias()
+        values = linear @ on_device_of(linear, slopes)
+        return (values if self._outputs() else values[:, 0]) + self._bias()
+
     def _outputs(self) -> tuple[int, ...]:
         """The shape of one row's prediction."""
         return self._coefficients().shape[1:]
@@ -278,7 +315,7 @@ class KernelEstimator(Relevance, BaseEstimator):
     def _fitted_values(self, X: Any) -> Array:
         """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""
         if self.kernel_.pairwise:
-            return expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X)
+            return expansion_values(self.kernel_, None, self._coefficients(), self._unpenalised(X), X)
         return self._evaluated(X)
 
     def _evaluated(self, X: Any) -> Array:
@@ -288,7 +325,7 @@ class KernelEstimator(Relevance, BaseEstimator):
             return outputs if self._coefficients().ndim == 2 else outputs[:, 0]
         kernel = self.kernel_
         points = None if kernel.pairwise else self.support_vectors_
-        return expansion_values(kernel, points, self._coefficients(), self.bias_, X, self.support_)
+        return expansion_values(kernel, points, self._coefficients(), self._unpenalised(X), X, self.support_)
 
 
 def _own_rows(X: Any, rows: Any) -> Any:

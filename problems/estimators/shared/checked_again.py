@@ -127,7 +127,8 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
     X, alpha = asked.X, _coefficients(model, asked)
     check_home(model, alpha, X)
     gram = _gram(model, X)
-    targets, v, bias = to_numpy(asked.Y), to_numpy(asked.weights), np.atleast_1d(to_numpy(model.bias_))
+    targets, v, bias = to_numpy(asked.Y), to_numpy(asked.weights), np.atleast_1d(to_numpy(model._bias()))
+    border, slopes = model._border(X, v), model._linear_slopes()
     fitted, primal = np.reshape(to_numpy(model._fitted_values(X)), targets.shape), model._primal()
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {}
@@ -137,14 +138,17 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
         part = gram if one.whole else gram.block(members)
         known = (to_numpy(part.product(a)), to_numpy(part.diagonal), one.y)
         held_now = (to_numpy(a), float(bias[column]))
-        checks = saddle_rows(*known, ridge_of(gamma, v[members]), *held_now, tolerance=asked.equations)
+        own = border if one.whole else border.take(members, v[members])
+        linear = None if slopes is None else slopes[:, [column]]
+        ridge, c = ridge_of(gamma, v[members]), None if linear is None else linear[:, 0]
+        checks = saddle_rows(*known, ridge, *held_now, tolerance=asked.equations, border=own, slopes=c)
         points = one.points(to_numpy(X), model.kernel_.pairwise)
         observed = None if asked.observed is None else asked.observed[members, column][:, None]
-        question = Question(
-            model.kernel_, points, one.y[:, None], (gamma,), v[members], part.negative, asked.tolerance, observed
-        )
+        data = (model.kernel_, points, one.y[:, None], (gamma,), v[members])
+        question = Question(*data, part.negative, asked.tolerance, observed, own)
         held = None if primal is None else primal.output(column)
-        answer = certified(question, to_numpy(a)[:, None], bias[[column]], fitted[members, column][:, None], held)
+        shown = fitted[members, column][:, None]
+        answer = certified(question, to_numpy(a)[:, None], bias[[column]], shown, held, linear)
         bounded = nonexpansive(answer.rows, asked, column)
         # the equations of the support values do not apply to an answer in primal weights
         rows.append(bounded if primal is not None else (*bounded, *checks))
@@ -166,7 +170,8 @@ def prove_machines(model: Any, asked: Asked) -> "Proof":
     from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
 
     alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
-    targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model.bias_))
+    targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model._bias()))
+    border, slopes = model._border(asked.X, v), model._linear_slopes()
     fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
     found = []
     for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
@@ -190,6 +195,8 @@ def prove_machines(model: Any, asked: Asked) -> "Proof":
                 float(bias[column]),
                 predicted,
                 tolerance=asked.tolerance,
+                border=border if one.whole else border.take(members, weights),
+                slopes=None if slopes is None else slopes[:, column],
                 observed=observed,
             )
         if asked.missing is not None:

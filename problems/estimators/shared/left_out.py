@@ -22,6 +22,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.leave_one_out import (
     generalized_cross_validation,
     leave_one_out_residuals,
@@ -115,11 +116,14 @@ class MachinesLeftOut:
     row: Row
 
 
-def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
+def leave_rows_out(
+    gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any, border: Border = ONES
+) -> MachinesLeftOut:
     """Leave every row out of every machine; ``members`` marks the rows that a machine was fitted to.
 
-    ``alpha``, ``ridge`` and ``members`` have one column per machine, in numpy wherever the matrix is.
-    Machines that share rows and ridge share an inverse.
+    ``bias`` has one number per machine, or one line per row with the values of the whole ``border``. ``alpha``,
+    ``ridge`` and ``members`` have one column per machine, in numpy wherever the matrix is. Machines that share
+    rows and ridge share an inverse.
     """
     fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
@@ -130,14 +134,15 @@ def leave_rows_out(gram: Gram, alpha: Array, bias: Array, ridge: Array, members:
         here = np.ix_(rows, columns)
         d = np.ascontiguousarray(ridge[rows, columns[0]])
         part = gram if rows.size == gram.n else gram.block(rows)
-        diagonal = to_numpy(projected_diagonal(part, on_device_of(gram.diagonal, d)))
+        own = border.take(rows, 1.0 / d)
+        diagonal = to_numpy(projected_diagonal(part, on_device_of(gram.diagonal, d), own))
         errors = d[:, None] * alpha[here]
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = fitted[here] + errors - r
         freedom[columns] = rows.size - d @ diagonal
         v = d.size / (d * (1.0 / d).sum())
         gcv[columns] = gcv_of(errors, rows.size - v @ (d * diagonal), v)
-        checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin())))
+        checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin()), own))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
 
@@ -156,14 +161,17 @@ def gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
     return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))
 
 
-def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int) -> Row:
+def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int, border: Border) -> Row:
     """The row of largest leverage by an actual refit, compared with the closed form."""
     part.release()
     rest = np.flatnonzero(np.arange(part.n) != row)
-    known = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
-    solved = solve_saddle_system(part.block(rest), *known)
+    target, diagonal = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
+    own = border.take(rest, 1.0 / ridge[rest])
+    solved = solve_saddle_system(part.block(rest), target, diagonal, border=own)
     values = to_numpy(part.matrix[row, :])[rest]
     explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
+    if border.slopes:
+        explicit = explicit - (border.columns[row] - border.center) @ to_numpy(solved.slopes)
     difference = float(np.abs(explicit - residuals[row]).max())
     scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
     xp = namespace_of(part.matrix)

@@ -118,6 +118,11 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
+    "_PartiallyLinear": {
+        "coef_": _EACH, "linear_bias_": either(_NUMBER, _VECTOR), "linear_center_": _VECTOR,
+        "linear_columns_": array("iu"),
+    },
+    "PartiallyLinearLSSVMRegressor": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {  # rows that train, where the support does not tell
@@ -178,7 +183,8 @@ _FOLDS = either(nothing(), _WHOLE, many(either(_ROWS, many(_ROWS, 2)), 1), array
 _SPLITS = Allowed("None, a number of folds, or a list of folds or splits by row numbers", _FOLDS.allows)
 _MOST = either(nothing(), _WHOLE)
 _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
-_COLUMNS = either(many(either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str))), 1), array("iu"))
+_COLUMN = either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str)))
+_COLUMNS = either(many(_COLUMN, 1), array("iu"))
 _GROUPS = either(nothing(), many(_COLUMNS, 1), pairs(_LABEL, _COLUMNS), array("iu", (2,)))
 _RANGE = either(many(_AMOUNT, 2), array("fiu"))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
@@ -200,6 +206,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SolvedMachine": {
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
+    "_PartiallyLinear": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "ModelSearch": {

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
 from substrate.closed_form import solver_choice, stored_kernel
+from substrate.closed_form.border import ONES, Border
 from substrate.closed_form.projected_gradients import Patience, _condition, _Run, solve_by_projected_gradients
 from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.closed_form.solver_choice import planned, sample_size
@@ -209,11 +210,16 @@ def test_the_size_of_the_sample_grows_with_gamma_and_is_finite():
     assert solver_choice.sample_size(3, np.ones(3), np.ones(3)) == 1
 
 
-def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero():
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linear):
     X, Y = make(40)
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
-    run = _Run(KernelTriangle.of(kernel, X), SampledInverse(KernelSample.of(kernel, X, 8), ridge), Y, ridge, 1e-6)
-    run.a += 1.0
+    border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
+    inverse = SampledInverse(KernelSample.of(kernel, X, 8), ridge)
+    run = _Run(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
+    run.a += np.random.default_rng(0).normal(size=run.a.shape)
     run.restart()
-    assert abs(run.a.sum()) <= 1e-12 * np.abs(run.a).sum()
-    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - run.b, atol=1e-12)
+    Z = border.matrix(run.a)
+    assert np.abs(Z.T @ run.a).max() <= 1e-12 * np.abs(run.a).sum()
+    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - Z @ run.c, atol=1e-12)
+    assert_allclose(Z.T @ run.residual, 0.0, atol=1e-11)

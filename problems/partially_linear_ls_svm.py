@@ -1,0 +1,96 @@
+r"""Least-squares support vector regression with a linear part that is not penalised.
+
+.. math::
+
+    \min_{w, \beta, b, e} \; \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_{i=1}^N v_i e_i^2
+    \quad \text{s.t.} \quad y_i = \beta^T z_i + w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
+
+Symbols: z the inputs whose effect is linear, the rows of ``Z``, x the other inputs; :math:`\beta` coefficients of the
+linear part, not penalised, as b; all others, and the builder, are those of :mod:`problems.ls_svm_regression`.
+
+The multipliers of the equalities are the support values :math:`\alpha`, with :math:`\alpha_i = \gamma v_i e_i`,
+:math:`w = \sum_i \alpha_i \varphi(x_i)`, :math:`1^T \alpha = 0` and :math:`Z^T \alpha = 0`. The predictor is
+:math:`f(x, z) = \beta^T z + \sum_i \alpha_i k(x_i, x) + b`. Eliminating w and e gives
+
+.. math::
+
+    \begin{bmatrix} 0 & 0 & Z^T \\ 0 & 0 & 1^T \\ Z & 1 & K + D \end{bmatrix}
+    \begin{bmatrix} \beta \\ b \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ 0 \\ y \end{bmatrix},
+    \qquad D = \operatorname{diag}\!\left(\frac{1}{\gamma v_i}\right).
+
+The columns of Z must not depend on each other or on a constant. Closed form:
+:func:`substrate.closed_form.saddle_system.solve_saddle_system` with a :class:`~substrate.closed_form.border.Border`;
+[Espinoza2005b]_.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_array, real_targets, row_weights
+from substrate.closed_form.border import Border
+from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
+from substrate.declarations import Declared, own_gram
+from substrate.declarations.optimality_conditions import prove_saddle
+from substrate.declarations.regression_page import RegressionData
+from substrate.errors import DataError
+from substrate.kernels import RBF, Restricted
+from substrate.proof import Proof
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
+
+
+def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
+    """A kernel on some of the columns leaves the others to the linear part; beside one on all, the first is linear."""
+    dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    seen = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
+    return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in seen]], "y": y}
+
+
+DEMONSTRATION = Demonstration(
+    "Espinoza2005b",
+    (Case("one linear input", {}, "additive_function", RBF(2.0).on(*range(1, 25)), {"gamma": 20.0}, build=_build),),
+)
+
+
+def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Declared:
+    """Declare the problem on a kernel matrix, a target, and the columns of the linear part.
+
+    :place [Espinoza2005b]_ primal problem: LS-SVM regression with a linear part
+    """
+    data = RegressionData.of(K, y, gamma, weights)
+    return ls_svm_regression.primal(data, data.R, "Partially linear LS-SVM", border=_border(Z, data.v))
+
+
+def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> dict[str, Array]:
+    """The same quantities by linear algebra: support values, coefficients, bias and errors.
+
+    :place [Espinoza2005b]_ dual problem: the linear system with the columns of the linear part beside the ones
+    """
+    gram = own_gram(K)
+    target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
+    ridge, border = ridge_of(positive(gamma, "gamma"), v), _border(Z, v)
+    solved = solve_saddle_system(gram, target, ridge, border=border)
+    slopes = np.asarray(solved.slopes)
+    return {
+        "support_values": solved.support_values,
+        "coefficients": slopes,
+        "bias": np.asarray(solved.bias - border.center @ slopes),
+        "errors": ridge * solved.support_values,
+    }
+
+
+def prove(solution: Mapping[str, Array], K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Proof:
+    """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum."""
+    border = _border(Z, row_weights(weights, np.shape(Z)[0]))
+    return prove_saddle(K, y, gamma, weights, solution, border=border)
+
+
+def _border(Z: Any, v: Array) -> Border:
+    columns = real_array(Z, "Z", ndim=2)
+    if columns.shape[0] != v.size:
+        raise DataError(f"Z must have one row for each of the {v.size} rows of K, received {columns.shape[0]}")
+    return Border.of(columns, v)
