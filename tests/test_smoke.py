@@ -69,7 +69,8 @@ def test_from_a_table_to_predictions(tmp_path, capsys):
     with table.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["a", "b", "y"])
-        writer.writerows([*row, np.sin(row[0]) + row[1]] for row in X.tolist())
+        noise = 0.1 * rng.normal(size=60)
+        writer.writerows([*row, np.sin(row[0]) + row[1] + e] for row, e in zip(X.tolist(), noise, strict=True))
     assert main(["fit", str(table), "--target", "y", "--out", str(model), "--quiet"]) == 0
     assert main(["predict", str(model), str(table), "--drop", "y", "--out", str(out)]) == 0
     assert len(out.read_text().splitlines()) == 61

@@ -27,6 +27,7 @@ from problems.reproductions.study import Study, draw_curves, folds, held, logari
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
 from substrate.reduced.candidates import Candidates
+from substrate.reduced.choice import independent_vectors
 from substrate.reduced.feature_vectors import select_by_pruning
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
@@ -70,7 +71,8 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
         for at, size in enumerate(sizes):
             kept = _pruned(full, X[train], y[train], kept, size)
             for name, basis in ((_IMPROVED, kept), (_RANDOM, order[:size])):
-                model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=basis)
+                vectors = _independent(full, X[train], basis)
+                model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=vectors)
                 f = held(model.fit(X[train], y[train])).predict(points)
                 squares[name][at] += np.sum((known - f) ** 2)
         for name in (_CONVENTIONAL, _KEPT):
@@ -91,6 +93,12 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
     }
     values = {_ALL: float(np.sqrt(dense / y.size)), **reported}
     return Round(values, {name: (sizes, error) for name, error in errors.items()})
+
+
+def _independent(full: LSSVMRegressorCV, X: Array, rows: Any) -> Any:
+    """Those of the rows that double precision can tell from combinations of the others: of equal times, one."""
+    K = full.kernel_(X[rows])
+    return rows[independent_vectors(K, float(np.linalg.eigvalsh(K)[-1]))]
 
 
 def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:

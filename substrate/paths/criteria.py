@@ -181,7 +181,8 @@ class Criterion(ABC):
         lost = q[:, 0] >= 0.5
         shifts = 1.01 * share[:, :, None] * sizes
         if self.pooled:
-            shifts = np.sqrt(np.mean(shifts**2, axis=2, keepdims=True))
+            with np.errstate(over="ignore"):  # infinite where nothing is known
+                shifts = np.sqrt(np.mean(shifts**2, axis=2, keepdims=True))
         shifts = np.where(lost[:, None, None], 0.0, shifts) * np.ones((*q.shape, self.outputs))
         return np.where(lost, 0.0, shrink)[:, None] * np.ones((len(q), self.outputs)), shifts
 

@@ -217,6 +217,8 @@ class _Survey:
         ones end, their fall is continued.
         """
         outside = self.outside(end)
+        if self.criterion.lift > 0.0:  # beyond 1/lift K + I/gamma is not positive definite
+            return np.asarray(np.minimum(outside, found.values))
         last = int(np.flatnonzero(self.known)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]

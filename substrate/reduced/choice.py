@@ -26,7 +26,7 @@ from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
-__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis"]
+__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis", "independent_vectors"]
 
 #: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
 _LIGHT = ("kmeans++", "renyi")
@@ -61,18 +61,28 @@ class ChosenBasis:
         K is their kernel matrix, with its largest eigenvalue.
 
         Of a basis that a rule chose, the others are left out: a direction below the rounding of K is one of rounding,
-        and the machine on all directions of such a basis is none that double precision can find. By Cholesky
-        factorisation with pivots, which stops where no vector is left at a distance from the span of those before.
+        and the machine on all directions of such a basis is none that double precision can find.
         """
-        from scipy.linalg.lapack import dpstrf
-
-        _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * self.size * EPS * largest, lower=1)
-        if rank in (0, self.size):
+        kept = independent_vectors(K, largest)
+        rank = kept.size
+        if rank == self.size:
             return self
-        kept = np.sort(pivots[:rank] - 1)
         points = None if self.points is None else take_rows(self.points, kept)
         text = f"{self.description}; {self.size - rank} of them, in the span of the others to rounding, left out"
         return replace(self, rows=None if self.rows is None else self.rows[kept], points=points, description=text)
+
+
+def independent_vectors(K: Array, largest: float) -> Any:
+    """Return the numbers of the vectors that double precision can tell from combinations of the others.
+
+    K is their kernel matrix, with its largest eigenvalue. By Cholesky factorisation with pivots, which stops where no
+    vector is left at a distance from the span of those before; all of them where there is none to begin with.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    n = K.shape[0]
+    _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * n * EPS * largest, lower=1)
+    return np.arange(n) if rank in (0, n) else np.sort(pivots[:rank] - 1)
 
 
 def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:

@@ -38,6 +38,7 @@ from substrate.errors import SubstrateError
 from substrate.kernels import RBF, Linear, Precomputed
 
 
+@pytest.mark.filterwarnings("ignore:.*gap of gamma:sklearn.exceptions.ConvergenceWarning")  # of a few rows
 @over_estimators
 def test_fitting_twice_replaces_everything(estimator):
     X, y = make_data(estimator)

@@ -343,7 +343,8 @@ def test_a_solver_that_does_not_end_or_fails_is_a_miss(monkeypatch, error, what)
     (line, _) = verify("ls_svm_regression", time_limit=7.0)
     assert line.passes
     assert line.misses == (Miss("PIQP", what),)
-    assert set(limits) <= {7.0, 7.0 + solvers._GRACE}
+    assert min(limits) > 0.0
+    assert max(limits) <= 7.0 + solvers._GRACE  # for all solvers together: each has what is left
     (line, _) = verify("ls_svm_regression", "PIQP", time_limit=7.0)
     assert line.complaints == ("0 of 1 solvers hold, 1 must", f"PIQP: {what}")
 
@@ -378,7 +379,7 @@ def assert_fails(name, *arguments):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("regression_fit(y, R @ w + b, e)", "regression_fit(y, R @ w - b, e)"),
+        ("model, theta = R @ w + b,", "model, theta = R @ w - b,"),
         ("errors.term), [fit.constraint, *also]", "errors.term), [b == 0, fit.constraint, *also]"),
         ("ridge.term), [balance.constraint]", "ridge.term), [alpha >= -1e9]"),
         ("cp.Maximize(y @ alpha -", "cp.Maximize(-y @ alpha -"),

@@ -78,6 +78,7 @@ def test_a_precomputed_kernel_and_folds_without_a_seed(plt):
     checked(CriterionDisplay.from_estimator(unseeded))
 
 
+@pytest.mark.filterwarnings("ignore:.*gap of gamma:sklearn.exceptions.ConvergenceWarning")  # an output without noise
 def test_one_of_several_outputs_on_the_axes_given(plt):
     model = LSSVMRegressorCV(RBF(6.6)).fit(X, np.column_stack([Y, np.sin(X[:, 0])]))
     _, ax = plt.subplots()

@@ -151,7 +151,7 @@ def test_centred():
 def test_a_frame_of_a_machine_has_the_same_directions():
     matrices = components(RBF(1.0))
     A, rank = stacked_directions(matrices, True, 1e-4)
-    frame = stacked_frame(Gram.from_matrix(np.sum(matrices, axis=0)), tuple(matrices), True, 1e-4, False)
+    frame = stacked_frame(Gram.from_matrix(np.sum(matrices, axis=0)), tuple(matrices), True, 1e-4, False, rank)
     assert frame.size == rank
     assert_allclose(np.vstack(frame.components), np.vstack(matrices) @ A, atol=1e-12)
 
