@@ -222,7 +222,7 @@ class Border:
         return np.concatenate(lead) if lead else values[:0]
 
     def size(self, c: Array) -> Array:
-        """Return the norm of Z c over its rows of norm one, one number per output: |b| for the bias alone."""
+        """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
         xp = namespace_of(c)
         return xp.abs(c[0, :]) if self.plain else xp.linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
 

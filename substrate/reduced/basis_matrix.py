@@ -14,7 +14,7 @@ divides by the roots of its eigenvalues. So the gradient is computed from beta i
 
 and :math:`\lambda E` enters the curvature. Values of the kernel with more digits are used where the first ones do not
 suffice: for E by a formula that loses fewer digits, for :math:`K_{SS} \beta` in doubled precision
-(:mod:`~substrate.kernels.doubled_matrix`), then for both.
+(``substrate.kernels.doubled_matrix``), then for both.
 
 Directions below rounding are cut. Let C have the rows :math:`P \varphi(x_i)`, P the projection on the directions of the
 span that are left out. With the others optimal, their coordinates are
