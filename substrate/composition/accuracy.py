@@ -23,7 +23,14 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import NO_BOUND
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_of_outputs, accuracy_row, root_mean_square
+from substrate.certificates.rows import (
+    IN_KEPT,
+    UNPOLISHED,
+    Accuracy,
+    accuracy_of_outputs,
+    accuracy_row,
+    root_mean_square,
+)
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
@@ -136,8 +143,6 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Subst
     return Reference(program, begins, tuple(int(i) for i in starts), witness.unit, point, step, known)
 
 
-#: What a bound is for where the coordinates leave something out that is not counted.
-IN_KEPT = "in the kept directions"
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
 _RADIUS = "radius of the check"
 _PROVED = (

@@ -1,10 +1,12 @@
 r"""The bounds of machines of maximal variation in ball arithmetic, on all rows and on a reduced basis.
 
-On all rows, from a point and multipliers in the coordinates that the cut-off keeps, as in
+On all rows, from a point and multipliers in the directions :math:`A^l` that the cut-off keeps, as in
 :mod:`~substrate.closed_form.variation_accuracy`,
 
-.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big) .
+.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big),
+          \qquad C^l = \Omega^l A^l, \quad w^T w = v^T \sum_l A^{lT} C^l v .
 
+The directions are plain numbers, as double precision computed them; the kernel values :math:`\Omega^l` are exact.
 What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 
 On a reduced basis, from the stored numbers and any dual point, with features :math:`z^l(x) = T_l^T k^l_S(x)` and
@@ -27,7 +29,7 @@ from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Componentwise, Kernel
 from substrate.proof import Proof, ball, balls, flint, precision
 from substrate.proof.duality import centred, gap_root, largest
-from substrate.proof.least_squares import kernel_products, proof_of, root_of, weighted_root
+from substrate.proof.least_squares import proof_of, root_of, weighted_root
 from substrate.proof.reduced import BasisRows
 
 __all__ = ["prove_reduced_variation", "prove_variation"]
@@ -53,23 +55,33 @@ def prove_variation(
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        gap, values = _gap(coordinates, y, rho, witness)
+        parts = [_table(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
+        gap, values = _gap(parts, coordinates, y, rho, witness)
         ones, returned = [ball(1.0) for _ in y], balls(fitted)
         bound = gap_root(gap, ball(float(y.size)))
         bound += weighted_root([f - g for f, g in zip(returned, values, strict=True)], ones)
         exact = [ball(b) for _ in y]
-        for number, part in enumerate(kernel.components(X.shape[1])):
+        for number, part in enumerate(parts):
             column = balls(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
-            exact = [one + other for one, other in zip(exact, kernel_products(part, X, column), strict=True)]
+            products = (part * flint().arb_mat(y.size, 1, column)).entries()
+            exact = [one + other for one, other in zip(exact, products, strict=True)]
         bound += weighted_root([f - g for f, g in zip(returned, exact, strict=True)], ones)
         return proof_of(bound, y, ones, tolerance, bits)
 
 
-def _gap(coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness) -> tuple[Any, list[Any]]:
+def _table(rows: Sequence[Sequence[Any]]) -> Any:
+    return flint().arb_mat(len(rows), len(rows[0]), [value for row in rows for value in row])
+
+
+def _gap(
+    matrices: Sequence[Any], coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness
+) -> tuple[Any, list[Any]]:
     """The gap, and the fitted values of the point with its best bias."""
     mat = flint().arb_mat
     d, n, r = coordinates.parts.shape
-    C = [mat(n, r, balls(part.ravel())) for part in coordinates.parts]
+    shared = coordinates.coefficients
+    A = [mat(n, r, balls((shared[part] if coordinates.decoupled else shared).ravel())) for part in range(d)]
+    C = [matrix * columns for matrix, columns in zip(matrices, A, strict=True)]
     v = mat(r, 1, balls(witness.v))
     xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # a margin for the rounding of the ball
     F = C[0]
@@ -87,10 +99,9 @@ def _gap(coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: Var
     means = mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
     H = F.transpose() * F - means.transpose() * means * ball(float(n))
     if coordinates.ridge > 0.0:
-        size = coordinates.weights.shape[0]
-        W = mat(size, r, balls(coordinates.weights.ravel()))
-        G = W.transpose() * W * ball(coordinates.ridge)
-        q, H = q - G * v, H + G
+        for columns, part in zip(A, C, strict=True):
+            G = columns.transpose() * part * ball(coordinates.ridge)
+            q, H = q - G * v, H + G
     if not any(one != 0 for one in H.entries()):  # nothing is fitted
         H = mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
     try:

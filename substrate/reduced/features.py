@@ -134,6 +134,12 @@ def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures)
     return clipped
 
 
+def _most_directions(values: KernelValues) -> int:
+    """How many directions basis vectors can have: their number, or fewer where the kernel has fewer features."""
+    features = None if values.kernel is None else values.kernel.rank(values.points.shape[1])
+    return values.n_basis if features is None else min(values.n_basis, features)
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentFeatures(RowValues):
     """Kernel values of every component, each times a matrix of its own (n x r_l), side by side."""
@@ -163,6 +169,12 @@ class ComponentFeatures(RowValues):
     def n_basis(self) -> int:
         """The number of features of a row."""
         return sum(self.ranks)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every component keeps all directions of the basis that its kernel has."""
+        known = [_most_directions(values) for values in self.components]
+        return all(kept >= most for kept, most in zip(self.ranks, known, strict=True))
 
     @property
     def slices(self) -> tuple[slice, ...]:

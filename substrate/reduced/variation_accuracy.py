@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
-from substrate.certificates.rows import Accuracy, accuracy_row
+from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.passes import OpenPasses
@@ -202,7 +202,8 @@ class VariationJudge:
         if not row.passes and not coefficients.any():
             # a constant target needs no multiplier, and those of a solver are rounding
             row = min(row, replace(self, xi=np.zeros_like(self.xi)).of(coefficients, bias, False), key=_value)
-        return row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
+        row = row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
+        return row if self.values.complete else in_kept_directions(row)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """The row from one pass over the rows."""

@@ -9,6 +9,7 @@ from exact_linear_variation import exact_linear_errors
 from sampled_cases import first
 
 from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
+from substrate.certificates.rows import IN_KEPT
 from substrate.kernels import Linear
 
 OFFSETS = (0.0, 1e8, 1e2, 1e4, 1e5, 1e6, 1e7, 1e9)
@@ -42,3 +43,30 @@ def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
     if offset <= 1e2:
         assert fused.certificate_.holds
         assert plain.certificate_.holds
+        assert IN_KEPT not in plain.certificate_.promise  # all directions of linear components are kept
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("seed", first(3, range(40)))
+def test_a_proof_knows_the_kernel_and_not_only_what_was_computed_of_it(seed, offset):
+    pytest.importorskip("flint")
+    X, y, _ = data(seed, offset)
+    model = MaximalVariationRegressor(Linear(), rho=0.1 * float(np.ptp(y)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        proof = model.fit(X, y).prove(X, y)
+    assert distance(model, X, y, model.rho) <= proof.accuracy
+    assert proof.proved or offset > 1e2
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-9])
+def test_directions_that_the_cutoff_drops_are_said(scale):
+    """A column in a unit in which it is below the cut-off is no part of the machine that is certified."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2)) * (1.0, scale)
+    y = X[:, 0] + X[:, 1] / scale + 0.1 * rng.normal(size=20)
+    model = MaximalVariationRegressor(Linear(), rho=0.5, cutoff=1e-6).fit(X, y)
+    left_out = scale**2 < 1e-6
+    assert (IN_KEPT in str(model.certificate_).splitlines()[0]) == left_out
+    if not left_out:
+        assert distance(model, X, y, model.rho) <= model.certificate_.accuracy

@@ -70,9 +70,11 @@ def made(estimator, kernel="rbf", **parameters):
 
 
 def assert_certifies(model, X, y, **weights):
-    """The coefficients still solve the problem on the data, where the model can tell."""
+    """The coefficients still solve the problem on the data, where the model can tell; its search is not repeated."""
     if hasattr(model, "certify"):
-        assert model.certify(X, y, **weights).holds == model.certificate_.holds
+        again = model.certify(X, y, **weights)
+        repeated = {row.name for row in again.rows}
+        assert again.holds == all(row.passes for row in model.certificate_.rows if row.name in repeated)
 
 
 def output(model, X):

@@ -12,7 +12,7 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
-from substrate.certificates.rows import Accuracy, unpolished
+from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
 from substrate.closed_form.component_coordinates import (
     CUTOFF,
     ComponentCoordinates,
@@ -179,7 +179,18 @@ def answer_of(
         rows.append(variation_accuracy(*known, tolerance=tolerance, unsure_parts=parts))
         if rows[-1].passes:
             break
-    return min(rows, key=lambda row: row.value)
+    row = min(rows, key=lambda row: row.value)
+    return row if keeps_all(kernel, X, coordinates) else in_kept_directions(row)
+
+
+def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
+    """Whether there are no directions of the components beyond those that the cut-off keeps."""
+    n, p = X.shape
+    features = [part.rank(p) for part in kernel.components(p)]
+    known = [n if rank is None else min(n, rank) for rank in features]
+    if coordinates.decoupled:
+        return all(kept >= rank for kept, rank in zip(coordinates.ranks, known, strict=True))
+    return coordinates.ranks[0] >= min(n - coordinates.bias, sum(known))
 
 
 def with_answer(
@@ -253,12 +264,10 @@ class VariationAnswers(DecoupledExpansion):
         found = []
         for machine in self._stored(X, y, sample_weight):
             coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
-            found.append(
-                prove_variation(
-                    coordinates, target, choices.rho, fit.witness, fitted, kernel, points, a, b,
-                    tolerance=self._tolerance_of(fit),
-                )
-            )  # fmt: skip
+            known = (coordinates, target, choices.rho, fit.witness, fitted, kernel, points, a, b)
+            proof = prove_variation(*known, tolerance=self._tolerance_of(fit))
+            complete = keeps_all(kernel, points, coordinates)
+            found.append(proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}"))
         return proof_of_outputs(found)
 
     def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:

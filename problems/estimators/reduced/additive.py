@@ -14,7 +14,7 @@ with one expansion per component in few basis vectors; the bounds hold at all ro
 of the errors are one unless ``sample_weight`` gives others.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpa
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import unpolished
+from substrate.certificates.rows import IN_KEPT, unpolished
 from substrate.closed_form.component_coordinates import CUTOFF
 from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels.base import symmetric_matrix
@@ -203,11 +203,12 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
             rows, solved = self._solved_again(data)
         kernel: Any = self.kernel_
         parts, tol = kernel.components(self.n_features_in_), self._tolerance()
-        return prove_reduced_variation(
+        proof = prove_reduced_variation(
             parts, known.X, self.support_vectors_, rows.values.transforms, known.Y[:, 0], self.support_values_,
             known.fitted[:, 0], float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
             known.weights, tolerance=tol if solved.exact else unpolished(tol),
         )  # fmt: skip
+        return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Rows against the basis of this model, and the problem solved on them."""
