@@ -110,6 +110,8 @@ def _deviations(
 
     .. math:: (Z^T A^{-1} Z)^{-1} = W A W^T - W A B A W^T
               = \frac{1}{\operatorname{tr} D^{-1}} I + W K W^T - (K W^T)^T B\, (K W^T) .
+
+    Where these systems are not solved, the deviations are not known: they are NaN.
     """
     ridge, border = ridge_of(question.gammas[column], question.weights), question.border
     shares = (1.0 / ridge) / float((1.0 / ridge).sum())
@@ -117,6 +119,8 @@ def _deviations(
     products = np.ascontiguousarray(matrix.product(across))
     inverse = SampledInverse(sample, ridge)
     solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border=border)
+    if not solved.converged:
+        return np.full(border.slopes, np.nan)
     covariance = across.T @ products - products.T @ solved.support_values
     covariance = (covariance + covariance.T) / 2.0
     covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
