@@ -26,9 +26,19 @@ Run = Callable[[bool], Table | None]
 
 #: The figures that are asked for most, measured first; and those that take longest, last.
 FIRST = (
-    "sparse_fit", "regression_fit", "classification_svc", "solution_paths", "fused_paths", "model_selection", "pruning",
-    "basis_selection", "imports", "device", "l1_substrate", "conjugate_gradient",
-)  # fmt: skip
+    "sparse_fit",
+    "regression_fit",
+    "classification_svc",
+    "solution_paths",
+    "fused_paths",
+    "model_selection",
+    "pruning",
+    "basis_selection",
+    "imports",
+    "device",
+    "l1_substrate",
+    "conjugate_gradient",
+)
 LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "certified_width", "joint_fusion", "accuracy")
 
 

@@ -227,10 +227,14 @@ def run(quick: bool) -> Table:
         ("mean rank, all", "", *_cells_of(overall, ".2f"), "", ""),
         ("error over ours", "", *_cells_of(ratios, ".3f"), f"shared, each ≥ {SAFE:g}", yes_no(safe)),
         ("CPU seconds", "", *_cells_of(seconds, ".2f"), "", ""),
-        ("CPU time over that of the Gaussian process", "",
-         *_cells_of({method: time / seconds[process] for method, time in seconds.items()}, ".2f"), "ours ≤ 1/3",
-         yes_no(quickly)),
-    ]  # fmt: skip
+        (
+            "CPU time over that of the Gaussian process",
+            "",
+            *_cells_of({method: time / seconds[process] for method, time in seconds.items()}, ".2f"),
+            "ours ≤ 1/3",
+            yes_no(quickly),
+        ),
+    ]
     shortfalls = []
     if not first:
         ahead = ", ".join(m for m in KERNEL_METHODS if ranks[m] < ranks["ours"])
@@ -240,13 +244,26 @@ def run(quick: bool) -> Table:
     if not quickly:
         shortfalls.append(f"{share:.2f} times the CPU time of the Gaussian process, of mean rank {ranks[process]:.2f}.")
     headlines = (
-        Headline("the rule of widths: error of a shared width over ours", "always shared", ratios["always shared"],
-                 least=SAFE),
-        Headline("the rule of widths: error of one width per input over ours", "always each", ratios["always each"],
-                 least=SAFE),
-        Headline("kernel, widths and gamma chosen, 200 rows", f"scikit-learn's {process}", share,
-                 most=round(MOST_TIME, 2), held=ranks["ours"] <= ranks[process]),
-    )  # fmt: skip
+        Headline(
+            "the rule of widths: error of a shared width over ours",
+            "always shared",
+            ratios["always shared"],
+            least=SAFE,
+        ),
+        Headline(
+            "the rule of widths: error of one width per input over ours",
+            "always each",
+            ratios["always each"],
+            least=SAFE,
+        ),
+        Headline(
+            "kernel, widths and gamma chosen, 200 rows",
+            f"scikit-learn's {process}",
+            share,
+            most=round(MOST_TIME, 2),
+            held=ranks["ours"] <= ranks[process],
+        ),
+    )
     return Table(
         "Accuracy: families of kernels, refined by gradients, against scikit-learn",
         f"Root mean square errors and shares of wrong classes, means over {splits} splits (two thirds of the rows "

@@ -68,8 +68,9 @@ def _a_few(value_and_gradient: Any, start: Any, bounds: Any) -> tuple[Any, float
     """scikit-learn's own optimiser, with an end."""
     from scipy.optimize import minimize
 
-    found = minimize(value_and_gradient, start, method="L-BFGS-B", jac=True, bounds=bounds,
-                     options={"maxfun": _EVALUATIONS})  # fmt: skip
+    found = minimize(
+        value_and_gradient, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxfun": _EVALUATIONS}
+    )
     return found.x, found.fun
 
 

@@ -83,11 +83,17 @@ def _compared(n: int, count: int, repeats: int) -> tuple[list[tuple[str, ...]], 
         quick_enough, good = slower <= MOST_SLOWER, found < at_random
         rows.append(
             (
-                *size, rule, f"{t[rule]:.2f}", f"{slower:.2f}", f"≤ {MOST_SLOWER:g}" if judged else "",
-                yes_no(quick_enough) if judged else "", f"{found:.4f}", f"< {at_random:.4f}" if judged else "",
+                *size,
+                rule,
+                f"{t[rule]:.2f}",
+                f"{slower:.2f}",
+                f"≤ {MOST_SLOWER:g}" if judged else "",
+                yes_no(quick_enough) if judged else "",
+                f"{found:.4f}",
+                f"< {at_random:.4f}" if judged else "",
                 yes_no(good) if judged else "",
             )
-        )  # fmt: skip
+        )
         if judged:
             work = f"{rule}, {count} of {n:,} rows"
             summary.append(Headline(work, "k-means++ of scikit-learn", slower, most=MOST_SLOWER, held=good))

@@ -66,10 +66,17 @@ def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...]
     path = path if checked.certificate_.holds else "does not hold"
     reached = checked.certificate_.accuracy / checked.certificate_.spread
     cells = (
-        f"`{kernel!r}`", f"{gamma:g}", f"{t['without']:.2f}", f"{t['with']:.2f}", f"{100.0 * share:+.1f} %",
-        "working precision" if path is None else path, f"{reached:.1e}",
-        f"{t['again']:.2f}", f"{proof:.2f}", yes_no(share <= MOST),
-    )  # fmt: skip
+        f"`{kernel!r}`",
+        f"{gamma:g}",
+        f"{t['without']:.2f}",
+        f"{t['with']:.2f}",
+        f"{100.0 * share:+.1f} %",
+        "working precision" if path is None else path,
+        f"{reached:.1e}",
+        f"{t['again']:.2f}",
+        f"{proof:.2f}",
+        yes_no(share <= MOST),
+    )
     return cells, share
 
 
@@ -88,10 +95,18 @@ def run(quick: bool) -> Table:
         "Where working precision is not enough, the fit checks with care, refines, or goes over to primal weights, and "
         f"the price is that of a better answer. `prove` is at {N_PROOF} rows; it grows with their square.",
         (
-            "kernel", "gamma", "fit without, s", "fit, s", "price", "by", "accuracy / spread", "certify, s",
-            f"prove at {N_PROOF}, s", "met ≤ 10 %",
+            "kernel",
+            "gamma",
+            "fit without, s",
+            "fit, s",
+            "price",
+            "by",
+            "accuracy / spread",
+            "certify, s",
+            f"prove at {N_PROOF}, s",
+            "met ≤ 10 %",
         ),
         rows,
         missed,
         summary,
-    )  # fmt: skip
+    )

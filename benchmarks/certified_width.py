@@ -69,12 +69,21 @@ def run(quick: bool) -> Table:
                 shortfalls.append(f"{criterion}, N = {n}: gap {gap:.2%} after {seconds:.0f} s.")
             rows.append(
                 (
-                    criterion, str(n), str(matrices), str(cells), f"{seconds:.1f}",
-                    f"{seconds / (matrices * decomposition(X)):.1f}", f"{gap:.2%}", f"≤ {GAP:.0%}", yes_no(met),
-                    f"{model.kernel_.sigma:.3g}", f"{model.gamma_:.3g}", f"{simplex:.2f}",
+                    criterion,
+                    str(n),
+                    str(matrices),
+                    str(cells),
+                    f"{seconds:.1f}",
+                    f"{seconds / (matrices * decomposition(X)):.1f}",
+                    f"{gap:.2%}",
+                    f"≤ {GAP:.0%}",
+                    yes_no(met),
+                    f"{model.kernel_.sigma:.3g}",
+                    f"{model.gamma_:.3g}",
+                    f"{simplex:.2f}",
                     f"{local.criterion_ / model.criterion_ - 1.0:+.2%}",
                 )
-            )  # fmt: skip
+            )
     return Table(
         "Width and gamma with a proof",
         f"`LSSVMRegressorCV('rbf', cv=..., search='certified', width_gap={GAP:g}).fit` on the first N rows of the "
@@ -83,10 +92,21 @@ def run(quick: bool) -> Table:
         "peer is a simplex search from the median width, which proves nothing; its criterion is relative to ours. CPU "
         f"seconds, one run; the target is the gap within {MOST:.0f} s.",
         (
-            "criterion", "N", "kernel matrices", "cells", "search, s", "search / limit", "certified gap", "target",
-            "met", "sigma", "gamma", "simplex, s", "its criterion",
+            "criterion",
+            "N",
+            "kernel matrices",
+            "cells",
+            "search, s",
+            "search / limit",
+            "certified gap",
+            "target",
+            "met",
+            "sigma",
+            "gamma",
+            "simplex, s",
+            "its criterion",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

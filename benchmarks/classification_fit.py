@@ -40,10 +40,18 @@ def run(quick: bool) -> Table:
         near, cheap = above <= MOST_ABOVE_LIMIT, more <= MOST_ABOVE_BINARY
         rows.append(
             (
-                str(n), f"{t['two']:.4f}", f"{t['limit']:.4f}", f"{above:.2f}", f"≤ {MOST_ABOVE_LIMIT:g}", yes_no(near),
-                f"{t['ten']:.4f}", f"{more:.2f}", f"≤ {MOST_ABOVE_BINARY:g}", yes_no(cheap),
+                str(n),
+                f"{t['two']:.4f}",
+                f"{t['limit']:.4f}",
+                f"{above:.2f}",
+                f"≤ {MOST_ABOVE_LIMIT:g}",
+                yes_no(near),
+                f"{t['ten']:.4f}",
+                f"{more:.2f}",
+                f"≤ {MOST_ABOVE_BINARY:g}",
+                yes_no(cheap),
             )
-        )  # fmt: skip
+        )
         work = f"classification fit, N = {n}"
         summary.append(Headline(work, "kernel matrix + Cholesky", above, most=MOST_ABOVE_LIMIT, limit=above))
         summary.append(Headline(f"{work}, ten classes", "two classes", more, most=MOST_ABOVE_BINARY))
@@ -56,10 +64,18 @@ def run(quick: bool) -> Table:
         "classes one against the rest; the limit is our kernel matrix and one Cholesky factorisation. Median CPU "
         "seconds.",
         (
-            "N", "two classes, s", "kernel matrix + dpotrf, s", "fit / limit", "target", "met",
-            "ten classes, s", "ten / two", "target ", "met ",
+            "N",
+            "two classes, s",
+            "kernel matrix + dpotrf, s",
+            "fit / limit",
+            "target",
+            "met",
+            "ten classes, s",
+            "ten / two",
+            "target ",
+            "met ",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

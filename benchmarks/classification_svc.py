@@ -45,14 +45,29 @@ def run(quick: bool) -> Table:
         "the spread of the labels; the solver is the one that `solver='auto'` chose, and reached is the bound. The "
         "closed form takes as long whatever C and noise are; SVC's time depends on its support. Median CPU seconds.",
         (
-            "N", "C = gamma", "label noise", "closed form, s", f"ours to {COARSE:g}, s", "solver", "reached",
-            f"ours to {FINE:g}, s", "solver ", "reached ", "SVC, s", f"SVC / ours to {COARSE:g}",
-            f"SVC / ours to {FINE:g}", "target", "met", "our accuracy", "SVC accuracy", "SVC support share",
+            "N",
+            "C = gamma",
+            "label noise",
+            "closed form, s",
+            f"ours to {COARSE:g}, s",
+            "solver",
+            "reached",
+            f"ours to {FINE:g}, s",
+            "solver ",
+            "reached ",
+            "SVC, s",
+            f"SVC / ours to {COARSE:g}",
+            f"SVC / ours to {FINE:g}",
+            "target",
+            "met",
+            "our accuracy",
+            "SVC accuracy",
+            "SVC support share",
         ),
         tuple(rows),
         tuple(missed),
         tuple(summary),
-    )  # fmt: skip
+    )
 
 
 def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple[str, ...], list[str], list[Headline]]:
@@ -85,11 +100,19 @@ def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple
         if here
     ]
     row = (
-        str(n), f"{penalty:g}", f"{noise:.0%}", f"{t['direct']:.4f}", *cells, f"{t['peer']:.4f}",
-        *(f"{ratio:.2f}" for ratio in ratios.values()), target if here else "", yes_no(not short) if here else "",
-        f"{ours[FINE].score(X_test, y_test):.3f}", f"{peer.score(X_test, y_test):.3f}",
+        str(n),
+        f"{penalty:g}",
+        f"{noise:.0%}",
+        f"{t['direct']:.4f}",
+        *cells,
+        f"{t['peer']:.4f}",
+        *(f"{ratio:.2f}" for ratio in ratios.values()),
+        target if here else "",
+        yes_no(not short) if here else "",
+        f"{ours[FINE].score(X_test, y_test):.3f}",
+        f"{peer.score(X_test, y_test):.3f}",
         f"{peer.support_.size / n:.0%}",
-    )  # fmt: skip
+    )
     headlines = [
         Headline(f"classification fit to {tol:g}, N = {n}, C = {penalty:g}", "SVC", ratios[tol], least=least)
         for tol, least in TARGETS.items()

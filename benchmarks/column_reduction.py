@@ -50,11 +50,20 @@ def run(quick: bool) -> Table:
             quick_enough, equal = faster >= FASTER, apart <= EQUAL
             rows.append(
                 (
-                    str(N), f"{gamma:g}", str(columns.size), ours.method, f"{t['ours']:.4f}", f"{t['peer']:.4f}",
-                    f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(quick_enough), f"{apart:.1e}", f"≤ {EQUAL:g}",
+                    str(N),
+                    f"{gamma:g}",
+                    str(columns.size),
+                    ours.method,
+                    f"{t['ours']:.4f}",
+                    f"{t['peer']:.4f}",
+                    f"{faster:.1f}",
+                    f"≥ {FASTER:g}",
+                    yes_no(quick_enough),
+                    f"{apart:.1e}",
+                    f"≤ {EQUAL:g}",
                     yes_no(equal),
                 )
-            )  # fmt: skip
+            )
             work = f"{columns.size} of {N} columns, gamma {gamma:g}"
             summary.append(Headline(work, "pinv", faster, least=FASTER, held=equal))
             if not (quick_enough and equal):
@@ -64,10 +73,20 @@ def run(quick: bool) -> Table:
         "`solve_columns` against `numpy.linalg.pinv` on the same columns of the linear system. Median CPU seconds; "
         "decision values of the training rows compared.",
         (
-            "N", "gamma", "columns", "method", "ours, s", "pinv, s", "pinv / ours", "target", "met",
-            "largest difference", "target ", "met ",
+            "N",
+            "gamma",
+            "columns",
+            "method",
+            "ours, s",
+            "pinv, s",
+            "pinv / ours",
+            "target",
+            "met",
+            "largest difference",
+            "target ",
+            "met ",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -126,10 +126,19 @@ def run(quick: bool) -> Table:
             met = (least is None or gain >= least) and (most is None or seconds <= most) and share <= MOST_AGAIN
             rows.append(
                 (
-                    name, str(n), str(basis or ""), f"{seconds:.2f}", f"{median(again):.2f}", f"{share:.2f}",
-                    f"{median(raw):.2f}" if raw else "", f"{gain:.1f}" if raw else "", agree, asked, yes_no(met),
+                    name,
+                    str(n),
+                    str(basis or ""),
+                    f"{seconds:.2f}",
+                    f"{median(again):.2f}",
+                    f"{share:.2f}",
+                    f"{median(raw):.2f}" if raw else "",
+                    f"{gain:.1f}" if raw else "",
+                    agree,
+                    asked,
+                    yes_no(met),
                 )
-            )  # fmt: skip
+            )
             if least:
                 summary.append(Headline(f"composed: {name}, N = {n}", "cvxpy with Clarabel", gain, least=least))
             summary.append(Headline(f"composed: {name}, N = {n}, solved again", "first solve", share, most=MOST_AGAIN))
@@ -143,10 +152,19 @@ def run(quick: bool) -> Table:
         f"default tolerances, eigendecomposition included, up to {RAW_ROWS} rows. {KERNEL!r}, loss weight {WEIGHT:g}; "
         "one BLAS thread. CPU seconds, the median of three up to 2000 rows; objectives compared.",
         (
-            "machine", "N", "basis", "first solve, s", "again, s", "again / first", "cvxpy, s", "cvxpy / first",
-            "objectives differ", "target", "met",
+            "machine",
+            "N",
+            "basis",
+            "first solve, s",
+            "again, s",
+            "again / first",
+            "cvxpy, s",
+            "cvxpy / first",
+            "objectives differ",
+            "target",
+            "met",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

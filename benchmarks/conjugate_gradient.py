@@ -18,8 +18,10 @@ SIZES = (5000, 20_000)
 QUICK = (3000,)
 #: Solver and tol; `auto` stores a triangle at these sizes.
 WAYS: dict[str, tuple[str, float]] = {
-    "blocks": ("cg", 1e-6), "stored, to 1e-3": ("auto", 1e-3), "stored, to 1e-6": ("auto", 1e-6),
-}  # fmt: skip
+    "blocks": ("cg", 1e-6),
+    "stored, to 1e-3": ("auto", 1e-3),
+    "stored, to 1e-6": ("auto", 1e-6),
+}
 #: Bytes: of blocks, whatever N is; and at the largest size of a stored triangle, in matrices of single precision.
 MOST_BYTES, MOST_SINGLE = 1e9, 1.25
 #: How much less CPU time a stored triangle takes than blocks, at the largest size.
@@ -63,11 +65,19 @@ def run(quick: bool) -> Table:
             difference = "" if exact is None else f"{np.sqrt(np.mean((model.predict(X) - exact) ** 2)):.1e}"
             rows.append(
                 (
-                    str(n), way, f"{model.solver_}, {model.n_iter_}", f"{reached:.1e}", difference, f"{seconds:.1f}",
-                    f"{gain:.1f}", f"≥ {aim:g}" if aim else "", f"{used / MIB:.0f}",
-                    f"< {most / MIB:.0f}" if most < math.inf else "", yes_no(met) if most < math.inf else "",
+                    str(n),
+                    way,
+                    f"{model.solver_}, {model.n_iter_}",
+                    f"{reached:.1e}",
+                    difference,
+                    f"{seconds:.1f}",
+                    f"{gain:.1f}",
+                    f"≥ {aim:g}" if aim else "",
+                    f"{used / MIB:.0f}",
+                    f"< {most / MIB:.0f}" if most < math.inf else "",
+                    yes_no(met) if most < math.inf else "",
                 )
-            )  # fmt: skip
+            )
             work = f"memory of a fit by conjugate gradients, N = {n}, {way}, MiB"
             if most < math.inf:
                 summary.append(Headline(work, "", used / MIB, most=most / MIB))
@@ -83,10 +93,19 @@ def run(quick: bool) -> Table:
         f"fresh process, to be below {MOST_BYTES / MIB:.0f} MiB for blocks and below {MOST_SINGLE:g} matrices of "
         "single precision for a triangle of double precision, at the largest N. A factorisation takes two of them.",
         (
-            "N", "way", "solver, iterations", "reached", "distance from the closed form", "CPU s",
-            "times less than blocks", "target", "fit, MiB", "target ", "met",
+            "N",
+            "way",
+            "solver, iterations",
+            "reached",
+            "distance from the closed form",
+            "CPU s",
+            "times less than blocks",
+            "target",
+            "fit, MiB",
+            "target ",
+            "met",
         ),
         tuple(rows),
         tuple(missed),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -155,7 +155,7 @@ def run(quick: bool) -> Table | None:
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )
 
 
 def _print_phases(torch: Any, quick: bool) -> None:

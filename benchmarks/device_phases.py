@@ -24,13 +24,17 @@ PHASES = {
     "problems.estimators.reduced.prepared": ("origin_of", "accumulate"),
     "problems.estimators.reduced.ls_svm_machine": ("prepare",),
     "problems.estimators.reduced.fit": (
-        "eigen_features", "reconstruction_errors", "reduced_spectrum", "solve_reduced", "leverage_factor",
+        "eigen_features",
+        "reconstruction_errors",
+        "reduced_spectrum",
+        "solve_reduced",
+        "leverage_factor",
     ),
     "substrate.device_gram": ("device_matrix", "cholesky", "inverse_blocks", "solve_by_blocks", "solve_triangular"),
     "substrate.closed_form.spectrum": ("_decomposition_on_device",),
     "substrate.paths.criteria": ("_leave_one_out_sums",),
     "substrate.reduced.solution": ("reduced_rows", "residual_pass"),
-}  # fmt: skip
+}
 
 
 @contextmanager

@@ -65,10 +65,19 @@ def rho_row(repeats: int) -> tuple[tuple[str, ...], list[str], Headline]:
     share, gap = seconds["ours"] / seconds["raw"], relative_gap(read.error, read.lower_bound)
     met = share <= MOST_OF_ONE_SOLVE and gap < LARGEST_GAP
     cells = (
-        "rho, one validation set", f"{N}, d = {D}", str(read.values.size), f"{read.value:.4g}", f"{gap:.1e}",
-        f"{seconds['ours']:.2f}", f"one solve, rho = {RHO:g}", f"{seconds['raw']:.2f}", f"{1.0 / share:.2f}",
-        f"≥ {1.0 / MOST_OF_ONE_SOLVE:g}, gap < {LARGEST_GAP:g}", yes_no(met), f"{first:.1f}",
-    )  # fmt: skip
+        "rho, one validation set",
+        f"{N}, d = {D}",
+        str(read.values.size),
+        f"{read.value:.4g}",
+        f"{gap:.1e}",
+        f"{seconds['ours']:.2f}",
+        f"one solve, rho = {RHO:g}",
+        f"{seconds['raw']:.2f}",
+        f"{1.0 / share:.2f}",
+        f"≥ {1.0 / MOST_OF_ONE_SOLVE:g}, gap < {LARGEST_GAP:g}",
+        yes_no(met),
+        f"{first:.1f}",
+    )
     followed = seconds["path"] - seconds["coordinates"]
     missed = (
         f"rho: {share:.2f} of one solve, relative gap {gap:.1e}, {read.values.size} knots. Of this time "
@@ -132,10 +141,19 @@ def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], li
     faster, gap = peer / seconds, relative_gap(model.criterion_, model.criterion_lower_bound_)
     met = faster >= FASTER and model.certificate_.holds
     cells = (
-        f"zeta, {FOLDS} folds", str(ROWS), str(model.path_["values"].size), f"{model.zeta_:.4g}",
-        f"{gap:.1e}", f"{seconds:.2f}", f"{FOLDS * VALUES} solves, from {counts.total()} ({statuses})", f"{peer:.1f}",
-        f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(met), f"{first:.1f}",
-    )  # fmt: skip
+        f"zeta, {FOLDS} folds",
+        str(ROWS),
+        str(model.path_["values"].size),
+        f"{model.zeta_:.4g}",
+        f"{gap:.1e}",
+        f"{seconds:.2f}",
+        f"{FOLDS * VALUES} solves, from {counts.total()} ({statuses})",
+        f"{peer:.1f}",
+        f"{faster:.1f}",
+        f"≥ {FASTER:g}",
+        yes_no(met),
+        f"{first:.1f}",
+    )
     holds = "holds" if model.certificate_.holds else "does not hold"
     missed = f"zeta: {faster:.1f} times faster than the grid; the certificate {holds}."
     work, held = f"zeta by {FOLDS} folds, N = {ROWS}", model.certificate_.holds
@@ -158,10 +176,20 @@ def run(quick: bool) -> Table:
         "The gap is the error less its lower bound over the values covered, relative. CPU seconds, ours the "
         "median; the last column is the first call, with compilation where the store of compiled code was empty.",
         (
-            "fused", "N", "knots", "chosen", "gap", "ours, s", "peer", "peer, s", "peer / ours", "target", "met",
+            "fused",
+            "N",
+            "knots",
+            "chosen",
+            "gap",
+            "ours, s",
+            "peer",
+            "peer, s",
+            "peer / ours",
+            "target",
+            "met",
             "first call, s",
         ),
         (rho, zeta),
         (*missed_rho, *missed_zeta),
         (of_rho, of_zeta),
-    )  # fmt: skip
+    )

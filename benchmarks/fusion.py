@@ -75,13 +75,22 @@ def run(quick: bool) -> Table:
         "on (28) as a program with complementarity constraints, which does. Median CPU seconds. Errors are mean "
         "squares; a ratio below one is within the gap.",
         (
-            "N", "d", "against", "knots", "fuse, s", "peer, s", "peer / fuse", "target", "met", "certified gap",
+            "N",
+            "d",
+            "against",
+            "knots",
+            "fuse, s",
+            "peer, s",
+            "peer / fuse",
+            "target",
+            "met",
+            "certified gap",
             "peer's error / ours",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )
 
 
 def row(
@@ -101,9 +110,18 @@ def row(
         shortfalls.append(f"N = {n}, d = {d}: {len(found.path)} knots to close the gap.")
     ratio = least / found.validation_error
     return (
-        str(n), str(d), against, str(len(found.path)), f"{t['ours']:.2f}", f"{t['peer']:.2f}", f"{faster:.1f}",
-        f"≥ {FASTER:g}", yes_no(met), f"{found.gap:.1e}", f"{ratio:.4f}",
-    )  # fmt: skip
+        str(n),
+        str(d),
+        against,
+        str(len(found.path)),
+        f"{t['ours']:.2f}",
+        f"{t['peer']:.2f}",
+        f"{faster:.1f}",
+        f"≥ {FASTER:g}",
+        yes_no(met),
+        f"{found.gap:.1e}",
+        f"{ratio:.4f}",
+    )
 
 
 def tiny(quick: bool, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:

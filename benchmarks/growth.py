@@ -119,13 +119,15 @@ def run(quick: bool) -> Table:
         for name, points in found[work].items():
             rows.append(
                 (
-                    work, name, " / ".join(f"{point.rows:,}" for point in points),
+                    work,
+                    name,
+                    " / ".join(f"{point.rows:,}" for point in points),
                     " / ".join(f"{point.seconds:.3g}" for point in points),
                     f"{exponent(points, lambda p: p.seconds):.1f}",
                     " / ".join(f"{point.bytes / MIB:.0f}" for point in points),
                     f"{exponent(points, lambda p: p.bytes):.1f}",
                 )
-            )  # fmt: skip
+            )
     if not quick:
         draw(found)
     return Table(
@@ -150,9 +152,15 @@ def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None
     import matplotlib.pyplot as plt
 
     look: dict[str, Any] = {
-        "axes.spines.right": False, "axes.spines.top": False, "axes.titlesize": 12.5, "axes.titlelocation": "left",
-        "font.size": 11.5, "legend.fontsize": 10.0, "legend.edgecolor": "none", "lines.linewidth": 2.0,
-    }  # fmt: skip
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlesize": 12.5,
+        "axes.titlelocation": "left",
+        "font.size": 11.5,
+        "legend.fontsize": 10.0,
+        "legend.edgecolor": "none",
+        "lines.linewidth": 2.0,
+    }
     figures: tuple[tuple[str, Callable[[Point], float]], ...] = (
         ("CPU time (s)", lambda point: point.seconds),
         ("peak memory (MiB)", lambda point: max(point.bytes / MIB, 0.1)),

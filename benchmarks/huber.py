@@ -71,10 +71,18 @@ def run(quick: bool) -> Table:
             linear = int(np.count_nonzero(solved.signs))
             rows.append(
                 (
-                    str(n), f"{delta:g}", str(linear), str(solved.steps), f"{t['ours']:.4f}", f"{t['peer']:.4f}",
-                    f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(faster >= FASTER), f"{above:+.1e}",
+                    str(n),
+                    f"{delta:g}",
+                    str(linear),
+                    str(solved.steps),
+                    f"{t['ours']:.4f}",
+                    f"{t['peer']:.4f}",
+                    f"{faster:.1f}",
+                    f"≥ {FASTER:g}",
+                    yes_no(faster >= FASTER),
+                    f"{above:+.1e}",
                 )
-            )  # fmt: skip
+            )
             work = f"Huber LS-SVM, N = {n}, {linear} linear rows"
             summary.append(Headline(work, "cvxpy with Clarabel", faster, least=FASTER))
             if faster < FASTER:
@@ -85,10 +93,18 @@ def run(quick: bool) -> Table:
         "on the primal in a factor of the matrix, factored, built and compiled beforehand. Median CPU seconds; the "
         "last column is our objective over Clarabel's, less one.",
         (
-            "N", "delta", "linear rows", "systems", "active set, s", "Clarabel, s", "Clarabel / active set", "target",
-            "met", "objective",
+            "N",
+            "delta",
+            "linear rows",
+            "systems",
+            "active set, s",
+            "Clarabel, s",
+            "Clarabel / active set",
+            "target",
+            "met",
+            "objective",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -15,10 +15,15 @@ __all__ = ["run"]
 #: What every estimator stands on.
 GROUND = "import numpy, scipy.linalg, sklearn.base"
 STATEMENTS = (
-    "import numpy", "import cvxpy", "import sklearn.base", GROUND, "import substrate.kernels",
-    "from problems import LSSVMRegressor", "from problems import LSSVMRegressorCV",
+    "import numpy",
+    "import cvxpy",
+    "import sklearn.base",
+    GROUND,
+    "import substrate.kernels",
+    "from problems import LSSVMRegressor",
+    "from problems import LSSVMRegressorCV",
     "from problems import SparseLSSVMRegressor",
-)  # fmt: skip
+)
 LIGHT, HEAVY = "import substrate.kernels", "import cvxpy"
 MOST = 0.25
 #: Seconds of an estimator after the ground, and the estimator that is judged.

@@ -92,9 +92,9 @@ def run(quick: bool) -> Table:
         "Prediction intervals: times",
         f"Intervals at {new.shape[0]} points of a fitted `LSSVMRegressor` of {n} rows, in median CPU seconds and in "
         f"fits; the inverse is computed in every call. The peer, {peer}, refits the same machine once per row: "
-        "`CrossConformalRegressor(method=\"plus\", cv=LeaveOneOut())`, measured once.",
+        '`CrossConformalRegressor(method="plus", cv=LeaveOneOut())`, measured once.',
         ("method", "s", "fits", f"{peer}, s", "times faster", "target", "largest difference", "met"),
         tuple(rows),
         tuple(missed),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -76,8 +76,19 @@ def run(quick: bool) -> Table:
                 if met == "no":
                     missed.append(f"{name}, {how}, {method}: {share:.3f} where {level:g} is guaranteed.")
                 guaranteed = "approximate" if level is None else f"≥ {level:g}"
-                rows.append((name, str(y.size // 2), how, method, f"{share:.3f}", f"{error:.3f}", f"{width:.3g}",
-                             guaranteed, met))  # fmt: skip
+                rows.append(
+                    (
+                        name,
+                        str(y.size // 2),
+                        how,
+                        method,
+                        f"{share:.3f}",
+                        f"{error:.3f}",
+                        f"{width:.3g}",
+                        guaranteed,
+                        met,
+                    )
+                )
     return Table(
         "Prediction intervals: coverage and width",
         f"Intervals of coverage {COVERAGE:g} of `LSSVMRegressor` with kernel and gamma fixed in advance, and of "

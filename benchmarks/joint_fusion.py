@@ -180,9 +180,14 @@ def row(case: Case, shortfalls: list[str], summary: list[Headline], grid: bool) 
     others = compared(built, len(found.path), found.validation_error, case.seeds) if grid else ("", "", "")
     target = "≤ " + " / ".join(map(str, asked))
     return (
-        case.title, str(size), *(watch.cell(gap) for gap in GAPS), f"{found.gap:.1e}", *others,
-        target, yes_no(not missed),
-    )  # fmt: skip
+        case.title,
+        str(size),
+        *(watch.cell(gap) for gap in GAPS),
+        f"{found.gap:.1e}",
+        *others,
+        target,
+        yes_no(not missed),
+    )
 
 
 def one_weight_row(n: int, d: int, n_val: int, shortfalls: list[str]) -> tuple[str, ...]:
@@ -197,9 +202,16 @@ def one_weight_row(n: int, d: int, n_val: int, shortfalls: list[str]) -> tuple[s
     if not met:
         shortfalls.append(f"one weight, N = {n}, d = {d}: {len(before.path)} knots by chords alone.")
     return (
-        f"one weight, N = {n}, d = {d}", str(machine._compiled[0].z.size), *(watch.cell(gap) for gap in GAPS),
-        f"{found.gap:.1e}", "", "", "", f"≤ {len(before.path)} by chords", yes_no(met),
-    )  # fmt: skip
+        f"one weight, N = {n}, d = {d}",
+        str(machine._compiled[0].z.size),
+        *(watch.cell(gap) for gap in GAPS),
+        f"{found.gap:.1e}",
+        "",
+        "",
+        "",
+        f"≤ {len(before.path)} by chords",
+        yes_no(met),
+    )
 
 
 def run(quick: bool) -> Table:
@@ -224,13 +236,22 @@ def run(quick: bool) -> Table:
         "ours. The last rows are searches over one weight; their target is the number of knots by chords alone. "
         f"{by_scip(quick)}",
         (
-            "case", "coordinates", "to 0.1", "to 0.01", "to 0.001", "gap reached", "grid, s", "excess of the grid",
-            "excess of random search", "target", "met",
+            "case",
+            "coordinates",
+            "to 0.1",
+            "to 0.01",
+            "to 0.001",
+            "gap reached",
+            "grid, s",
+            "excess of the grid",
+            "excess of random search",
+            "target",
+            "met",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )
 
 
 def by_scip(quick: bool) -> str:

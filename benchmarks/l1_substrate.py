@@ -65,11 +65,19 @@ def run(quick: bool) -> Table:
             support = int(np.count_nonzero(solved.coefficients))
             rows.append(
                 (
-                    str(n), f"{share:g}", str(support), str(solved.steps), f"{t['ours']:.4f}", f"{t['peer']:.4f}",
-                    f"{faster:.1f}", f"≥ {FASTER:g}", yes_no(met), problem.status,
+                    str(n),
+                    f"{share:g}",
+                    str(support),
+                    str(solved.steps),
+                    f"{t['ours']:.4f}",
+                    f"{t['peer']:.4f}",
+                    f"{faster:.1f}",
+                    f"≥ {FASTER:g}",
+                    yes_no(met),
+                    problem.status,
                     f"{above:+.1e}",
                 )
-            )  # fmt: skip
+            )
             work = f"L1 substrate, N = {n}, {support} support values"
             summary.append(Headline(work, "cvxpy with Clarabel", faster, least=FASTER))
             if not met:
@@ -80,10 +88,19 @@ def run(quick: bool) -> Table:
         "compiled beforehand; zeta as a share of zeta_max. Median CPU seconds; the last column is our objective over "
         "Clarabel's, less one.",
         (
-            "N", "zeta / zeta_max", "support values", "steps", "active set, s", "Clarabel, s", "Clarabel / active set",
-            "target", "met", "Clarabel's status", "objective",
+            "N",
+            "zeta / zeta_max",
+            "support values",
+            "steps",
+            "active set, s",
+            "Clarabel, s",
+            "Clarabel / active set",
+            "target",
+            "met",
+            "Clarabel's status",
+            "objective",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -50,15 +50,29 @@ def run(quick: bool) -> Table:
         "`leave_one_out()` of `LSSVMRegressor(RBF(10), gamma=20)` on motorcycle, certificate and a check by one refit "
         "included, against a fit and a prediction for every row. Median CPU seconds.",
         (
-            "N", "leave-one-out, s", "explicit, s", "times faster", "target", "met",
-            "fit and leave-one-out, s", "times faster ", "largest difference / max|y|",
+            "N",
+            "leave-one-out, s",
+            "explicit, s",
+            "times faster",
+            "target",
+            "met",
+            "fit and leave-one-out, s",
+            "times faster ",
+            "largest difference / max|y|",
         ),
         (
             (
-                str(y.size), f"{one:.4f}", f"{t['explicit']:.4f}", f"{faster:.0f}", f"≥ {LEAST_FASTER:g}", yes_no(met),
-                f"{both:.4f}", f"{t['explicit'] / both:.0f}", f"{difference:.1e}",
+                str(y.size),
+                f"{one:.4f}",
+                f"{t['explicit']:.4f}",
+                f"{faster:.0f}",
+                f"≥ {LEAST_FASTER:g}",
+                yes_no(met),
+                f"{both:.4f}",
+                f"{t['explicit'] / both:.0f}",
+                f"{difference:.1e}",
             ),
         ),
         () if met else (missed,),
         (Headline(f"leave-one-out, N = {y.size}", "one refit per row", faster, least=LEAST_FASTER),),
-    )  # fmt: skip
+    )

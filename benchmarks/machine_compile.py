@@ -48,10 +48,19 @@ def run(quick: bool) -> Table:
         light, worth = share < MOST_COMPILING, gain >= LEAST_GAIN
         rows.append(
             (
-                name, f"{compiling:.4f}", f"{total:.4f}", f"{share:.2f}", f"< {MOST_COMPILING:g}", yes_no(light),
-                f"{t['again']:.4f}", f"{t['rebuild']:.4f}", f"{gain:.2f}", f"≥ {LEAST_GAIN:g}", yes_no(worth),
+                name,
+                f"{compiling:.4f}",
+                f"{total:.4f}",
+                f"{share:.2f}",
+                f"< {MOST_COMPILING:g}",
+                yes_no(light),
+                f"{t['again']:.4f}",
+                f"{t['rebuild']:.4f}",
+                f"{gain:.2f}",
+                f"≥ {LEAST_GAIN:g}",
+                yes_no(worth),
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"machine solved again, {name}", "rebuilt and solved", gain, least=LEAST_GAIN))
         if not light:
             shortfalls.append(f"{name}: {compiling:.3f} s go into coordinates and substitution of expressions.")
@@ -64,13 +73,22 @@ def run(quick: bool) -> Table:
         "Solving again is `solve` with another value of the parameter; rebuilding makes the machine again on the same "
         "substrate. Median CPU seconds.",
         (
-            "machine", "compile, s", "compile and solve, s", "share", "target", "met",
-            "solve again, s", "rebuild and solve, s", "rebuild / again", "target ", "met ",
+            "machine",
+            "compile, s",
+            "compile and solve, s",
+            "share",
+            "target",
+            "met",
+            "solve again, s",
+            "rebuild and solve, s",
+            "rebuild / again",
+            "target ",
+            "met ",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )
 
 
 def _measured(build: Callable[[Any, Any], Machine], weight: float, X: Any, y: Any, repeats: int) -> dict[str, float]:

@@ -82,10 +82,20 @@ def measured(n: int, d: int, rho: float, repeats: int) -> tuple[tuple[str, ...],
     best = cost(O, y, rho, coordinates.expand(solved.v))
     above = f"{kept['cost'] / best - 1.0:+.1e}" if np.isfinite(kept["cost"]) else "none"
     cells = (
-        str(n), str(d), f"{rho:g}", str(coordinates.ranks[0]), str(solved.rows), yes_no(solved.polished),
-        f"{t['ours']:.3f}", f"{t['raw']:.3f}", f"{faster:.0f}", f"≥ {FASTER:g}", yes_no(faster >= FASTER),
-        kept["status"], above,
-    )  # fmt: skip
+        str(n),
+        str(d),
+        f"{rho:g}",
+        str(coordinates.ranks[0]),
+        str(solved.rows),
+        yes_no(solved.polished),
+        f"{t['ours']:.3f}",
+        f"{t['raw']:.3f}",
+        f"{faster:.0f}",
+        f"≥ {FASTER:g}",
+        yes_no(faster >= FASTER),
+        kept["status"],
+        above,
+    )
     return cells, faster
 
 
@@ -112,10 +122,21 @@ def run(quick: bool) -> Table:
         "compiled and solved inside the measured call. Median CPU seconds; the last column is the objective of "
         "Clarabel's alpha over ours, less one.",
         (
-            "N", "d", "rho", "coordinates", "rows used", "polished", "ours, s", "raw cvxpy, s", "raw / ours", "target",
-            "met", "Clarabel's status", "objective",
+            "N",
+            "d",
+            "rho",
+            "coordinates",
+            "rows used",
+            "polished",
+            "ours, s",
+            "raw cvxpy, s",
+            "raw / ours",
+            "target",
+            "met",
+            "Clarabel's status",
+            "objective",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -38,10 +38,16 @@ def run(quick: bool) -> Table:
         met = used <= MOST * matrix
         rows.append(
             (
-                str(n), f"{matrix / MIB:.0f}", f"{used / MIB:.0f}", f"{used / matrix:.2f}", f"≤ {MOST:g}", yes_no(met),
-                f"{other / MIB:.0f}", f"{other / matrix:.2f}",
+                str(n),
+                f"{matrix / MIB:.0f}",
+                f"{used / MIB:.0f}",
+                f"{used / matrix:.2f}",
+                f"≤ {MOST:g}",
+                yes_no(met),
+                f"{other / MIB:.0f}",
+                f"{other / matrix:.2f}",
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"memory of a fit, N = {n}", "one N x N array", used / matrix, most=MOST))
         if not met:
             shortfalls.append(f"N = {n}: {(used - matrix) / MIB:.0f} MiB are taken beside the kernel matrix.")

@@ -105,11 +105,17 @@ def run(quick: bool) -> Table:
         fast, near = faster >= wanted, above <= MOST_ABOVE_LIMIT or n < LIMIT_FROM
         rows.append(
             (
-                str(n), f"{t['ours']:.3f}", f"{whole:.1f}", f"{faster:.0f}", f"≥ {wanted:g}", yes_no(fast),
-                f"{t['limit']:.3f}", f"{above:.2f}",
+                str(n),
+                f"{t['ours']:.3f}",
+                f"{whole:.1f}",
+                f"{faster:.0f}",
+                f"≥ {wanted:g}",
+                yes_no(fast),
+                f"{t['limit']:.3f}",
+                f"{above:.2f}",
                 *((f"≤ {MOST_ABOVE_LIMIT:g}", yes_no(near)) if n >= LIMIT_FROM else ("", "")),
             )
-        )  # fmt: skip
+        )
         summary.append(
             Headline(f"gamma search, ten sigmas, N = {n}", "GridSearchCV", faster, least=wanted, limit=above)
         )
@@ -128,10 +134,18 @@ def run(quick: bool) -> Table:
         f"`GridSearchCV(KernelRidge)` over 10 sigmas x 50 gammas x {FOLDS} folds, of which a share is measured and "
         "multiplied; the limit is ten symmetric eigendecompositions (LAPACK's dsyevr). Median CPU seconds.",
         (
-            "N", "selection, s", "grid search, s", "times faster", "target", "met",
-            "eigendecompositions, s", "selection / limit", "target ", "met ",
+            "N",
+            "selection, s",
+            "grid search, s",
+            "times faster",
+            "target",
+            "met",
+            "eigendecompositions, s",
+            "selection / limit",
+            "target ",
+            "met ",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -79,11 +79,18 @@ def run(quick: bool) -> Table:
                 assert difference <= CLOSE, f"predictions differ by {difference:.1e}"
                 rows.append(
                     (
-                        str(n), str(n_basis), f"{sigma:.3g}", f"{gamma:g}", method, f"{seconds:.1f}",
-                        str(iterated.iterations), f"{others:.1f}", f"{difference:.0e}",
+                        str(n),
+                        str(n_basis),
+                        f"{sigma:.3g}",
+                        f"{gamma:g}",
+                        method,
+                        f"{seconds:.1f}",
+                        str(iterated.iterations),
+                        f"{others:.1f}",
+                        f"{difference:.0e}",
                         f"{seconds / others:.2f}",
                     )
-                )  # fmt: skip
+                )
     return Table(
         "Large reduced bases: conjugate gradients against the direct solve",
         f"One gamma on a random basis, {COLUMNS} columns, RBF kernel; the decomposition of the kernel matrix of the "
@@ -91,8 +98,16 @@ def run(quick: bool) -> Table:
         f"fresh rows within {CLOSE:g} of the direct solve, relatively. The direct solve gives leave-one-out and every "
         "other gamma as well. CPU seconds of one run each, in turn.",
         (
-            "rows", "basis", "sigma", "gamma", "sums", "direct, CPU s", "iterations", "conjugate gradients, CPU s",
-            "difference", "times faster",
+            "rows",
+            "basis",
+            "sigma",
+            "gamma",
+            "sums",
+            "direct, CPU s",
+            "iterations",
+            "conjugate gradients, CPU s",
+            "difference",
+            "times faster",
         ),
         tuple(rows),
-    )  # fmt: skip
+    )

@@ -77,10 +77,15 @@ def run(quick: bool) -> Table:
         ratio = t[name] / t["ours"]
         rows.append(
             (
-                f"CPU seconds against {name}", f"{n:,}", f"{t['ours']:.3f}", f"{t[name]:.3f}", f"{ratio:.2f} x",
-                f"≥ {target:g} x", yes_no(ratio >= target),
+                f"CPU seconds against {name}",
+                f"{n:,}",
+                f"{t['ours']:.3f}",
+                f"{t[name]:.3f}",
+                f"{ratio:.2f} x",
+                f"≥ {target:g} x",
+                yes_no(ratio >= target),
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"prediction, {n:,} rows", name, ratio, least=target))
         if ratio < target:
             shortfalls.append(f"Against {name}: {_reason(t, name)}")
@@ -102,9 +107,14 @@ def _fewer_rows(models: dict[str, Any], new: Array, repeats: int) -> tuple[str, 
     """Without a target, for information: the peer's matrix is small here, and fresh pages cost it little."""
     t = interleaved({name: partial(models[name].predict, new) for name in ("ours", "KernelRidge")}, repeats)
     return (
-        "CPU seconds against KernelRidge", f"{new.shape[0]:,}", f"{t['ours']:.3f}", f"{t['KernelRidge']:.3f}",
-        f"{t['KernelRidge'] / t['ours']:.2f} x", "", "",
-    )  # fmt: skip
+        "CPU seconds against KernelRidge",
+        f"{new.shape[0]:,}",
+        f"{t['ours']:.3f}",
+        f"{t['KernelRidge']:.3f}",
+        f"{t['KernelRidge'] / t['ours']:.2f} x",
+        "",
+        "",
+    )
 
 
 def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -117,13 +127,16 @@ def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
     met = growth <= MOST_GROWTH
     table: list[tuple[str, ...]] = [
         (
-            "extra MiB, KernelRidge beside it", f"{rows:,}", f"{used[rows] / MIB:.1f}", f"{other[rows] / MIB:.1f}",
+            "extra MiB, KernelRidge beside it",
+            f"{rows:,}",
+            f"{used[rows] / MIB:.1f}",
+            f"{other[rows] / MIB:.1f}",
             "" if rows == n else f"{round(growth / MIB, 1) + 0.0:+.1f} MiB",
             "" if rows == n else f"≤ {MOST_GROWTH / MIB:g} MiB",
             "" if rows == n else yes_no(met),
         )
         for rows in (n, 4 * n)
-    ]  # fmt: skip
+    ]
     reason = f"Memory: {growth / (3 * n):.1f} bytes per row are held beside input and output."
     return table, [] if met else [reason]
 

@@ -28,10 +28,15 @@ QUICK: dict[int, int] = {300: 3}
 #: How much faster probabilities are to be at 1000 rows.
 FASTER = 2.5
 _EMBEDDED: dict[str, Callable[[], Any]] = {
-    "ripley": ripley, "pima": pima, "ionosphere": ionosphere, "tic_tac_toe": tic_tac_toe,
-    "breast cancer": partial(load_breast_cancer, return_X_y=True), "iris": partial(load_iris, return_X_y=True),
-    "wine": partial(load_wine, return_X_y=True), "digits": partial(load_digits, return_X_y=True),
-}  # fmt: skip
+    "ripley": ripley,
+    "pima": pima,
+    "ionosphere": ionosphere,
+    "tic_tac_toe": tic_tac_toe,
+    "breast cancer": partial(load_breast_cancer, return_X_y=True),
+    "iris": partial(load_iris, return_X_y=True),
+    "wine": partial(load_wine, return_X_y=True),
+    "digits": partial(load_digits, return_X_y=True),
+}
 
 
 def run(quick: bool) -> Table:

@@ -86,9 +86,14 @@ def run(quick: bool) -> Table:
     contenders: list[tuple[str, str, float | None, Callable[[], object], Callable[[], object]]] = [
         ("robust", "Nystroem + HuberRegressor", 2.0, robust, lambda: huber(n_basis).fit(X, y)),
         ("L1 path", "Nystroem + LassoLars", 1.0, l1, lambda: lasso(n_basis, alpha).fit(X, y)),
-        ("L1 path", "kernel matrix + lars_path_gram, no certificate", None, l1,
-         lambda: least_angles(RBF(SIGMA), X, y, sparse.basis_, SHARE)),
-    ]  # fmt: skip
+        (
+            "L1 path",
+            "kernel matrix + lars_path_gram, no certificate",
+            None,
+            l1,
+            lambda: least_angles(RBF(SIGMA), X, y, sparse.basis_, SHARE),
+        ),
+    ]
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
     summary: list[Headline] = []

@@ -23,9 +23,17 @@ GAMMA = 2.0
 SIZES: dict[int, tuple[int, float, float | None]] = {500: (41, 1.2, None), 2000: (9, 1.5, 1.15), 5000: (5, 1.2, 1.15)}
 QUICK: dict[int, tuple[int, float, float | None]] = {500: (7, 1.2, None), 2000: (2, 1.5, 1.15)}
 HEADINGS = (
-    "N", "fit with certificate, s", "KernelRidge, s", "KernelRidge / fit", "target", "met",
-    "kernel matrix + dpotrf, s", "fit / limit", "target ", "met ",
-)  # fmt: skip
+    "N",
+    "fit with certificate, s",
+    "KernelRidge, s",
+    "KernelRidge / fit",
+    "target",
+    "met",
+    "kernel matrix + dpotrf, s",
+    "fit / limit",
+    "target ",
+    "met ",
+)
 
 
 def ours() -> LSSVMRegressor:
@@ -75,11 +83,18 @@ def run(quick: bool) -> Table:
         met, near = faster >= advantage, multiple is None or above <= multiple
         rows.append(
             (
-                str(n), f"{t['fit']:.4f}", f"{t['peer']:.4f}", f"{faster:.2f}", f"≥ {advantage:g}", yes_no(met),
-                f"{t['limit']:.4f}", f"{above:.2f}",
-                "" if multiple is None else f"≤ {multiple:g}", "" if multiple is None else yes_no(near),
+                str(n),
+                f"{t['fit']:.4f}",
+                f"{t['peer']:.4f}",
+                f"{faster:.2f}",
+                f"≥ {advantage:g}",
+                yes_no(met),
+                f"{t['limit']:.4f}",
+                f"{above:.2f}",
+                "" if multiple is None else f"≤ {multiple:g}",
+                "" if multiple is None else yes_no(near),
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"regression fit, N = {n}", "KernelRidge", faster, least=advantage, limit=above))
         if not (met and near):
             shortfalls.append(_reason(n, t))

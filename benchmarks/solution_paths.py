@@ -94,11 +94,19 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headl
         summary.append(Headline(work, "one raw solve, cvxpy", share, most=most, held=path.complete))
         rows.append(
             (
-                name, f"{N}, d = {D}", str(len(path)), f"{largest_gap(coordinates(matrices, y), path):.0e}",
-                f"{seconds['ours']:.2f}", "Clarabel, one rho", f"{seconds['raw']:.2f}", f"{share:.2f}",
-                f"≤ {most:g}", yes_no(met), f"{first:.1f}",
+                name,
+                f"{N}, d = {D}",
+                str(len(path)),
+                f"{largest_gap(coordinates(matrices, y), path):.0e}",
+                f"{seconds['ours']:.2f}",
+                "Clarabel, one rho",
+                f"{seconds['raw']:.2f}",
+                f"{share:.2f}",
+                f"≤ {most:g}",
+                yes_no(met),
+                f"{first:.1f}",
             )
-        )  # fmt: skip
+        )
         if not met:
             shortfalls.append(
                 f"{name}: {len(path)} knots, {1e6 * seconds['ours'] / path.steps:.0f} µs each; {path.stop}."
@@ -130,11 +138,19 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Head
         met = share <= target
         rows.append(
             (
-                "zeta path", str(n), str(len(path)), f"{gap:.0e}", f"{seconds['ours']:.3f}",
-                f"lars_path, {reached.size} knots", f"{seconds['lars']:.3f}", f"{share:.2f}", f"≤ {target:g}",
-                yes_no(met), f"{first:.1f}",
+                "zeta path",
+                str(n),
+                str(len(path)),
+                f"{gap:.0e}",
+                f"{seconds['ours']:.3f}",
+                f"lars_path, {reached.size} knots",
+                f"{seconds['lars']:.3f}",
+                f"{share:.2f}",
+                f"≤ {target:g}",
+                yes_no(met),
+                f"{first:.1f}",
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"L1 path, N = {n}", "lars_path", share, most=target))
         if not met:
             shortfalls.append(

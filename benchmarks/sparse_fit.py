@@ -89,11 +89,23 @@ def run(quick: bool) -> Table:
             fast, near, cheap = faster >= least[way], over <= MOST_OVER_LIMIT, more <= MOST_LEFT_OUT
             rows.append(
                 (
-                    str(n), str(n_basis), f"{sigma:.3g}", taken, f"{t['fit']:.2f}", f"{t['peer']:.2f}", f"{faster:.2f}",
-                    f"≥ {least[way]:g}", yes_no(fast), f"{over:.2f}", f"≤ {MOST_OVER_LIMIT:g}" if narrow else "",
-                    yes_no(near) if narrow else "", f"{more:.2f}", f"≤ {MOST_LEFT_OUT:g}", yes_no(cheap),
+                    str(n),
+                    str(n_basis),
+                    f"{sigma:.3g}",
+                    taken,
+                    f"{t['fit']:.2f}",
+                    f"{t['peer']:.2f}",
+                    f"{faster:.2f}",
+                    f"≥ {least[way]:g}",
+                    yes_no(fast),
+                    f"{over:.2f}",
+                    f"≤ {MOST_OVER_LIMIT:g}" if narrow else "",
+                    yes_no(near) if narrow else "",
+                    f"{more:.2f}",
+                    f"≤ {MOST_LEFT_OUT:g}",
+                    yes_no(cheap),
                 )
-            )  # fmt: skip
+            )
             work = f"reduced basis, l = {n:,}, n = {n_basis}, sigma = {sigma:.3g}"
             summary.append(Headline(work, "Nystroem + Ridge", faster, least=least[way], limit=over))
             if narrow:
@@ -116,10 +128,23 @@ def run(quick: bool) -> Table:
         "against `Nystroem` and `Ridge` of scikit-learn with as many components, and against the limit: kernel values "
         "and symmetric rank-k updates alone; leave-one-out of all rows by the fitted model. Median CPU seconds.",
         (
-            "l", "n", "sigma", "sums", "fit, s", "Nystroem + Ridge, s", "times faster", "target", "met",
-            "fit / limit", "target ", "met ", "leave-one-out / fit", "target  ", "met  ",
+            "l",
+            "n",
+            "sigma",
+            "sums",
+            "fit, s",
+            "Nystroem + Ridge, s",
+            "times faster",
+            "target",
+            "met",
+            "fit / limit",
+            "target ",
+            "met ",
+            "leave-one-out / fit",
+            "target  ",
+            "met  ",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -48,10 +48,17 @@ def run(quick: bool) -> Table:
         met = faster >= LEAST_FASTER
         rows.append(
             (
-                name, str(y.size), str(len(model.basis_)), f"{one:.4f}", f"{all_rows:.3f}", f"{faster:.0f}",
-                f"≥ {LEAST_FASTER:g}" if judged else "", yes_no(met) if judged else "", f"{difference:.1e}",
+                name,
+                str(y.size),
+                str(len(model.basis_)),
+                f"{one:.4f}",
+                f"{all_rows:.3f}",
+                f"{faster:.0f}",
+                f"≥ {LEAST_FASTER:g}" if judged else "",
+                yes_no(met) if judged else "",
+                f"{difference:.1e}",
             )
-        )  # fmt: skip
+        )
         if judged:
             summary.append(
                 Headline(f"leave-one-out, reduced basis, {name}", "one refit per row", faster, least=LEAST_FASTER)
@@ -64,10 +71,17 @@ def run(quick: bool) -> Table:
         f"own certificate) and a prediction for every row on the same basis; on Boston {SAMPLED} rows are refitted and "
         "the time of all is in proportion. Median CPU seconds.",
         (
-            "data", "l", "vectors", "leave-one-out, s", "explicit, s", "times faster", "target", "met",
+            "data",
+            "l",
+            "vectors",
+            "leave-one-out, s",
+            "explicit, s",
+            "times faster",
+            "target",
+            "met",
             "largest difference / max|y|",
         ),
         tuple(rows),
         tuple(shortfalls),
         tuple(summary),
-    )  # fmt: skip
+    )

@@ -73,10 +73,16 @@ def served(folder: Path) -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {
-        "ListenAddress": "127.0.0.1", "Port": str(port), "HostKey": str(host), "PidFile": "none",
-        "AuthorizedKeysFile": str(folder / "authorized"), "StrictModes": "no", "UsePAM": "no",
-        "PasswordAuthentication": "no", "PermitRootLogin": "prohibit-password",
-    }  # fmt: skip
+        "ListenAddress": "127.0.0.1",
+        "Port": str(port),
+        "HostKey": str(host),
+        "PidFile": "none",
+        "AuthorizedKeysFile": str(folder / "authorized"),
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PasswordAuthentication": "no",
+        "PermitRootLogin": "prohibit-password",
+    }
     (folder / "config").write_text("".join(f"{k} {v}\n" for k, v in settings.items()), encoding="ascii")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # of its separated process, which root's server has

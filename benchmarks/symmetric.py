@@ -37,10 +37,15 @@ def run(quick: bool) -> Table:
         faster = t["peer"] / t["ours"]
         rows.append(
             (
-                str(n), f"{t['ours']:.4f}", f"{t['peer']:.4f}", f"{faster:.1f}", f"≥ {FASTER:g}",
-                yes_no(faster >= FASTER), f"{apart:.1e}",
+                str(n),
+                f"{t['ours']:.4f}",
+                f"{t['peer']:.4f}",
+                f"{faster:.1f}",
+                f"≥ {FASTER:g}",
+                yes_no(faster >= FASTER),
+                f"{apart:.1e}",
             )
-        )  # fmt: skip
+        )
         summary.append(Headline(f"symmetric LS-SVM, N = {n}", "mirrored rows", faster, least=FASTER))
         if faster < FASTER:
             shortfalls.append(f"N = {n}: two kernel matrices of N rows cost nearly as much as one of 2N.")

@@ -56,68 +56,85 @@ _EVERYWHERE = ("fit", "predict", "score", "save", "certify", "prove", "calibrate
 
 _COLUMNS = ("ALSSVMClassifier", "AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier")
 _L1 = (
-    "FusedL1SubstrateClassifier", "FusedL1SubstrateRegressor", "L1SubstrateClassifier", "L1SubstrateRegressor",
-    "SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor",
-)  # fmt: skip
+    "FusedL1SubstrateClassifier",
+    "FusedL1SubstrateRegressor",
+    "L1SubstrateClassifier",
+    "L1SubstrateRegressor",
+    "SparseL1SubstrateClassifier",
+    "SparseL1SubstrateRegressor",
+)
 _VARIATION = (
-    "FusedMaximalVariationClassifier", "FusedMaximalVariationRegressor", "MaximalVariationClassifier",
-    "MaximalVariationRegressor", "SparseMaximalVariationRegressor",
-)  # fmt: skip
+    "FusedMaximalVariationClassifier",
+    "FusedMaximalVariationRegressor",
+    "MaximalVariationClassifier",
+    "MaximalVariationRegressor",
+    "SparseMaximalVariationRegressor",
+)
 _CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
 _REGRESSORS = tuple(name for name in sorted(problems.ESTIMATORS) if name not in _CLASSIFIERS)
 
 #: Why some estimators lack what others have: column, estimators, reason.
 REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
-        "leave_one_out", _COLUMNS[1:],
+        "leave_one_out",
+        _COLUMNS[1:],
         "A training row is an equation of the system and, where it was kept, a column too. Without an equation a "
         "residual is $e_i / (1 - h_{ii})$; without its column the machine is that of another basis, and a leverage "
         "says nothing about it.",
     ),
     (
-        "leave_one_out", _L1,
+        "leave_one_out",
+        _L1,
         "Which support values are zero changes when a row leaves. $e_i / (1 - h_{ii})$ with the support held is exact "
-        "only as long as it does not; folds and paths (`cv=\"loo\"` of `FusedL1Substrate*`) are exact.",
+        'only as long as it does not; folds and paths (`cv="loo"` of `FusedL1Substrate*`) are exact.',
     ),
     (
-        "leave_one_out", _VARIATION,
+        "leave_one_out",
+        _VARIATION,
         "The bound $t_l$ of a component is attained at a few rows. Without one of those it is another bound, and no "
-        "leverage of the remaining rows gives the machine; `cv=\"loo\"` of `FusedMaximalVariation*` follows its path.",
+        'leverage of the remaining rows gives the machine; `cv="loo"` of `FusedMaximalVariation*` follows its path.',
     ),
     (
-        "leave_one_out", ("FusedLeastSquaresRegressor",),
+        "leave_one_out",
+        ("FusedLeastSquaresRegressor",),
         "A training row is a row and a column of the kernel values, and only a cut-off regularises: without it other "
         "directions are above the cut-off.",
     ),
     (
-        "leave_one_out", ("RobustSparseLSSVMRegressor",),
+        "leave_one_out",
+        ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
     ),
     (
-        "left_out_importance", (*_COLUMNS[1:], *_L1, *_VARIATION, "FusedLeastSquaresRegressor",
-                                "RobustSparseLSSVMRegressor"),
+        "left_out_importance",
+        (*_COLUMNS[1:], *_L1, *_VARIATION, "FusedLeastSquaresRegressor", "RobustSparseLSSVMRegressor"),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
         "does so with rows that were not fitted.",
     ),
     (
-        "predict_interval", _CLASSIFIERS,
+        "predict_interval",
+        _CLASSIFIERS,
         "A class is no number, so there is nothing between two ends.",
     ),
     (
-        "predict_region", _CLASSIFIERS,
+        "predict_region",
+        _CLASSIFIERS,
         "A set of classes is no union of intervals.",
     ),
     (
-        "predict_proba", _REGRESSORS,
+        "predict_proba",
+        _REGRESSORS,
         "A number has no class, and a density would need a model of the noise; `predict_interval` needs none.",
     ),
     (
-        "predict_set", _REGRESSORS,
+        "predict_set",
+        _REGRESSORS,
         "The set of numbers that belong to a level is `predict_region`.",
     ),
     (
-        "sample_weight in fit", _COLUMNS[1:],
+        "sample_weight in fit",
+        _COLUMNS[1:],
         "These machines do not minimise errors: they solve the equations $y_i f(x_i) = 1 - \\alpha_i/\\gamma$ of all "
         "rows by least squares, with $\\alpha_i = 0$ where column i was dropped. A weight on the diagonal, "
         "$\\alpha_i/(\\gamma v_i)$, vanishes with the column, so that row i would count as if it had none; a weight of "
@@ -125,29 +142,33 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "of an error, and the papers define no third.",
     ),
     (
-        "sample_weight in fit", _COLUMNS[:1],
+        "sample_weight in fit",
+        _COLUMNS[:1],
         "An Adaline goes through the patterns one by one and eliminates those that it fits. The machine on the rows "
         "left is an LS-SVM, which could be weighted; which rows are left follows from single steps, in which the "
         "weight of an error could be that of a step, of a visit or of the threshold: three different selections, none "
         "of which is that of repeated rows. `LSSVMClassifier` on the rows of `support_` takes weights.",
     ),
     (
-        "sample_weight in fit", (*_L1[:4], *_VARIATION[:4]),
+        "sample_weight in fit",
+        (*_L1[:4], *_VARIATION[:4]),
         "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
         "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
         "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
     ),
     (
-        "sample_weight in fit", ("SubstrateRegressor",),
+        "sample_weight in fit",
+        ("SubstrateRegressor",),
         "The substrate ties each multiplier to its error with factor one, $\\alpha = e + c$. With weights it is the "
         "LS-SVM of $y - c$ at $\\gamma = 1$: `LSSVMRegressor(gamma=1.0).fit(X, y - c, sample_weight)`.",
     ),
     (
-        "sample_weight in fit", ("FusedLeastSquaresRegressor",),
+        "sample_weight in fit",
+        ("FusedLeastSquaresRegressor",),
         "Nothing but the relative cut-off of singular values regularises, and weights change the singular values: they "
         "would choose other directions rather than weigh errors.",
     ),
-)  # fmt: skip
+)
 
 
 class Vocabulary:

@@ -41,8 +41,10 @@ rational = RationalQuadratic(length_scale=5.0, alpha=1.0)
 kernels = {"a function": lambda A, B: np.exp(-np.abs(A - B.T) / 20.0), "scikit-learn": rational}
 fits = {name: LSSVMRegressor(kernel=kernel, gamma=20.0).fit(X, y) for name, kernel in kernels.items()}
 for name, fitted in fits.items():
-    print(f"by {name + ':':14s} left out {np.sqrt(fitted.leave_one_out().mean_square):.2f} g, "
-          f"certified: {fitted.certificate_.holds}")  # fmt: skip
+    print(
+        f"by {name + ':':14s} left out {np.sqrt(fitted.leave_one_out().mean_square):.2f} g, "
+        f"certified: {fitted.certificate_.holds}"
+    )
 
 # 4. What is not a kernel is fitted if possible, with a warning
 with warnings.catch_warnings(record=True) as caught:

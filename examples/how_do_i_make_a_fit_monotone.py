@@ -27,8 +27,10 @@ monotone = Machine(s, minimize=objective, subject_to=[rising]).solve()
 
 for name, result in (("free", free), ("monotone", monotone)):
     steps, error = np.diff(result.predict(grid)), np.sqrt(np.mean((result.f - truth) ** 2))
-    print(f"{name:8s} objective {result.objective:6.2f}, falls on {np.sum(steps < -1e-7):3d} of 100 steps, "
-          f"distance from the truth {error:.3f}")  # fmt: skip
+    print(
+        f"{name:8s} objective {result.objective:6.2f}, falls on {np.sum(steps < -1e-7):3d} of 100 steps, "
+        f"distance from the truth {error:.3f}"
+    )
 
 pressing = rising.dual_value > 1e-6
 print(f"the constraint is active on {pressing.sum()} steps, most at x = {grid[rising.dual_value.argmax(), 0]:.1f}\n")

@@ -34,8 +34,10 @@ known = np.maximum(fine[:, 0] - 1.0, 0.0) ** 2
 for name, f in values.items():
     slopes = np.diff(f) / 0.01
     falls, bends = (np.maximum(-part, 0.0).sum() for part in (np.diff(f), np.diff(slopes)))
-    print(f"{name:20s} distance from the truth {np.sqrt(np.mean((f - known) ** 2)):.3f}, "
-          f"falls by {falls:.2f} and its slope by {bends:.2f}, in all")  # fmt: skip
+    print(
+        f"{name:20s} distance from the truth {np.sqrt(np.mean((f - known) ** 2)):.3f}, "
+        f"falls by {falls:.2f} and its slope by {bends:.2f}, in all"
+    )
 
 shaped = fits["monotone, convex"]
 (further,) = shaped.further

@@ -48,8 +48,10 @@ for zeta in (2000.0, 20.0, 2.0):  # every zeta from the one path, without a refi
     print(f"  zeta {zeta:5g}: {np.count_nonzero(sparse.at(zeta)[0])} vectors")
 
 structure = SparseMaximalVariationRegressor(RBF(1.0), rho=1000.0, **common).fit(clean, target)
-print(f"inputs that matter: {structure.get_support(indices=True)}, of {structure.n_rows_} rows "
-      f"{structure.n_bounded_} were bounded")  # fmt: skip
+print(
+    f"inputs that matter: {structure.get_support(indices=True)}, of {structure.n_rows_} rows "
+    f"{structure.n_bounded_} were bounded"
+)
 for model in (robust, sparse, structure):
     print(f"{model.certificate_.title}: {'holds' if model.certificate_.holds else 'DOES NOT HOLD'}")
 print(f"\n{structure.certificate_}")

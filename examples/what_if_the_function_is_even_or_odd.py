@@ -29,8 +29,10 @@ for name, model in machines.items():
     errors = model.predict(points) - wanted
     sides = [np.sqrt(np.mean(errors[side] ** 2)) for side in (~left, left)]
     loo = model.leave_one_out()
-    print(f"{name:5s} distance from the truth {sides[0]:.3f} where data are, {sides[1]:.3f} on the other side, "
-          f"left-out error {np.sqrt(np.mean(loo.residuals**2)):.3f}")  # fmt: skip
+    print(
+        f"{name:5s} distance from the truth {sides[0]:.3f} where data are, {sides[1]:.3f} on the other side, "
+        f"left-out error {np.sqrt(np.mean(loo.residuals**2)):.3f}"
+    )
 
 # the symmetry is that of f - b: the bias is not part of it
 odd = machines["odd"]

@@ -40,15 +40,19 @@ for name, result in fits.items():
 
 low, high = (Machine(s, minimize=0.05 * s.squared_norm + pinball(level)).solve() for level in (0.1, 0.9))
 inside = (low.f <= y) & (y <= high.f)
-print(f"between the quantiles 0.1 and 0.9 lie {inside.mean():.0%} of the points, {inside[inliers].mean():.0%} without "
-      "the outliers")  # fmt: skip
+print(
+    f"between the quantiles 0.1 and 0.9 lie {inside.mean():.0%} of the points, {inside[inliers].mean():.0%} without "
+    "the outliers"
+)
 
 # cvxpy's huber is twice Huber's loss, so that its weight 5 is gamma = 10
 huber = HuberLSSVMRegressor(RBF(1.0), gamma=10.0, delta=0.15).fit(X, y)
 error = np.sqrt(np.mean((huber.predict(points) - truth) ** 2))
 found = set(huber.outliers_.tolist()) >= set(np.flatnonzero(~inliers).tolist())
-print(f"the estimator  distance from the truth {error:.3f}, all outliers among its {huber.outliers_.size} linear rows: "
-      f"{found}\n")  # fmt: skip
+print(
+    f"the estimator  distance from the truth {error:.3f}, all outliers among its {huber.outliers_.size} linear rows: "
+    f"{found}\n"
+)
 print(huber.certificate_)
 
 # %%

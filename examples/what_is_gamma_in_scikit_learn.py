@@ -22,8 +22,10 @@ model = LSSVMRegressor(RBF(sigma), gamma).fit(X, y)
 
 # the kernel: their gamma is one over the square of our sigma
 theirs = conventions.sigma_to("scikit-learn", sigma)
-print(f"RBF(sigma={sigma:g}) is rbf_kernel(gamma={theirs:g}): "
-      f"largest difference {np.abs(rbf_kernel(X, gamma=theirs) - RBF(sigma)(X)).max():.0e}")  # fmt: skip
+print(
+    f"RBF(sigma={sigma:g}) is rbf_kernel(gamma={theirs:g}): "
+    f"largest difference {np.abs(rbf_kernel(X, gamma=theirs) - RBF(sigma)(X)).max():.0e}"
+)
 
 # the machine: their alpha is one over our gamma, but their kernel ridge has no bias; on centred data it has
 C = np.eye(y.size) - 1.0 / y.size
@@ -31,8 +33,10 @@ K, K_new = RBF(sigma)(X), RBF(sigma)(points, X)
 centred = (K_new - K.mean(axis=0)) @ C
 alpha = conventions.gamma_to("scikit-learn", gamma)
 ridge = KernelRidge(alpha=alpha, kernel="precomputed").fit(C @ K @ C, y - y.mean())
-print(f"gamma={gamma:g} is alpha={alpha:g} on a centred kernel and target: "
-      f"{np.abs(ridge.predict(centred) + y.mean() - model.predict(points)).max():.0e} g apart")  # fmt: skip
+print(
+    f"gamma={gamma:g} is alpha={alpha:g} on a centred kernel and target: "
+    f"{np.abs(ridge.predict(centred) + y.mean() - model.predict(points)).max():.0e} g apart"
+)
 raw = KernelRidge(alpha=alpha, kernel="rbf", gamma=theirs).fit(X, y)
 apart = np.abs(raw.predict(points) - model.predict(points))
 print(f"without centring it is another machine: at 20 ms {apart[1]:.2f} g apart, far off, at 80 ms, {apart[2]:.1f} g")

@@ -37,8 +37,10 @@ X, labels = ripley()
 classifier = PrunedLSSVMClassifier(RBF(0.5), 1.0, step=1, cv="loo").fit(X, labels)
 whole = classifier.model_at(0, X, labels)
 test = ripley(subset="test")
-print(f"\nRipley: {X.shape[0]} rows, test accuracy {whole.score(*test):.3f}; "
-      f"{classifier.support_.size} rows, {classifier.score(*test):.3f}\n")  # fmt: skip
+print(
+    f"\nRipley: {X.shape[0]} rows, test accuracy {whole.score(*test):.3f}; "
+    f"{classifier.support_.size} rows, {classifier.score(*test):.3f}\n"
+)
 print(classifier.certificate_)
 
 # %%

@@ -49,10 +49,8 @@ __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 _TASK, _WEIGHTS = {"task": "classification"}, {"zeta": 0.5, "weight": 1.0}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (28)-(29) for (16)",
-    cases=(
-        Case("zeta fixed, weight 1", _TASK, "ripley", RBF(sigma=0.2), _WEIGHTS, every=12, build=half_validates),
-    ),
-)  # fmt: skip
+    cases=(Case("zeta fixed, weight 1", _TASK, "ripley", RBF(sigma=0.2), _WEIGHTS, every=12, build=half_validates),),
+)
 
 
 def declare(
@@ -65,9 +63,14 @@ def declare(
 
 
 def global_optimum(
-    K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
+    K: Any,
+    y: Any,
+    K_val: Any,
+    y_val: Any,
+    weight: float | None = None,
+    task: str = "regression",
     time_limit: float = 60.0,
-) -> GlobalOptimum:  # fmt: skip
+) -> GlobalOptimum:
     """The fused problem over all zeta by SCIP (``point.rho`` is zeta); with a ``weight``, the bilinear one.
 
     :place [Pelckmans2005]_ section 4.2, "along the same lines": fusion of the sparse substrate with validation

@@ -58,9 +58,16 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(
-    K: Any, y: Any, K_val: Any, y_val: Any, rho: float, weight: float = 1.0, task: str = "regression",
-    bias: bool = True, cutoff: float = CUTOFF,
-) -> Declared:  # fmt: skip
+    K: Any,
+    y: Any,
+    K_val: Any,
+    y_val: Any,
+    rho: float,
+    weight: float = 1.0,
+    task: str = "regression",
+    bias: bool = True,
+    cutoff: float = CUTOFF,
+) -> Declared:
     """Declare (29) at one rho, where it is convex, on lists of component matrices and both targets.
 
     ``K_val`` is a list with the n x N matrix of each component, or their sum.
@@ -74,9 +81,16 @@ def declare(
 
 
 def global_optimum(
-    K: Any, y: Any, K_val: Any, y_val: Any, weight: float | None = None, task: str = "regression",
-    bias: bool = True, cutoff: float = CUTOFF, time_limit: float = 60.0,
-) -> GlobalOptimum:  # fmt: skip
+    K: Any,
+    y: Any,
+    K_val: Any,
+    y_val: Any,
+    weight: float | None = None,
+    task: str = "regression",
+    bias: bool = True,
+    cutoff: float = CUTOFF,
+    time_limit: float = 60.0,
+) -> GlobalOptimum:
     """(28) over all rho by SCIP; with a ``weight``, the bilinear (29). For small cases: time grows exponentially.
 
     :equation [Pelckmans2005]_ (28)-(29): both over all rho, by branch and bound

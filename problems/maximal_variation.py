@@ -69,9 +69,14 @@ DEMONSTRATION = Demonstration(
 
 
 def declare(
-    K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    K: Any,
+    y: Any,
+    rho: Any,
+    task: str = "regression",
+    form: str = "conditioned",
+    bias: bool = True,
     cutoff: float = CUTOFF,
-) -> Declared:  # fmt: skip
+) -> Declared:
     """Declare the problem on the component matrices (a list, or one matrix) and targets or labels -1, +1.
 
     ``rho`` is one number or one for each component, a parameter of the problem of that shape. ``K`` may be

@@ -65,9 +65,14 @@ _UNBOUNDED = "the objective is a sum of products that vanishes at the optimum, w
 
 
 def conditions(
-    K: Any, y: Any, rho: Any, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    K: Any,
+    y: Any,
+    rho: Any,
+    task: str = "regression",
+    form: str = "conditioned",
+    bias: bool = True,
     cutoff: float = CUTOFF,
-) -> OptimalityConditions:  # fmt: skip
+) -> OptimalityConditions:
     """(27a) to (27d) as cvxpy constraints; ``rho`` a number, or a cvxpy parameter or variable that is not negative.
 
     :equation [Pelckmans2005]_ (27a)-(27d): the linear ones as constraints
@@ -76,9 +81,14 @@ def conditions(
 
 
 def declare(
-    K: Any, y: Any, rho: float, task: str = "regression", form: str = "conditioned", bias: bool = True,
+    K: Any,
+    y: Any,
+    rho: float,
+    task: str = "regression",
+    form: str = "conditioned",
+    bias: bool = True,
     cutoff: float = CUTOFF,
-) -> Declared:  # fmt: skip
+) -> Declared:
     """Declare the smallest sum of products on the component matrices (a list, or one matrix) and targets or labels."""
     import cvxpy as cp
 

@@ -37,12 +37,18 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (20), (23)",
     cases=(
         Case(
-            "regression", _TASKS[0], "boston", _KERNELS[0], {"xi": 20.0}, every=3, standardize=True,
+            "regression",
+            _TASKS[0],
+            "boston",
+            _KERNELS[0],
+            {"xi": 20.0},
+            every=3,
+            standardize=True,
             build=half_validates,
         ),
         Case("classification", _TASKS[1], "ripley", _KERNELS[1], {"xi": 2.0}, every=2, build=half_validates),
     ),
-)  # fmt: skip
+)
 
 
 def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> Declared:

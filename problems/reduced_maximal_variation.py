@@ -72,9 +72,7 @@ def closed_form(
     S = _points(matrices, n_basis, basis)
     values, stacked = _features(matrices, S, relative), np.hstack(matrices)
     given = KernelRows.of(None, stacked, S, target[:, None])
-    rows = VariationRows(
-        values, given.source, given.passes, given.target_summary(), target_unit(target), stacked[S]
-    )  # fmt: skip
+    rows = VariationRows(values, given.source, given.passes, given.target_summary(), target_unit(target), stacked[S])
     solved = solve_reduced_variation(rows, weight, tau, 1e-6)
     components = values.split(values.matrix(stacked)) @ solved.v
     return {

@@ -106,9 +106,20 @@ def valid_options(name: str) -> tuple[str, ...]:
     if upper == "ECOS":
         return ("abstol", "reltol", "feastol", "abstol_inacc", "reltol_inacc", "feastol_inacc", "max_iters")
     return (
-        "eps_abs", "eps_rel", "eps_infeas", "max_iters", "alpha", "rho_x", "scale", "adaptive_scale", "normalize",
-        "time_limit_secs", "acceleration_lookback", "acceleration_interval", "use_indirect",
-    )  # fmt: skip
+        "eps_abs",
+        "eps_rel",
+        "eps_infeas",
+        "max_iters",
+        "alpha",
+        "rho_x",
+        "scale",
+        "adaptive_scale",
+        "normalize",
+        "time_limit_secs",
+        "acceleration_lookback",
+        "acceleration_interval",
+        "use_indirect",
+    )
 
 
 def tolerance_of(name: str) -> float:

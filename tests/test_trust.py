@@ -94,10 +94,20 @@ def test_no_promise_is_broken_in_ten_thousand_fits(part):
 
 
 SANE_KERNELS = (
-    RBF("median"), Laplacian("median"), Matern("median"), Matern("median", 2.5), Linear(), Polynomial(2), Polynomial(3),
-    Polynomial(3, 0.0), RBF("median") + Linear(), 2.0 * RBF("median"), RBF("median") * Polynomial(2),
-    Componentwise(RBF(1.0)), rbf_kernel,
-)  # fmt: skip
+    RBF("median"),
+    Laplacian("median"),
+    Matern("median"),
+    Matern("median", 2.5),
+    Linear(),
+    Polynomial(2),
+    Polynomial(3),
+    Polynomial(3, 0.0),
+    RBF("median") + Linear(),
+    2.0 * RBF("median"),
+    RBF("median") * Polynomial(2),
+    Componentwise(RBF(1.0)),
+    rbf_kernel,
+)
 
 
 def share_that_holds(seeds, most_rows):
@@ -152,11 +162,16 @@ def sines(n=30, d=3, seed=0):
 @pytest.mark.parametrize(
     ("kernel", "unit", "offset", "gamma"),
     [
-        (Linear(), 1.0, 1e8, 1.0), (Linear(), 1e6, 0.0, 1.0), (Linear(), 1e7, 0.0, 1.0), (Linear(), 1e8, 0.0, 1.0),
-        (Polynomial(3), 100.0, 0.0, 1.0), (Polynomial(3), 1000.0, 0.0, 1.0), (Linear(), 1.0, 0.0, 1e12),
+        (Linear(), 1.0, 1e8, 1.0),
+        (Linear(), 1e6, 0.0, 1.0),
+        (Linear(), 1e7, 0.0, 1.0),
+        (Linear(), 1e8, 0.0, 1.0),
+        (Polynomial(3), 100.0, 0.0, 1.0),
+        (Polynomial(3), 1000.0, 0.0, 1.0),
+        (Linear(), 1.0, 0.0, 1e12),
         (Linear(), 1.0, 0.0, 1e14),
     ],
-)  # fmt: skip
+)
 def test_fits_that_were_wrong_are_right(kernel, unit, offset, gamma):
     X, y = sines()
     X = offset + unit * X

@@ -60,9 +60,16 @@ def not_convex() -> str:
     machines = np.column_stack([trained(stops), *(fused(stops, c) for c in WEIGHTS)])
     values = [error(machines[:, k + 1]) + c * penalty(machines[:, k + 1], stops) for k, c in enumerate(WEIGHTS)]
     share = np.linspace(0.0, 1.0, 41)
-    constants = {"rho": stops, "low": 1.0 - stops / 2.0, "high": 1.0 + stops / 2.0, "trained": machines[:, 0],
-                 "trained error": error(machines[:, 0]), "share": share, "between": 2.0 * share * (3.0 - 2.0 * share),
-                 "chord": 2.0 * share}  # fmt: skip
+    constants = {
+        "rho": stops,
+        "low": 1.0 - stops / 2.0,
+        "high": 1.0 + stops / 2.0,
+        "trained": machines[:, 0],
+        "trained error": error(machines[:, 0]),
+        "share": share,
+        "between": 2.0 * share * (3.0 - 2.0 * share),
+        "chord": 2.0 * share,
+    }
     for k in range(len(WEIGHTS)):
         constants |= {f"path{k}": machines[:, k + 1], f"value{k}": values[k]}
         constants[f"products{k}"] = penalty(machines[:, k + 1], stops)
@@ -77,32 +84,62 @@ def not_convex() -> str:
     here = {"kind": "here", "x": "weight", "style": "here"}
     spot = [{"kind": "dot", "x": ["entry list", "rho"], "y": name} for name in ("at trained", "at #")]
     panels = [
-        {"title": "Two machines", "x": {"label": "ρ"}, "y": {"label": "a", "from": -0.1, "to": 2.6},
-         "caption": "Dashed: multipliers exist between these lines only. Thin: the machine that is trained at ρ. "
-                    "Thick: the point of (29) with the penalty weight chosen above, which leaves it.",
-         "marks": [line("low", "bound"), line("high", "bound"), line("trained", "train-line"), line("path#", "model"),
-                   here, *spot]},
-        {"title": "Value over ρ", "x": {"label": "ρ"}, "y": {"label": "value"},
-         "caption": "Thin: the validation error of the trained machine, 4 at best. Thick: the value of (29). With "
-                    "weight 1 it falls to 3.5 at ρ = 0.5, which no trained machine has; from weight 2 on 4 is best.",
-         "marks": [line("trained error", "train-line"), line("value#", "model"), here]},
-        {"title": "Multipliers times slacks", "x": {"label": "ρ"}, "y": {"label": "sum of products"},
-         "caption": "Complementary slackness, which the paper asks to be checked afterwards, is this sum being zero.",
-         "marks": [{"kind": "level", "y": 0, "style": "axis"}, line("products#", "model"), here]},
-        {"title": "Why: the penalty on a straight line", "x": {"label": "share of the way"}, "y": {"label": "penalty"},
-         "caption": "Between two feasible points, (ρ, t) = (0, 3) and (2, 1) at a = 1, the penalty is above the "
-                    "straight line: ρ × t is not convex, so neither is (29).",
-         "marks": [{"kind": "line", "x": "share", "y": "between", "style": "model"},
-                   {"kind": "line", "x": "share", "y": "chord", "style": "bound"}]},
-    ]  # fmt: skip
+        {
+            "title": "Two machines",
+            "x": {"label": "ρ"},
+            "y": {"label": "a", "from": -0.1, "to": 2.6},
+            "caption": "Dashed: multipliers exist between these lines only. Thin: the machine that is trained at ρ. "
+            "Thick: the point of (29) with the penalty weight chosen above, which leaves it.",
+            "marks": [
+                line("low", "bound"),
+                line("high", "bound"),
+                line("trained", "train-line"),
+                line("path#", "model"),
+                here,
+                *spot,
+            ],
+        },
+        {
+            "title": "Value over ρ",
+            "x": {"label": "ρ"},
+            "y": {"label": "value"},
+            "caption": "Thin: the validation error of the trained machine, 4 at best. Thick: the value of (29). With "
+            "weight 1 it falls to 3.5 at ρ = 0.5, which no trained machine has; from weight 2 on 4 is best.",
+            "marks": [line("trained error", "train-line"), line("value#", "model"), here],
+        },
+        {
+            "title": "Multipliers times slacks",
+            "x": {"label": "ρ"},
+            "y": {"label": "sum of products"},
+            "caption": "Complementary slackness, which the paper asks to be checked afterwards: this sum is zero.",
+            "marks": [{"kind": "level", "y": 0, "style": "axis"}, line("products#", "model"), here],
+        },
+        {
+            "title": "Why: the penalty on a straight line",
+            "x": {"label": "share of the way"},
+            "y": {"label": "penalty"},
+            "caption": "Between two feasible points, (ρ, t) = (0, 3) and (2, 1) at a = 1, the penalty is above the "
+            "straight line: ρ × t is not convex, so neither is (29).",
+            "marks": [
+                {"kind": "line", "x": "share", "y": "between", "style": "model"},
+                {"kind": "line", "x": "share", "y": "chord", "style": "bound"},
+            ],
+        },
+    ]
     take = {"at trained": {"take": [0]}} | {f"at {k}": {"take": [k + 1]} for k in range(len(WEIGHTS))}
     data = {
-        "sign": "ρ", "own": "the best of (29) with weight 1", "choose": "penalty weight", "stops": encoded(stops),
-        "start": int(np.argmin(values[0])), "inputs": [f"{c:g}" for c in WEIGHTS], "panels": panels, "vectors": take,
+        "sign": "ρ",
+        "own": "the best of (29) with weight 1",
+        "choose": "penalty weight",
+        "stops": encoded(stops),
+        "start": int(np.argmin(values[0])),
+        "inputs": [f"{c:g}" for c in WEIGHTS],
+        "panels": panels,
+        "vectors": take,
         "constants": {name: encoded(part) for name, part in constants.items()},
         "state": {"knots": encoded(stops), "rows": encoded(machines), "width": machines.shape[1]},
         "curves": [{"name": name, "values": encoded(part), "whole": False} for name, part in curves.items()],
-    }  # fmt: skip
+    }
     words = (
         "Pelckmans et al. (2005) choose ρ by solving (29): the validation error plus a penalty, the sum of all "
         "products of a multiplier and its slack. At every fixed ρ that is a convex problem. Over ρ it is not, and with "
@@ -116,10 +153,11 @@ def gamma() -> str:
     """The motorcycle data and the LS-SVM."""
     fit = fit_table(read_table("@motorcycle"), Choices("accel"))
     return moving_document(
-        "An LS-SVM and its gamma", Subject.of(fit),
+        "An LS-SVM and its gamma",
+        Subject.of(fit),
         "Every fit on this page is exact: one eigendecomposition of the kernel matrix gives the machine at every "
         "gamma, and with it the errors of all rows left out one at a time.",
-    )  # fmt: skip
+    )
 
 
 def rho() -> str:
@@ -130,10 +168,11 @@ def rho() -> str:
     names, flat = ("first", "second", "third", "noise"), np.zeros(4)
     rows = (X[~held], y[~held], X[held], y[held])
     return moving_document(
-        "Maximal variation and its rho", Subject(model, *rows, names, "y", flat, flat + 1.0, flat > 0.0),
+        "Maximal variation and its rho",
+        Subject(model, *rows, names, "y", flat, flat + 1.0, flat > 0.0),
         "A sum of functions of one input each. As rho grows, what an input may contribute shrinks, and inputs that "
         "matter little vanish first. The machine is piecewise linear in rho, so this page is exact at every value.",
-    )  # fmt: skip
+    )
 
 
 def pages() -> dict[str, str]:

@@ -50,10 +50,17 @@ def explored(options: argparse.Namespace) -> str:
     if target is None:  # an embedded data set has a target of its own
         target, task = question_of(options.data[1:])
     choices = Choices(
-        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
-        validation=options.validation, seed=options.seed, refit=False,
-    )  # fmt: skip
+        target=target,
+        task=task,
+        model=options.model,
+        kernel=options.kernel,
+        sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho),
+        one_hot=options.one_hot,
+        validation=options.validation,
+        seed=options.seed,
+        refit=False,
+    )
     fit = fit_table(table, choices)
     still, found = "".join(figures(pictures(fit, still=True))), importance(fit)
     title = f"{target} from {Path(options.data.removeprefix('@')).name}"

@@ -114,13 +114,26 @@ def prepared(table: Table, choices: Choices) -> Prepared:
     inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
     rows = tuple(found.rows[row] for row in held)
     split = Split(choices.validation, choices.seed, table.n_rows, rows)
-    said = (remarks[0], _split_description(train.size, held.size, choices), _scaling_description(inputs, choices),
-            *remarks[1:], *_classes_description(found, by_class))  # fmt: skip
+    said = (
+        remarks[0],
+        _split_description(train.size, held.size, choices),
+        _scaling_description(inputs, choices),
+        *remarks[1:],
+        *_classes_description(found, by_class),
+    )
     preparation = Preparation(
-        table.source, choices.target, found.task, choices.standardise, inputs, split,
+        table.source,
+        choices.target,
+        found.task,
+        choices.standardise,
+        inputs,
+        split,
         "," if any(one.written is not None and one.written.decimal == "," for one in inputs) else ".",
-        tuple(choices.ids), found.left_out, choices.impute, target_written=found.target_written,
-    )  # fmt: skip
+        tuple(choices.ids),
+        found.left_out,
+        choices.impute,
+        target_written=found.target_written,
+    )
     X = preparation.scaled(raw)
     choices, limited = _within(choices, found.task, X[train], y[train])
     said = (*said, *limited)
@@ -155,8 +168,10 @@ def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Cho
         return choices, ()
     seconds = positive(choices.seconds, "--seconds")
     if not choices.tries_families:
-        raise DeclarationError("--seconds limits the search among families of kernels; leave it out, or --kernel and "
-                               "the weight or width given")  # fmt: skip
+        raise DeclarationError(
+            "--seconds limits the search among families of kernels; leave it out, or --kernel and "
+            "the weight or width given"
+        )
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself will say
@@ -168,8 +183,10 @@ def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Cho
         made = replace(choices, kernel="rbf", evaluations=0)
         return made, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
     made, wanted = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5)), choices.budget(y.size)
-    return made, (f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {wanted}, for which there is time "
-                  f"(--seconds {seconds:g})",)  # fmt: skip
+    return made, (
+        f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {wanted}, for which there is time "
+        f"(--seconds {seconds:g})",
+    )
 
 
 def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:

@@ -95,9 +95,11 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
     fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     fit.add_argument(
-        "--task", choices=("auto", "regression", "classification"), default="auto",
+        "--task",
+        choices=("auto", "regression", "classification"),
+        default="auto",
         help="auto: classification if the target is not numeric, or has two values",
-    )  # fmt: skip
+    )
     fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
     fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
     fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
@@ -106,9 +108,12 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     _machine(fit.add_argument_group("the model"), models, kernels)
     judged = fit.add_argument_group("how it is judged")
     judged.add_argument(
-        "--validation", type=float, default=0.25, metavar="SHARE",
+        "--validation",
+        type=float,
+        default=0.25,
+        metavar="SHARE",
         help="share of the rows held out (0.25); with 0 every training row is left out in turn instead",
-    )  # fmt: skip
+    )
     judged.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
     judged.add_argument(
         "--no-refit", action="store_true", help="save the model of the training rows, not one fitted again to all rows"
@@ -126,21 +131,29 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
 def _columns(group: _Group) -> None:
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     group.add_argument(
-        "--id", nargs="+", default=[], metavar="COLUMN", help="columns that name the rows: no inputs, but written "
-        "beside the predictions",
-    )  # fmt: skip
+        "--id",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns that name the rows: no inputs, but written beside the predictions",
+    )
     group.add_argument(
-        "--one-hot", nargs="+", default=[], metavar="COLUMN",
+        "--one-hot",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
         help="categorical columns, also of numbers, to code as 0 and 1",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--date", nargs="+", default=[], metavar="COLUMN", help="columns of dates, to use as days since the first one"
     )
     group.add_argument(
-        "--impute", choices=("refuse", "median", "drop"), default="refuse",
+        "--impute",
+        choices=("refuse", "median", "drop"),
+        default="refuse",
         help="missing cells: refuse them; fill in the median, or the most frequent category, of the training rows; or "
         "drop their rows (refuse)",
-    )  # fmt: skip
+    )
     group.add_argument("--no-standardise", action="store_true", help="leave the inputs in their own units")
     _separators(group)
 
@@ -149,23 +162,28 @@ def _separators(group: _Group) -> None:
     group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file, if not recognised")
     group.add_argument("--decimal", metavar="MARK", help="decimal mark of a CSV file, . or , if not recognised")
     group.add_argument(
-        "--thousands", metavar="MARK", help="mark between thousands: a comma, a point, a space or an apostrophe, where "
-        "the numbers do not tell",
-    )  # fmt: skip
+        "--thousands",
+        metavar="MARK",
+        help="mark between thousands: a comma, a point, a space or an apostrophe, where the numbers do not tell",
+    )
 
 
 def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> None:
     group.add_argument("--model", choices=models, default="auto", help="see below (auto)")
     group.add_argument(
-        "--kernel", choices=kernels, default="families",
+        "--kernel",
+        choices=kernels,
+        default="families",
         help="families: the best of linear, rbf, laplacian and matern kernels at several widths, and then of those "
         "along the slopes of the error; a single one is tried at a few widths (families)",
-    )  # fmt: skip
+    )
     group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; otherwise by the data")
     group.add_argument(
-        "--evaluations", type=int, metavar="N",
+        "--evaluations",
+        type=int,
+        metavar="N",
         help=f"most kernels that the search along slopes tries ({EVALUATIONS}; of many rows none unless given)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--seconds", type=float, metavar="S", help="try fewer kernels where all of them would take longer"
     )
@@ -173,9 +191,11 @@ def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> No
     group.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
     group.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")
     group.add_argument(
-        "--class-weight", nargs="+", metavar="WEIGHT",
+        "--class-weight",
+        nargs="+",
+        metavar="WEIGHT",
         help="balanced: classes count alike, however many rows they have; or LABEL=WEIGHT for some of them",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--n-basis", type=int, metavar="N", help=f"basis vectors of a sparse model ({BASIS}; 100 for rows in passes)"
     )
@@ -193,13 +213,17 @@ def add_predict(predict: argparse.ArgumentParser) -> None:
         help="memory that the model may take (1 GiB, or four times the size of its file if that is more)",
     )
     predict.add_argument(
-        "--coverage", type=float, metavar="SHARE",
+        "--coverage",
+        type=float,
+        metavar="SHARE",
         help="add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9",
-    )  # fmt: skip
+    )
     predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
     predict.add_argument(
-        "--id", nargs="*", metavar="COLUMN",
+        "--id",
+        nargs="*",
+        metavar="COLUMN",
         help="columns to write beside the predictions; unless given, those of the model; alone, none",
-    )  # fmt: skip
+    )
     predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     _separators(predict)

@@ -178,11 +178,17 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.checkpoint, options.data, options.out)
     choices = StreamChoices(
-        target=options.target, task=options.task, kernel=options.kernel, sigma=options.sigma, gamma=options.gamma,
-        basis=Basis(options.n_basis or 100, random_state=options.seed), drop=tuple(options.drop), seed=options.seed,
+        target=options.target,
+        task=options.task,
+        kernel=options.kernel,
+        sigma=options.sigma,
+        gamma=options.gamma,
+        basis=Basis(options.n_basis or 100, random_state=options.seed),
+        drop=tuple(options.drop),
+        seed=options.seed,
         passes=Passes(options.scheduler or options.executor, checkpoint=options.checkpoint, verbose=True),
         standardise=not options.no_standardise,
-    )  # fmt: skip
+    )
     model, description = fit_stream(options.data, choices)
     interruption.check()
     model.save(options.out)

@@ -150,13 +150,26 @@ class Choices:
 def choices_of(options: Any, target: str, task: str) -> Choices:
     """The choices that the parsed arguments of the command line state."""
     return Choices(
-        target=target, task=task, model=options.model, kernel=options.kernel, sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho), one_hot=options.one_hot,
-        standardise=not options.no_standardise, validation=options.validation, seed=options.seed, dates=options.date,
-        ids=options.id, impute=options.impute, class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit, n_basis=BASIS if options.n_basis is None else options.n_basis,
-        evaluations=options.evaluations, seconds=options.seconds, shown=True,
-    )  # fmt: skip
+        target=target,
+        task=task,
+        model=options.model,
+        kernel=options.kernel,
+        sigma=options.sigma,
+        weights=Weights(options.gamma, options.zeta, options.rho),
+        one_hot=options.one_hot,
+        standardise=not options.no_standardise,
+        validation=options.validation,
+        seed=options.seed,
+        dates=options.date,
+        ids=options.id,
+        impute=options.impute,
+        class_weight=_class_weight(options.class_weight),
+        refit=not options.no_refit,
+        n_basis=BASIS if options.n_basis is None else options.n_basis,
+        evaluations=options.evaluations,
+        seconds=options.seconds,
+        shown=True,
+    )
 
 
 def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
@@ -226,8 +239,12 @@ def fitted(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_v
 
 def refitted(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
     """The plain machine with the kernel and the gamma of a fitted one, fitted to all rows."""
-    plain = getattr(problems, MODELS["lssvm" if choices.model == "fused" else choices.model].given.format(
-        "Regressor" if task == "regression" else "Classifier"))  # fmt: skip
+    plain = getattr(
+        problems,
+        MODELS["lssvm" if choices.model == "fused" else choices.model].given.format(
+            "Regressor" if task == "regression" else "Classifier"
+        ),
+    )
     gamma = float(getattr(estimator, "gamma_", estimator.gamma))
     given = _options(plain, choices, class_weight, X.shape[0])
     return _quiet(plain(kernel=estimator.kernel_, gamma=gamma, **given).fit(X, y))

@@ -171,8 +171,9 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
             inputs = _standardised(rows, passes)
         scaled = _scaled(rows, inputs)
         options: dict[str, Any] = {
-            "basis": choices.basis, "passes": choices.passes.with_params(executor=executor),
-        }  # fmt: skip
+            "basis": choices.basis,
+            "passes": choices.passes.with_params(executor=executor),
+        }
         name = "Regressor" if task == "regression" else "Classifier"
         if choices.gamma is not None:
             estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)

@@ -86,9 +86,15 @@ class ClassificationDisplay:
         first.set(xlabel="predicted probability (share)", ylabel="observed frequency (share)")
         first.set_title(f"Brier score {self.brier:.4g}, {self.truth.size} rows", fontsize="small")
         ConfusionMatrixDisplay.from_predictions(
-            self.truth, self.predicted, labels=np.arange(len(self.classes)), display_labels=self.classes, ax=middle,
-            cmap="Greys", colorbar=False, xticks_rotation="vertical" if len(self.classes) > 4 else "horizontal",
-        )  # fmt: skip
+            self.truth,
+            self.predicted,
+            labels=np.arange(len(self.classes)),
+            display_labels=self.classes,
+            ax=middle,
+            cmap="Greys",
+            colorbar=False,
+            xticks_rotation="vertical" if len(self.classes) > 4 else "horizontal",
+        )
         middle.set(xlabel="predicted class (label)", ylabel="class (label)")
         wrong = float(np.mean(self.truth != self.predicted))
         middle.set_title(f"{wrong:.1%} of the rows in a wrong class", fontsize="small")
@@ -112,16 +118,26 @@ class ClassificationDisplay:
 
         points = int(np.clip(self.truth.size // _ROWS, 1, _POINTS))
         CalibrationDisplay.from_predictions(
-            self.truth == number, self.probabilities[:, number], n_bins=points, strategy="quantile",
-            name=f"class {self.classes[number]}", ax=self.axes_[0], ref_line=not self.axes_[0].lines, **style,
-        )  # fmt: skip
+            self.truth == number,
+            self.probabilities[:, number],
+            n_bins=points,
+            strategy="quantile",
+            name=f"class {self.classes[number]}",
+            ax=self.axes_[0],
+            ref_line=not self.axes_[0].lines,
+            **style,
+        )
 
     def _roc(self, number: int, style: dict[str, Any]) -> None:
         from sklearn.metrics import RocCurveDisplay
 
         scores = self.scores if self.scores.ndim == 1 else self.scores[:, number]
         RocCurveDisplay.from_predictions(
-            self.truth == number, scores, name=f"class {self.classes[number]}", ax=self.axes_[2],
-            plot_chance_level=not self.axes_[2].lines, curve_kwargs=style | {"marker": ""},
+            self.truth == number,
+            scores,
+            name=f"class {self.classes[number]}",
+            ax=self.axes_[2],
+            plot_chance_level=not self.axes_[2].lines,
+            curve_kwargs=style | {"marker": ""},
             chance_level_kw={"linestyle": ":", "color": "0.5"},
-        )  # fmt: skip
+        )

@@ -40,9 +40,12 @@ from substrate.errors import DataError, DeclarationError
 __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
 _NAMES = {
-    "loo": "leave-one-out", "gcv": "generalised cross-validation", "evidence": "evidence, as a variance",
-    "folds": "folds", "validation": "validation",
-}  # fmt: skip
+    "loo": "leave-one-out",
+    "gcv": "generalised cross-validation",
+    "evidence": "evidence, as a variance",
+    "folds": "folds",
+    "validation": "validation",
+}
 
 
 @dataclass(eq=False, repr=False)

@@ -61,9 +61,19 @@ class IntervalDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, coverage: float = 0.9, method: str = "conformal", output: int = 0,
-        rows: Any = None, names: Any = None, target: str = "y", ax: Any = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float = 0.9,
+        method: str = "conformal",
+        output: int = 0,
+        rows: Any = None,
+        names: Any = None,
+        target: str = "y",
+        ax: Any = None,
+    ) -> Self:
         """Draw the intervals of a regressor at rows that it was not fitted to; ``rows`` as for predict_interval."""
         demand(estimator, (Intervals,), cls.__name__, "regressors")
         if estimator.kernel_.pairwise:

@@ -90,8 +90,11 @@ class RelevanceDisplay:
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per measure, or on new ones."""
-        panels = [draw for draw, known in ((self._relevance, self.relevance), (self._importance, self.importance))
-                  if known is not None]  # fmt: skip
+        panels = [
+            draw
+            for draw, known in ((self._relevance, self.relevance), (self._importance, self.importance))
+            if known is not None
+        ]
         ranked = self.relevance if self.importance is None else self.importance.importances_mean
         if ranked is None:
             raise DeclarationError("RelevanceDisplay needs a relevance, an importance or both")

@@ -102,15 +102,35 @@ class ResidualsDisplay:
         counts, weights = self.axes_
         edges = self.edges()
         counts.hist(self.residuals, edges, color="0.8", edgecolor="0.4", linewidth=0.8, label="weighted fit")
-        counts.hist(self.plain_residuals, edges, histtype="step", color="black", linestyle="--", linewidth=1.4,
-                    label="plain fit, training rows")  # fmt: skip
+        counts.hist(
+            self.plain_residuals,
+            edges,
+            histtype="step",
+            color="black",
+            linestyle="--",
+            linewidth=1.4,
+            label="plain fit, training rows",
+        )
         counts.set_ylabel("rows (number)")
         counts.legend(**LEGEND)
         r = np.linspace(edges[0], edges[-1], 2001)
-        weights.plot(r, robust_weights(r, 1.0, self.weighting), "-", color=ACCENT, linewidth=1.6,
-                     label=f"weight function ({self.weighting})")  # fmt: skip
-        weights.plot(self.weighing_residuals, self.weights, "o", color="black", markerfacecolor="none", markersize=5,
-                     label="training rows")  # fmt: skip
+        weights.plot(
+            r,
+            robust_weights(r, 1.0, self.weighting),
+            "-",
+            color=ACCENT,
+            linewidth=1.6,
+            label=f"weight function ({self.weighting})",
+        )
+        weights.plot(
+            self.weighing_residuals,
+            self.weights,
+            "o",
+            color="black",
+            markerfacecolor="none",
+            markersize=5,
+            label="training rows",
+        )
         weights.set(xlabel=f"error / scale (no unit; scale = {self.scale:.3g}, in units of y)", ylim=(-0.06, 1.1))
         weights.set_ylabel("weight v (no unit)")
         weights.legend(**LEGEND)

@@ -67,8 +67,12 @@ class BasisSizeDisplay:
         drawn = _curves(errors, given, "errors", "error")
         if not drawn:
             raise DataError("errors names no curve; pass one array, or a dictionary of at least one")
-        rest = _curves({} if reconstruction_errors is None else reconstruction_errors, given, "reconstruction_errors",
-                       "reconstruction")  # fmt: skip
+        rest = _curves(
+            {} if reconstruction_errors is None else reconstruction_errors,
+            given,
+            "reconstruction_errors",
+            "reconstruction",
+        )
         return cls(given, drawn, rest, error_label).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

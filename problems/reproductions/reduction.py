@@ -87,12 +87,22 @@ def _judge_reconstruction(measured: Measured) -> tuple[Claim, ...]:
     rule = "below 1 % with 200 vectors, in the median"
     error, printed, same = (measured.median(name) for name in (_AT, _AS_PRINTED, _SAME))
     return (
-        Claim("reconstruction error negligible beyond 200 vectors, sigma = 4.36", "ranking", rule, f"{error:.2g}",
-              error <= 0.01),
+        Claim(
+            "reconstruction error negligible beyond 200 vectors, sigma = 4.36",
+            "ranking",
+            rule,
+            f"{error:.2g}",
+            error <= 0.01,
+        ),
         Claim("the same with the width as printed", "level", rule, f"{printed:.2g}", printed <= 0.01, _WIDTH_ERRATUM),
-        Claim("15 vectors equal the full machine (motorcycle)", "ranking", "outputs within 1 % of the range",
-              f"{same:.2g} of the range", same <= 0.01),
-    )  # fmt: skip
+        Claim(
+            "15 vectors equal the full machine (motorcycle)",
+            "ranking",
+            "outputs within 1 % of the range",
+            f"{same:.2g} of the range",
+            same <= 0.01,
+        ),
+    )
 
 
 def _draw_reconstruction(measured: Measured) -> Any:
@@ -191,15 +201,31 @@ def _judge_timing(measured: Measured) -> tuple[Claim, ...]:
     )
     return (
         Claim("two orders of magnitude faster (motorcycle)", "ranking", "at least 100 times", seen, ratio >= 100.0),
-        Claim("129 times faster (motorcycle)", "level", "within a factor of two", seen,
-              0.5 * printed <= ratio <= 2.0 * printed),
-        Claim("residuals essentially identical, 7.6e-6", "level", "no larger", f"{difference:.1e}",
-              difference <= 7.6e-6),
-        Claim("faster in all cases (Boston)", "ranking", "the ratio above one at every number of rows", grown,
-              bool(faster.min() > 1.0)),
-        Claim("scales better (Boston)", "ranking", "the ratio grows from the fewest rows to the most", grown,
-              bool(faster[-1] > faster[0])),
-    )  # fmt: skip
+        Claim(
+            "129 times faster (motorcycle)",
+            "level",
+            "within a factor of two",
+            seen,
+            0.5 * printed <= ratio <= 2.0 * printed,
+        ),
+        Claim(
+            "residuals essentially identical, 7.6e-6", "level", "no larger", f"{difference:.1e}", difference <= 7.6e-6
+        ),
+        Claim(
+            "faster in all cases (Boston)",
+            "ranking",
+            "the ratio above one at every number of rows",
+            grown,
+            bool(faster.min() > 1.0),
+        ),
+        Claim(
+            "scales better (Boston)",
+            "ranking",
+            "the ratio grows from the fewest rows to the most",
+            grown,
+            bool(faster[-1] > faster[0]),
+        ),
+    )
 
 
 def _draw_timing(measured: Measured) -> Any:

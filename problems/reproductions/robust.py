@@ -122,13 +122,29 @@ _TUNED = (
 )
 _WORDS = {_WEIGHTED: Printed("best of the three")}
 OUTLIERS = Study(
-    "suykens2002-outliers", "Suykens2002", "sinc with three outliers (Fig. 1-3)", _TUNED, _WORDS, 20, 2,
-    partial(_sinc_round, sinc_outliers), _judge_sinc, _draw_sinc,
-)  # fmt: skip
+    "suykens2002-outliers",
+    "Suykens2002",
+    "sinc with three outliers (Fig. 1-3)",
+    _TUNED,
+    _WORDS,
+    20,
+    2,
+    partial(_sinc_round, sinc_outliers),
+    _judge_sinc,
+    _draw_sinc,
+)
 HEAVY_TAILS = Study(
-    "suykens2002-heavy-tails", "Suykens2002", "sinc with t noise of 4 degrees of freedom (Fig. 4-6)", _TUNED, _WORDS,
-    20, 2, partial(_sinc_round, sinc_student), _judge_sinc, _draw_sinc,
-)  # fmt: skip
+    "suykens2002-heavy-tails",
+    "Suykens2002",
+    "sinc with t noise of 4 degrees of freedom (Fig. 4-6)",
+    _TUNED,
+    _WORDS,
+    20,
+    2,
+    partial(_sinc_round, sinc_student),
+    _judge_sinc,
+    _draw_sinc,
+)
 
 
 _MODELS = (_PLAIN, _WEIGHTED, _SVM)

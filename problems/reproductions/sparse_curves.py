@@ -111,8 +111,13 @@ def _lower(measured: Measured) -> Claim:
     one, other = (measured.curves[name].middle for name in (_IMPROVED, _CONVENTIONAL))
     below = sum(a < b for a, b in zip(one, other, strict=True))
     rule = "the median curve below the other at every size"
-    return Claim("the improved error is consistently lower", "ranking", rule, f"at {below} of {len(one)} sizes",
-                 below == len(one))  # fmt: skip
+    return Claim(
+        "the improved error is consistently lower",
+        "ranking",
+        rule,
+        f"at {below} of {len(one)} sizes",
+        below == len(one),
+    )
 
 
 def _judge_motorcycle(measured: Measured) -> tuple[Claim, ...]:

@@ -83,8 +83,11 @@ def _split(X: Any, y: Any, count: int, seed: int) -> tuple[Any, ...]:
 
 
 _DATA: dict[str, Callable[[int], tuple[Any, ...]]] = {
-    "sinc": _sinc, "motorcycle": _motorcycle, "Ripley": _ripley, "Pima": _pima,
-}  # fmt: skip
+    "sinc": _sinc,
+    "motorcycle": _motorcycle,
+    "Ripley": _ripley,
+    "Pima": _pima,
+}
 
 
 def _models(data: str, X: Any, y: Any, splits: Any) -> dict[str, Any]:

@@ -76,15 +76,36 @@ def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
     share, rest, rho = measured.mean(_FOUND), measured.median(_REST), measured.median(_RHO)
     seen = f"{rest:.2g} of the largest"
     return (
-        Claim("the four inputs that matter are found", "ranking", "on at least nine tenths of the seeds",
-              f"on {round(share * measured.seeds)} of {measured.seeds}", share >= 0.9),
-        Claim("the others have nearly no variation", "ranking", "below a tenth of the largest, in the median", seen,
-              rest <= 0.1),
-        Claim("the others have zero variation", "level", "below a millionth of the largest, in the median", seen,
-              rest <= 1e-6, _ERRATUM),
-        Claim("rho = 300 validates best", "level", "within a factor of three of 300, or of 150, in the median",
-              f"{rho:.3g}", 50.0 <= rho <= 900.0),
-    )  # fmt: skip
+        Claim(
+            "the four inputs that matter are found",
+            "ranking",
+            "on at least nine tenths of the seeds",
+            f"on {round(share * measured.seeds)} of {measured.seeds}",
+            share >= 0.9,
+        ),
+        Claim(
+            "the others have nearly no variation",
+            "ranking",
+            "below a tenth of the largest, in the median",
+            seen,
+            rest <= 0.1,
+        ),
+        Claim(
+            "the others have zero variation",
+            "level",
+            "below a millionth of the largest, in the median",
+            seen,
+            rest <= 1e-6,
+            _ERRATUM,
+        ),
+        Claim(
+            "rho = 300 validates best",
+            "level",
+            "within a factor of three of 300, or of 150, in the median",
+            f"{rho:.3g}",
+            50.0 <= rho <= 900.0,
+        ),
+    )
 
 
 def _draw_additive(measured: Measured) -> Any:
@@ -188,8 +209,15 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
         for name in _IDLE
     ]
     more = [name for name in _NAMES if name not in _IDLE and 2 * idle[name] > n]
-    claims.append(Claim("the other eight have not", "ranking", "idle on at most half of the splits",
-                        f"idle: {', '.join(more) or 'none'}", not more))  # fmt: skip
+    claims.append(
+        Claim(
+            "the other eight have not",
+            "ranking",
+            "idle on at most half of the splits",
+            f"idle: {', '.join(more) or 'none'}",
+            not more,
+        )
+    )
     for name in (_WITHOUT, _GENERAL):
         positive = sum(value > 0.0 for value in measured.of[name])
         rule = "positive on at least three quarters of the splits"
@@ -209,8 +237,14 @@ def _draw_boston(measured: Measured) -> Any:
     figure, (inputs, gains) = axes_for(None, 1, 2, (10.4, 4.2))
     order = [*_IDLE, *(name for name in _NAMES if name not in _IDLE)]
     draw_spread(inputs, measured, order, _PUBLISHED, "maximal variation / largest")
-    draw_spread(gains, measured, (_WITHOUT, _GENERAL), _PUBLISHED, "test error smaller by (%)",
-                ("without the five", "than a general\nLS-SVM"))  # fmt: skip
+    draw_spread(
+        gains,
+        measured,
+        (_WITHOUT, _GENERAL),
+        _PUBLISHED,
+        "test error smaller by (%)",
+        ("without the five", "than a general\nLS-SVM"),
+    )
     legend_above(figure, inputs)
     return figure
 

@@ -107,9 +107,18 @@ class Study:
         """The outcome that follows from these numbers."""
         claims, notes = self.judge(measured), self.notes(measured)
         return Outcome(
-            self.name, self.paper, self.what, self.settings, self.spread, quick, cpu_seconds, self.published, measured,
-            claims, notes,
-        )  # fmt: skip
+            self.name,
+            self.paper,
+            self.what,
+            self.settings,
+            self.spread,
+            quick,
+            cpu_seconds,
+            self.published,
+            measured,
+            claims,
+            notes,
+        )
 
 
 def held(model: _Model) -> _Model:
@@ -153,9 +162,13 @@ def standardised(X: Array, *others: Array) -> tuple[Array, ...]:
 
 
 def draw_spread(
-    axes: Any, measured: Measured, names: Sequence[str], published: Mapping[str, Printed], label: str,
+    axes: Any,
+    measured: Measured,
+    names: Sequence[str],
+    published: Mapping[str, Printed],
+    label: str,
     shown: Sequence[str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """One line per number: one dot per seed, a bar from quartile to quartile, its median, and the printed figure."""
     places = np.arange(len(names))[::-1]
     printed = [(place, published[name].value) for place, name in zip(places, names, strict=True) if name in published]

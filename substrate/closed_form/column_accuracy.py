@@ -100,9 +100,14 @@ def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
 
 
 def column_accuracy(
-    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, *, pairwise: bool = False,
+    machine: ColumnMachine,
+    values: Array,
+    p: float,
+    factor: ColumnFactor,
+    *,
+    pairwise: bool = False,
     tolerance: float = ACCURATE,
-) -> Accuracy:  # fmt: skip
+) -> Accuracy:
     """The row by kernel values in working precision, each with an error of at most p; a few products with vectors."""
     y, a, b, kept = machine.y, machine.coefficients, machine.bias, machine.columns
     f = values @ a + b
@@ -122,9 +127,15 @@ def column_accuracy(
 
 
 def careful_column_accuracy(
-    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, fitted: Array, *, pairwise: bool = False,
+    machine: ColumnMachine,
+    values: Array,
+    p: float,
+    factor: ColumnFactor,
+    fitted: Array,
+    *,
+    pairwise: bool = False,
     tolerance: float = ACCURATE,
-) -> Accuracy:  # fmt: skip
+) -> Accuracy:
     """The row with products in doubled precision; ``fitted`` is what predict returns."""
     y, a, kept = machine.y, machine.coefficients, machine.columns
     zero = np.zeros_like(y)
@@ -155,9 +166,19 @@ def _gradient(machine: ColumnMachine, products: Array, total: float, e: Array) -
 
 
 def _row(
-    machine: ColumnMachine, values: Array, p: float, factor: ColumnFactor, g: Array, slack: Array, again: Array,
-    doubt: Array, distance: float, formula: str, pairwise: bool, tolerance: float,
-) -> Accuracy:  # fmt: skip
+    machine: ColumnMachine,
+    values: Array,
+    p: float,
+    factor: ColumnFactor,
+    g: Array,
+    slack: Array,
+    again: Array,
+    doubt: Array,
+    distance: float,
+    formula: str,
+    pairwise: bool,
+    tolerance: float,
+) -> Accuracy:
     """``slack`` bounds the error of e, ``again`` that of the values of predict, ``doubt`` that of C'e."""
     from scipy.linalg import solve_triangular
 

@@ -106,9 +106,15 @@ class PenalizedFit:
         formula = "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||"
         rows = [Row("(27a) stationarity", float(np.linalg.norm(residual)), scale, tolerance, formula)]
         bounds = variation_rows(
-            self.values(point), point.t, point.xi_minus, point.xi_plus, point.rho, trivial_cost(y, self.bias),
-            self.unit, tolerance,
-        )  # fmt: skip
+            self.values(point),
+            point.t,
+            point.xi_minus,
+            point.xi_plus,
+            point.rho,
+            trivial_cost(y, self.bias),
+            self.unit,
+            tolerance,
+        )
         # at rho = 0 multipliers are compared with their size at other rho
         size = float(np.abs(self.features.T @ self.centred_target).max()) / (float(np.abs(self.parts).max()) or 1.0)
         rows += [replace(row, scale=row.scale + size) for row in bounds[:2]]

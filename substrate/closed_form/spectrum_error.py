@@ -49,9 +49,15 @@ class Measured:
 
 
 def measured_error(
-    K: Any, basis: Any, values: Any, lift: float, norm: float, kernel_rounding: float, direction: Any = None,
+    K: Any,
+    basis: Any,
+    values: Any,
+    lift: float,
+    norm: float,
+    kernel_rounding: float,
+    direction: Any = None,
     coarse: bool = False,
-) -> Measured:  # fmt: skip
+) -> Measured:
     """Measure a decomposition; ``kernel_rounding`` bounds the norm of the error of K itself.
 
     ``direction`` is the unit vector that is projected out, or orthonormal columns; the direction 1 by default.

@@ -113,9 +113,16 @@ def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
     settings = solver.settings
     settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = 1e-9, 1e-9, 100, False
     solver.setup(
-        sp.csc_matrix(sp.eye_array(n)), np.zeros(n), sp.csc_matrix(equal), np.zeros(equal.shape[0]),
-        sp.csc_matrix(rows), gains, np.full(gains.size, 1e30), None, None,
-    )  # fmt: skip
+        sp.csc_matrix(sp.eye_array(n)),
+        np.zeros(n),
+        sp.csc_matrix(equal),
+        np.zeros(equal.shape[0]),
+        sp.csc_matrix(rows),
+        gains,
+        np.full(gains.size, 1e30),
+        None,
+        None,
+    )
     if solver.solve() != piqp.PIQP_SOLVED:
         return None
     return np.array(solver.result.x)

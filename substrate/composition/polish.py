@@ -117,9 +117,16 @@ def interior_point(program: ConeProgram, accuracy: float) -> tuple[Array, Array]
     settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = accuracy, accuracy, 200, False
     equal, linear = program.equal, program.linear
     solver.setup(
-        form(sp.csc_matrix(program.P)), program.q, form(sp.csc_matrix(program.A[equal])), -program.b[equal],
-        form(sp.csc_matrix(-program.A[linear])), None, program.b[linear], None, None,
-    )  # fmt: skip
+        form(sp.csc_matrix(program.P)),
+        program.q,
+        form(sp.csc_matrix(program.A[equal])),
+        -program.b[equal],
+        form(sp.csc_matrix(-program.A[linear])),
+        None,
+        program.b[linear],
+        None,
+        None,
+    )
     status = solver.solve()
     result = solver.result
     z = np.zeros(program.b.size)

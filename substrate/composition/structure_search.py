@@ -184,9 +184,26 @@ class _Finder:
             order, significance = _by_significance(P, F)
             dense, F, P, linear[own.size :] = dense[order], F[:, order].copy(), P[order], linear[own.size :][order]
         return Structure(
-            program, own, dense, known, offset, reflectors, equal, P, F, parts, C, T, constants, squares, numbers, kept,
-            blocks, linear, significance,
-        )  # fmt: skip
+            program,
+            own,
+            dense,
+            known,
+            offset,
+            reflectors,
+            equal,
+            P,
+            F,
+            parts,
+            C,
+            T,
+            constants,
+            squares,
+            numbers,
+            kept,
+            blocks,
+            linear,
+            significance,
+        )
 
 
 def _by_significance(P: Array, F: Array) -> tuple[IntegerArray, Significance | None]:
@@ -250,10 +267,12 @@ def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
         over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ known.over)
         constants = level.constants + inner @ known.constants
         known = Eliminated(
-            np.append(level.columns, known.columns), np.append(level.rows, known.rows),
-            np.append(level.pivots, known.pivots), np.append(constants, known.constants),
+            np.append(level.columns, known.columns),
+            np.append(level.rows, known.rows),
+            np.append(level.pivots, known.pivots),
+            np.append(constants, known.constants),
             sp.csr_array(sp.vstack([over, known.over])),
-        )  # fmt: skip
+        )
     return known
 
 

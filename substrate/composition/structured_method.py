@@ -56,9 +56,13 @@ class StructuredMethod:
         x, (P, q, _, _) = point.x, form.numbers()
         cost = 0.5 * float(x @ (P @ x)) + float(q @ x)
         answer = SimpleNamespace(
-            status="Solved", x=x[: form.width], z=point.z[: form.height_before], obj_val=cost, solve_time=0.0,
+            status="Solved",
+            x=x[: form.width],
+            z=point.z[: form.height_before],
+            obj_val=cost,
+            solve_time=0.0,
             iterations=point.steps,
-        )  # fmt: skip
+        )
         problem.unpack_results(answer, chain, inverse)
         form.assign(x, base.variables())
         for mine, theirs in zip(base.constraints, problem.constraints, strict=False):

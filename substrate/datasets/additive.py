@@ -44,14 +44,22 @@ Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @overload
 def additive_function(
-    n_samples: int = 100, n_features: int = 25, noise: float = 1.0, *,
-    random_state: RandomState = None, return_X_y: Literal[True] = True,
-) -> Arrays: ...  # fmt: skip
+    n_samples: int = 100,
+    n_features: int = 25,
+    noise: float = 1.0,
+    *,
+    random_state: RandomState = None,
+    return_X_y: Literal[True] = True,
+) -> Arrays: ...
 @overload
 def additive_function(
-    n_samples: int = 100, n_features: int = 25, noise: float = 1.0, *,
-    random_state: RandomState = None, return_X_y: Literal[False],
-) -> "Bunch": ...  # fmt: skip
+    n_samples: int = 100,
+    n_features: int = 25,
+    noise: float = 1.0,
+    *,
+    random_state: RandomState = None,
+    return_X_y: Literal[False],
+) -> "Bunch": ...
 def additive_function(
     n_samples: int = 100,
     n_features: int = 25,
@@ -100,10 +108,15 @@ def additive_function(
 Lettered: TypeAlias = tuple[NDArray[np.float64], NDArray[np.str_]]
 
 _LINES = (
-    (0, 1, 2), (3, 4, 5), (6, 7, 8),
-    (0, 3, 6), (1, 4, 7), (2, 5, 8),
-    (0, 4, 8), (2, 4, 6),
-)  # fmt: skip
+    (0, 1, 2),
+    (3, 4, 5),
+    (6, 7, 8),
+    (0, 3, 6),
+    (1, 4, 7),
+    (2, 5, 8),
+    (0, 4, 8),
+    (2, 4, 6),
+)
 _SQUARES = tuple(f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "middle", "right"))
 _VALUE = {"x": 1.0, "b": 0.0, "o": -1.0}
 

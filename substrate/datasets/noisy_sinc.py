@@ -41,14 +41,22 @@ Interval: TypeAlias = tuple[float, float]
 
 @overload
 def sinc(
-    n_samples: int = 100, noise: float = 0.1, *, domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None, return_X_y: Literal[True] = True,
-) -> Arrays: ...  # fmt: skip
+    n_samples: int = 100,
+    noise: float = 0.1,
+    *,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
+    return_X_y: Literal[True] = True,
+) -> Arrays: ...
 @overload
 def sinc(
-    n_samples: int = 100, noise: float = 0.1, *, domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None, return_X_y: Literal[False],
-) -> "Bunch": ...  # fmt: skip
+    n_samples: int = 100,
+    noise: float = 0.1,
+    *,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
+    return_X_y: Literal[False],
+) -> "Bunch": ...
 def sinc(
     n_samples: int = 100,
     noise: float = 0.1,
@@ -82,15 +90,26 @@ def sinc(
 
 @overload
 def sinc_outliers(
-    n_samples: int = 300, *, noise: float = 0.1, n_outliers: int = 3, outlier_size: float = 2.0,
-    domain: Interval = (-5.0, 5.0), random_state: RandomState = None,
+    n_samples: int = 300,
+    *,
+    noise: float = 0.1,
+    n_outliers: int = 3,
+    outlier_size: float = 2.0,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
     return_X_y: Literal[True] = True,
-) -> Arrays: ...  # fmt: skip
+) -> Arrays: ...
 @overload
 def sinc_outliers(
-    n_samples: int = 300, *, noise: float = 0.1, n_outliers: int = 3, outlier_size: float = 2.0,
-    domain: Interval = (-5.0, 5.0), random_state: RandomState = None, return_X_y: Literal[False],
-) -> "Bunch": ...  # fmt: skip
+    n_samples: int = 300,
+    *,
+    noise: float = 0.1,
+    n_outliers: int = 3,
+    outlier_size: float = 2.0,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
+    return_X_y: Literal[False],
+) -> "Bunch": ...
 def sinc_outliers(
     n_samples: int = 300,
     *,
@@ -131,14 +150,24 @@ def sinc_outliers(
 
 @overload
 def sinc_student(
-    n_samples: int = 300, df: float = 4, *, noise: float = 0.1, domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None, return_X_y: Literal[True] = True,
-) -> Arrays: ...  # fmt: skip
+    n_samples: int = 300,
+    df: float = 4,
+    *,
+    noise: float = 0.1,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
+    return_X_y: Literal[True] = True,
+) -> Arrays: ...
 @overload
 def sinc_student(
-    n_samples: int = 300, df: float = 4, *, noise: float = 0.1, domain: Interval = (-5.0, 5.0),
-    random_state: RandomState = None, return_X_y: Literal[False],
-) -> "Bunch": ...  # fmt: skip
+    n_samples: int = 300,
+    df: float = 4,
+    *,
+    noise: float = 0.1,
+    domain: Interval = (-5.0, 5.0),
+    random_state: RandomState = None,
+    return_X_y: Literal[False],
+) -> "Bunch": ...
 def sinc_student(
     n_samples: int = 300,
     df: float = 4,

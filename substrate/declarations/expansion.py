@@ -156,9 +156,17 @@ class SparseExpansion:
 
 
 def _sparse_accuracy(
-    Phi: Array, y: Array, a: Array, b: float, fitted: Array, zeta: float, balanced: bool, ridge: float = 0.0,
-    root: Array | None = None, tolerance: float = UNPOLISHED,
-) -> Accuracy:  # fmt: skip
+    Phi: Array,
+    y: Array,
+    a: Array,
+    b: float,
+    fitted: Array,
+    zeta: float,
+    balanced: bool,
+    ridge: float = 0.0,
+    root: Array | None = None,
+    tolerance: float = UNPOLISHED,
+) -> Accuracy:
     """For 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
     n, p = Phi.shape
     if balanced:

@@ -70,9 +70,14 @@ class AffineProgram:
         self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
         self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
         self.program = ConeProgram(
-            sp.csr_array(self.P0 + self.lowest * self.P1), self.q0, sp.csr_array(sp.vstack([self.A, -self.G])),
-            np.append(-self.b, self.h), np.arange(m), np.arange(m, terms.b.size), (),
-        )  # fmt: skip
+            sp.csr_array(self.P0 + self.lowest * self.P1),
+            self.q0,
+            sp.csr_array(sp.vstack([self.A, -self.G])),
+            np.append(-self.b, self.h),
+            np.arange(m),
+            np.arange(m, terms.b.size),
+            (),
+        )
         self.feasible = Feasibility(self.program)
         occupied = (abs(self.P0) + abs(self.P1)).sum(axis=0)
         self.bounds = BoundVariables.of(self.A, self.G, self.h, np.asarray(occupied).ravel(), self.q0, self.q)

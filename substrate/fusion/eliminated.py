@@ -74,10 +74,20 @@ class Eliminated:
         P0_reduced, P1_reduced = ((T.T @ P @ T).toarray() for P in (P0, P1))
         equal, unequal = sp.csr_array(A)[kept], sp.csr_array(G)
         return cls(
-            T, c, P0_reduced, P1_reduced,
-            (equal @ T).toarray(), b[kept] - equal @ c, (unequal @ T).toarray(), h - unequal @ c,
-            rows, columns, pivots, kept, (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
-        )  # fmt: skip
+            T,
+            c,
+            P0_reduced,
+            P1_reduced,
+            (equal @ T).toarray(),
+            b[kept] - equal @ c,
+            (unequal @ T).toarray(),
+            h - unequal @ c,
+            rows,
+            columns,
+            pivots,
+            kept,
+            (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
+        )
 
     def _linear(self, q: Array, tau: float) -> Array:
         P0, P1 = self.whole[:2]

@@ -205,8 +205,12 @@ def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: lis
     """Products of the steps from knots to far points, in the norm of the largest P, with what rounding may change."""
     P = program.quadratic(max(program.tau(store.corners[i]) for i in at))
     D = np.array([one.x - other.x for one, other in zip(far, near, strict=True)])
-    sizes = np.array([one.apart + other.apart + 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
-                      for one, other in zip(far, near, strict=True)])  # fmt: skip
+    sizes = np.array(
+        [
+            one.apart + other.apart + 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+            for one, other in zip(far, near, strict=True)
+        ]
+    )
     products, doubt = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
     lengths = np.sqrt(np.maximum(products.diagonal(), 0.0))
     rounding = P.shape[0] * EPS * (np.abs(D) @ (abs(P) @ np.abs(D).T))

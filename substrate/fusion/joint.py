@@ -110,9 +110,14 @@ def _fusion(
     row = ("gap of the search", formula)
     certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts)
     path = JointPath(
-        tuple(names), np.array(store.corners), store.squares / rows, tuple(tuple(own) for own in store.knots),
-        np.array(found.simplices, dtype=np.intp).reshape(-1, len(names) + 1), found.bounds / rows, found.stop,
-    )  # fmt: skip
+        tuple(names),
+        np.array(store.corners),
+        store.squares / rows,
+        tuple(tuple(own) for own in store.knots),
+        np.array(found.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
+        found.bounds / rows,
+        found.stop,
+    )
     proved = dict(zip(names, ends, strict=True))
     return JointFusion(chosen.values, error, lower, proved, chosen.result, path, certificate)
 

@@ -28,9 +28,21 @@ from substrate.arrays import Array
 from substrate.paths.signed_rows import compiled, loops_of
 
 __all__ = [
-    "append", "drift", "exchange", "four_products", "outer_taken", "rebuild", "refined", "remove", "straightened",
-    "sweep", "times", "transposed_added", "transposed_times", "turned",
-]  # fmt: skip
+    "append",
+    "drift",
+    "exchange",
+    "four_products",
+    "outer_taken",
+    "rebuild",
+    "refined",
+    "remove",
+    "straightened",
+    "sweep",
+    "times",
+    "transposed_added",
+    "transposed_times",
+    "turned",
+]
 
 #: A projection that leaves at least this share of a vector need not be repeated.
 _PLAIN = 0.5
@@ -46,9 +58,7 @@ _PART = 32768
 
 
 @compiled
-def four_products(
-    a: Array, b: Array, c: Array, d: Array, v: Array, columns: int
-) -> tuple[float, float, float, float]:  # fmt: skip
+def four_products(a: Array, b: Array, c: Array, d: Array, v: Array, columns: int) -> tuple[float, float, float, float]:
     """Four rows times v, for each entry of v that is read."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(columns):
@@ -160,9 +170,7 @@ def _sweep(Q, m, w, c):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def append(
-    Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, w: Array, smallest: float
-) -> float:  # fmt: skip
+def append(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, w: Array, smallest: float) -> float:
     """Add row w as the m-th; its length over its distance from the others, or zero without a change if it depends."""
     if m >= Q.shape[0]:
         return 0.0

@@ -59,9 +59,17 @@ class FactoredPart:
 
     @classmethod
     def of(
-        cls, kind: str, train: Any, Y: Array, share: float = 1.0, weights: Array | None = None, check: Any = None,
-        Y_check: Array | None = None, check_weights: Array | None = None, unit: float | None = None,
-    ) -> "FactoredPart":  # fmt: skip
+        cls,
+        kind: str,
+        train: Any,
+        Y: Array,
+        share: float = 1.0,
+        weights: Array | None = None,
+        check: Any = None,
+        Y_check: Array | None = None,
+        check_weights: Array | None = None,
+        unit: float | None = None,
+    ) -> "FactoredPart":
         """From targets, one column per output, in the ``unit`` of all of them."""
         unit = target_unit(Y) if unit is None else unit
         scaled = (Y / unit).reshape(Y.shape[0], -1)

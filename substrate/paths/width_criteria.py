@@ -190,9 +190,7 @@ def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     n, inverse, squares = zone.spectrum.n, cell.inverse, np.square(cell.g)
     length = cell.length(cell.alpha)
     # relative derivatives of the length of alpha and of the trace, and what either may lose or gain beyond
-    down, down_lambda = (
-        cell.total(cell.alpha * inverse * other) / length**2 for other in (cell.turned, cell.alpha)
-    )  # fmt: skip
+    down, down_lambda = (cell.total(cell.alpha * inverse * other) / length**2 for other in (cell.turned, cell.alpha))
     second = sum(cell.length(inverse * term) for term in cell.second)
     loss = (cell.beyond / np.sqrt(cell.least) + second) / length
     if zone.masses is None:
@@ -243,9 +241,14 @@ def _left_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
 
 
 def _quotients(
-    cell: _Cells, residuals: Array, by_width: Array, by_lambda: Array, length: Array,
-    leverages: tuple[Array, Array], some: NDArray[np.intp] | None,
-) -> Array:  # fmt: skip
+    cell: _Cells,
+    residuals: Array,
+    by_width: Array,
+    by_lambda: Array,
+    length: Array,
+    leverages: tuple[Array, Array],
+    some: NDArray[np.intp] | None,
+) -> Array:
     """What the quotients by B_ii and the first derivatives lose, relative to the length of the residuals.
 
     The derivatives of B_ii in the width are computed for ``some`` of the cells; without these, bounded by a norm.

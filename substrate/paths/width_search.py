@@ -175,9 +175,16 @@ def search_widths(
 
 
 def _explored(
-    todo: _Open, family: WidthFamily, Y: Array, criterion: str, weights: Array | None,
-    t: float, half: float, cells: Array, bounds: Array,
-) -> int:  # fmt: skip
+    todo: _Open,
+    family: WidthFamily,
+    Y: Array,
+    criterion: str,
+    weights: Array | None,
+    t: float,
+    half: float,
+    cells: Array,
+    bounds: Array,
+) -> int:
     """Bound all cells of a zone, and hand what stays open to its halves; the number of cells looked at."""
     zone = Zone.of(family, t, half, weights)
     targets = zone.spectrum.targets(Y)

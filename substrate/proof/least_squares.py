@@ -292,9 +292,18 @@ _COLUMN_BITS = 256
 
 
 def prove_kept_columns(
-    kernel: Kernel, X: Any, y: Array, gamma: float, columns: Any, a: Array, b: float, fitted: Array,
-    *, tolerance: float = ACCURATE, bits: int = _COLUMN_BITS,
-) -> Proof:  # fmt: skip
+    kernel: Kernel,
+    X: Any,
+    y: Array,
+    gamma: float,
+    columns: Any,
+    a: Array,
+    b: float,
+    fitted: Array,
+    *,
+    tolerance: float = ACCURATE,
+    bits: int = _COLUMN_BITS,
+) -> Proof:
     """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
     library = flint()
     n, m = y.size, a.size

@@ -199,9 +199,13 @@ def solve_by_gradients(
     basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
     judge = AnswerJudge(
-        rows, replace(M.curvature, terms=rows.terms), lam, origin.unit, targets or rows.target_summary(),
+        rows,
+        replace(M.curvature, terms=rows.terms),
+        lam,
+        origin.unit,
+        targets or rows.target_summary(),
         tolerance=answer_tolerance,
-    )  # fmt: skip
+    )
 
     def product(V: Array) -> Array:
         sums = rows.sums(ProductsOfLeaf(rows.values, T @ V[:-1], V[-1]), "products with all rows")

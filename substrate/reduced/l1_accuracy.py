@@ -47,9 +47,15 @@ class L1Columns:
         m = self.sizes.size
         chosen = EigenFeatures(np.eye(m)[:, used], np.ones(used.size))
         curvature = Curvature(
-            chosen, self.gram[np.ix_(used, used)], self.means[used], self.offsets[used], mass, self.sizes,
-            self.terms, accumulated=False,
-        )  # fmt: skip
+            chosen,
+            self.gram[np.ix_(used, used)],
+            self.means[used],
+            self.offsets[used],
+            mass,
+            self.sizes,
+            self.terms,
+            accumulated=False,
+        )
         return curvature.at(0.0, rounding, spread)
 
 

@@ -71,10 +71,18 @@ class Swept:
         excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
         kept = _first_of_each(place, excess, number, self.most)
         return Swept(
-            self.mass + other.mass, self.slope + other.slope, self.total + other.total, self.squares + other.squares,
-            self.targets + other.targets, np.maximum(self.largest, other.largest), place[kept], excess[kept],
-            number[kept], features[kept], self.most,
-        )  # fmt: skip
+            self.mass + other.mass,
+            self.slope + other.slope,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.targets + other.targets,
+            np.maximum(self.largest, other.largest),
+            place[kept],
+            excess[kept],
+            number[kept],
+            features[kept],
+            self.most,
+        )
 
 
 def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -133,9 +141,7 @@ class VariationSweep:
     def _nothing(self) -> Swept:
         r, d = self.v.size, len(self.values.slices)
         none = np.zeros(0, dtype=np.int64)
-        return Swept(
-            0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most
-        )  # fmt: skip
+        return Swept(0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most)
 
 
 #: Number of rows added to a component at either end in one round, and largest number of rounds.
@@ -205,10 +211,19 @@ class ReducedVariation:
         numbers = np.array(self.numbers, dtype=np.intp)
         order = np.argsort(numbers)
         return VariationJudge(
-            rows.values, rows.source, rows.passes, rows.targets, rows.unit, self.scatter, self.mean, rho / rows.unit,
-            ridge, rows.source.taken(numbers[order]) if numbers.size else None,
-            self.xi[:, order] if numbers.size else self.xi, tolerance if self.exact else unpolished(tolerance),
-        )  # fmt: skip
+            rows.values,
+            rows.source,
+            rows.passes,
+            rows.targets,
+            rows.unit,
+            self.scatter,
+            self.mean,
+            rho / rows.unit,
+            ridge,
+            rows.source.taken(numbers[order]) if numbers.size else None,
+            self.xi[:, order] if numbers.size else self.xi,
+            tolerance if self.exact else unpolished(tolerance),
+        )
 
 
 def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
@@ -247,9 +262,18 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
     checks = state.checks(parts, v, t, found.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
-        unit * v, unit * bias, unit * t, checks, rounds, len(bounded), found.exact, tuple(bounded), found.point.xi,
-        scatter, mean,
-    )  # fmt: skip
+        unit * v,
+        unit * bias,
+        unit * t,
+        checks,
+        rounds,
+        len(bounded),
+        found.exact,
+        tuple(bounded),
+        found.point.xi,
+        scatter,
+        mean,
+    )
 
 
 def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:

@@ -123,10 +123,20 @@ class VariationErrorsOfLeaf:
         mass = float(known.size if light is None else light.sum())
         diagonal = squared.sum(axis=0) if light is None else light @ squared
         return VariationErrors(
-            known.size, mass, float(e_v.sum()), float(e @ e_v), float(about_v.sum()), float(about @ about_v),
-            float(off @ off_v), float(apart @ apart_v), slopes, diagonal, (np.abs(high + low) + unsure).max(axis=0),
-            squared.max(axis=0), p,
-        )  # fmt: skip
+            known.size,
+            mass,
+            float(e_v.sum()),
+            float(e @ e_v),
+            float(about_v.sum()),
+            float(about @ about_v),
+            float(off @ off_v),
+            float(apart @ apart_v),
+            slopes,
+            diagonal,
+            (np.abs(high + low) + unsure).max(axis=0),
+            squared.max(axis=0),
+            p,
+        )
 
     def _values(self, tiles: list[Array], X: Any, p: Array) -> tuple[Pair, Array, Array]:
         n, (m, d) = tiles[0].shape[0], self.coefficients.shape

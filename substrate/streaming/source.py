@@ -181,8 +181,10 @@ def refuse_short(name: str, expected: int, found: int) -> None:
     """Raise if a source holds fewer or more rows than expected."""
     if found != expected:
         word = "ends early" if found < expected else "goes on"
-        raise DataError(f"{name} {word}: row {min(found, expected)} is {'missing' if found < expected else 'there'}, "
-                        f"{expected} rows were announced")  # fmt: skip
+        raise DataError(
+            f"{name} {word}: row {min(found, expected)} is {'missing' if found < expected else 'there'}, "
+            f"{expected} rows were announced"
+        )
 
 
 def reblocked(parts: Iterable[Block], start: int, stop: int, step: int) -> Iterator[Block]:

@@ -60,9 +60,12 @@ def enlarged_outputs(alpha: Array, targets: Array, diagonal: Array, c: Array, S:
 
 
 def less_strange_enlarged(
-    blocks: Iterator[tuple[Array, Array, Array]], known: tuple[Array, Array, Array], classes: Any, book: Array,
+    blocks: Iterator[tuple[Array, Array, Array]],
+    known: tuple[Array, Array, Array],
+    classes: Any,
+    book: Array,
     scores_of: Callable[[Array], Array],
-) -> Any:  # fmt: skip
+) -> Any:
     """How many rows are less strange than each new row with each label, in the machine enlarged by it.
 
     ``blocks`` yields the outputs of new rows, c and S; ``known`` are alpha, the codes of the rows and the diagonal;

@@ -115,9 +115,7 @@ def in_units(estimator, factor):
 def first_rows(parameters, rows):
     """The arguments of a declaration for some of the training rows: validation points are compared with those only."""
     matrices = {name: given for name, given in parameters.items() if name.startswith("K_")}
-    some = {
-        name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()
-    }  # fmt: skip
+    some = {name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()}
     some |= {name: parameters[name][rows] for name in ("Z",) if name in parameters}
     return parameters | some
 

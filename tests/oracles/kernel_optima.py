@@ -43,9 +43,19 @@ def kernel_optimum(kind, seed, sigma=None, rows=None, points=None, unit=1.0):
     task = "classification" if kind == "hinge" else "regression"
     y = np.where(y > 0.0, 1.0, -1.0) if kind == "hinge" else y
     s = Substrate(RBF(sigma), X[:, None], y, task=task)
-    build = {"squares": _squares, "known values": _known, "collocation": _known, "bounds": _bounds, "rising": _bounds,
-             "tube": _loss, "pinball": _loss, "hinge": _loss, "largest value": _largest, "sum of values": _sum,
-             "sum of coefficients": _coefficients}[kind]  # fmt: skip
+    build = {
+        "squares": _squares,
+        "known values": _known,
+        "collocation": _known,
+        "bounds": _bounds,
+        "rising": _bounds,
+        "tube": _loss,
+        "pinball": _loss,
+        "hinge": _loss,
+        "largest value": _largest,
+        "sum of values": _sum,
+        "sum of coefficients": _coefficients,
+    }[kind]
     machine, exact = build(kind, s, X, y, p, gamma, sigma, unit)
     return KernelOptimum(machine, X[:, None], y, exact)
 
@@ -113,8 +123,10 @@ def _least_squares(G, y, gamma, equal, values, unequal, limits, slack):
     P = many * F.transpose() * F
     P = arb_mat([[P[i, j] + (G[i, j] if max(i, j) < size else 0) for j in range(size + 1)] for i in range(size + 1)])
     q = -many * F.transpose() * target
-    rows = [[sum((arb(c) * G[k, j] for k, c in w.items()), arb(0)) for j in range(size)] + [arb(b)]
-            for w, b in [*equal, *unequal]]  # fmt: skip
+    rows = [
+        [sum((arb(c) * G[k, j] for k, c in w.items()), arb(0)) for j in range(size)] + [arb(b)]
+        for w, b in [*equal, *unequal]
+    ]
     right = [arb(float(value)) for value in [*values, *limits]]
     x = _optimum(P, q, rows, right, len(equal), slack)
     if x is None:
@@ -129,10 +141,16 @@ def _least_squares(G, y, gamma, equal, values, unequal, limits, slack):
 def _loss(kind, s, X, y, p, gamma, sigma, unit):
     e, n, width, level = s.e, X.size, 0.1 * unit, 0.8
     # each t_i is at least slope * (error - offset) for each of these
-    kinks = {"tube": [(1.0, width), (-1.0, -width), (0.0, 0.0)], "pinball": [(level, 0.0), (level - 1.0, 0.0)],
-             "hinge": [(1.0, 0.0), (0.0, 0.0)]}[kind]  # fmt: skip
-    cost = {"tube": cp.sum(cp.pos(cp.abs(e) - width)), "hinge": cp.sum(cp.pos(e)),
-            "pinball": cp.sum(cp.maximum(level * e, (level - 1.0) * e))}[kind]  # fmt: skip
+    kinks = {
+        "tube": [(1.0, width), (-1.0, -width), (0.0, 0.0)],
+        "pinball": [(level, 0.0), (level - 1.0, 0.0)],
+        "hinge": [(1.0, 0.0), (0.0, 0.0)],
+    }[kind]
+    cost = {
+        "tube": cp.sum(cp.pos(cp.abs(e) - width)),
+        "hinge": cp.sum(cp.pos(e)),
+        "pinball": cp.sum(cp.maximum(level * e, (level - 1.0) * e)),
+    }[kind]
     machine = Machine(s, minimize=0.5 * s.squared_norm + gamma * unit * cost)
 
     def exact(result):
@@ -239,8 +257,11 @@ def _optimum(P, q, rows, right, equal, slack, rounds=60):
             return None
         x = arb_mat([[found[i, 0]] for i in range(n)])
         negative = [k for place, k in enumerate(active) if found[n + equal + place, 0] < 0]
-        violated = [k for k in range(equal, count) if k not in active
-                    and sum((rows[k][j] * x[j, 0] for j in range(n)), arb(0)) - right[k] < 0]  # fmt: skip
+        violated = [
+            k
+            for k in range(equal, count)
+            if k not in active and sum((rows[k][j] * x[j, 0] for j in range(n)), arb(0)) - right[k] < 0
+        ]
         if not negative and not violated:
             return x
         active = sorted([*active, *violated]) if violated else [k for k in active if k not in negative]

@@ -44,9 +44,17 @@ def npy_bytes(array):
 #: Parameters that release 0.1 knew by another name, and those that it did not know.
 CALLED_TOL = ("cg_tol", "weights_tol", "adaline_tol")
 UNKNOWN_THEN = (
-    "tol", "zeta_min", "loss", "groups", "rho_range", "ridge_range", "calibration", "sigma_range", "width_gap",
+    "tol",
+    "zeta_min",
+    "loss",
+    "groups",
+    "rho_range",
+    "ridge_range",
+    "calibration",
+    "sigma_range",
+    "width_gap",
     "widths",
-)  # fmt: skip
+)
 #: Those that machines on a basis, and those that choose, did not have then.
 OF_OTHERS = {
     "LSSVMClassifierCV": ("class_weight",),

@@ -10,8 +10,16 @@ from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 
 KERNELS = (RBF(1.0), RBF(3.0), Linear(), Componentwise(RBF(1.0)))
 KINDS = (
-    "l1", "rising", "tube", "pinball", "non-crossing", "variation", "weighted", "huber with a known mean", "groups",
-)  # fmt: skip
+    "l1",
+    "rising",
+    "tube",
+    "pinball",
+    "non-crossing",
+    "variation",
+    "weighted",
+    "huber with a known mean",
+    "groups",
+)
 
 
 def pinball(e, level):
@@ -61,8 +69,10 @@ def exact_fitted_values(machine):
     """The fitted values of each substrate at the exact optimum; None where rational arithmetic does not find it."""
     form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
     P, q, A, b = form.numbers()
-    rows = {kind: [r for k, where, _ in form.cones if k == kind for r in range(where.start, where.stop)] for kind in
-            ("Zero", "NonNeg")}  # fmt: skip
+    rows = {
+        kind: [r for k, where, _ in form.cones if k == kind for r in range(where.start, where.stop)]
+        for kind in ("Zero", "NonNeg")
+    }
     near = _guess(P, q, A, b, rows["Zero"], rows["NonNeg"])
     x = None if near is None else exact_optimum(P, q, A, b, rows["Zero"], near)
     if x is None:

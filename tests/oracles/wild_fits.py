@@ -46,9 +46,17 @@ def wild_fit(seed, solvers=("auto",) * 38 + ("cg", "CLARABEL")):
     spread = float(X.std()) or unit
     width = float(spread * 10.0 ** rng.uniform(-1, 2))
     kernels = [
-        RBF(width), Laplacian(width), Matern(width), Linear(), Polynomial(2), Polynomial(3), Polynomial(2, 0.0),
-        RBF(width) + Linear(), 2.5 * RBF(width), RBF(width) * Polynomial(2),
-    ]  # fmt: skip
+        RBF(width),
+        Laplacian(width),
+        Matern(width),
+        Linear(),
+        Polynomial(2),
+        Polynomial(3),
+        Polynomial(2, 0.0),
+        RBF(width) + Linear(),
+        2.5 * RBF(width),
+        RBF(width) * Polynomial(2),
+    ]
     kernel: Any = kernels[rng.integers(len(kernels))]
     style = rng.random()
     solver = str(solvers[rng.integers(len(solvers))])

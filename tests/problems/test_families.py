@@ -280,8 +280,10 @@ def test_matern_kernels_of_another_smoothness_are_another_family():
 
 
 def test_with_slopes_every_family_is_judged_at_its_best_width():
-    every, model = (LSSVMRegressorCV(kernels="families", search=how, widths=None if how is None else "shared").fit(X, Y)
-                    for how in (None, "gradient"))  # fmt: skip
+    every, model = (
+        LSSVMRegressorCV(kernels="families", search=how, widths=None if how is None else "shared").fit(X, Y)
+        for how in (None, "gradient")
+    )
     names = [family_name(kernel) for kernel in model.cv_results_["param_kernel"]]
     assert names == [family_name(kernel) for kernel in FAMILIES]
     best = {}

@@ -63,9 +63,14 @@ def assert_slopes_are_differences(kernel, task):
 
 @pytest.mark.parametrize(
     ("criterion", "targets"),
-    [("loo", "two outputs"), ("gcv", "one against one"), ("evidence", "two outputs"), ("folds", "two outputs"),
-     ("validation", "one against one")],
-)  # fmt: skip
+    [
+        ("loo", "two outputs"),
+        ("gcv", "one against one"),
+        ("evidence", "two outputs"),
+        ("folds", "two outputs"),
+        ("validation", "one against one"),
+    ],
+)
 def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets):
     assert_slopes_are_differences(RBF((1.7, 2.0, 0.9)), task_of(criterion, targets, weighted=True))
 

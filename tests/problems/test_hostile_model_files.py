@@ -218,13 +218,21 @@ def test_a_degree_beyond_double_precision_is_refused():
 # ---- parameters ----------------------------------------------------------------------------------
 
 HOSTILE = [
-    -1, 2**62, -(2**62), 1.7e308, 5e-324, float("nan"), float("inf"), "x" * 200_000, *SEQUENCES,
+    -1,
+    2**62,
+    -(2**62),
+    1.7e308,
+    5e-324,
+    float("nan"),
+    float("inf"),
+    "x" * 200_000,
+    *SEQUENCES,
     {"kind": "list", "items": [{"kind": "list", "items": [2**62, 0]}] * 2_000},
     {"kind": "record", "class": "Basis", "fields": {"n": 2**62, "rule": "random"}},
     {"kind": "record", "class": "Basis", "fields": {"n": 10, "rule": {"kind": "list", "items": [2**62] * 1_000}}},
     {"kind": "kernel", "class": "Polynomial", "fields": {"degree": 10**8}},
     nested("Symmetric", 40, as_json(RBF(1.0)), symmetry="even"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("part", first(1, range(24)))

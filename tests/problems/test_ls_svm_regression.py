@@ -65,9 +65,14 @@ def test_the_script_of_a_teacher_works_as_written(case):
     assert isinstance(declared.problem, cp.Problem)
     declared.solve()
     expected = bordered(K, y, 2.0)
-    assert_same({"support_values": declared.support_values, "bias": declared.bias}, {
-        "support_values": expected["support_values"], "bias": expected["bias"],
-    }, 1e-6)  # fmt: skip
+    assert_same(
+        {"support_values": declared.support_values, "bias": declared.bias},
+        {
+            "support_values": expected["support_values"],
+            "bias": expected["bias"],
+        },
+        1e-6,
+    )
     report = str(declared.certificate())
     assert report.startswith("LS-SVM regression (primal): holds; fitted values within")
     for words in ("check", "residual", "scale", "tolerance", "pass", "fit equalities", "duality gap", "CLARABEL"):

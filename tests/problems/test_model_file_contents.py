@@ -120,10 +120,24 @@ def test_an_attribute_that_is_not_listed_cannot_be_saved(tmp_path):
 
 TEXT = ["tcp://127.0.0.1:1", "/etc/passwd", "os.system", "", "-m", "auto\n", "rbf "]
 STRANGE = [
-    *TEXT, *([text] for text in TEXT), *({text: 1.0} for text in TEXT[:1]), *({"kernel": text} for text in TEXT[:1]),
-    float("nan"), 1j, object(), b"auto", [[]], {"solver": "auto"}, len, LSSVMRegressor, np.array(TEXT),
-    np.array([object()]), np.array([np.nan]), np.zeros((1, 1, 1, 1)), np.array(["2020"], "datetime64"),
-]  # fmt: skip
+    *TEXT,
+    *([text] for text in TEXT),
+    *({text: 1.0} for text in TEXT[:1]),
+    *({"kernel": text} for text in TEXT[:1]),
+    float("nan"),
+    1j,
+    object(),
+    b"auto",
+    [[]],
+    {"solver": "auto"},
+    len,
+    LSSVMRegressor,
+    np.array(TEXT),
+    np.array([object()]),
+    np.array([np.nan]),
+    np.zeros((1, 1, 1, 1)),
+    np.array(["2020"], "datetime64"),
+]
 #: Where text, or a number that may be unknown, belongs.
 NAMES = ("classes_", "feature_names_in_")
 UNKNOWN = ("coef_standard_errors_", "criterion_", "criterion_lower_bound_", "noise_variance_", "residual_")

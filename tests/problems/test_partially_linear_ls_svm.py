@@ -258,8 +258,11 @@ def test_coefficients_errors_and_left_out_rows_equal_the_dense_system(weights):
     assert_allclose(model.support_values_, alpha, atol=1e-9)
     new = data(5, units=(1e-3, 10.0), offsets=(1e3, 1e3))[0]
     assert_allclose(model.predict(new), predict(new), atol=1e-9)
-    assert_allclose(model.bias_, predict(X[:1])[0] - RBF(1.5)(X[:1, OTHERS], X[:, OTHERS])[0] @ alpha
-                    - X[0, LINEAR] @ c[1:], rtol=1e-8)  # fmt: skip
+    assert_allclose(
+        model.bias_,
+        predict(X[:1])[0] - RBF(1.5)(X[:1, OTHERS], X[:, OTHERS])[0] @ alpha - X[0, LINEAR] @ c[1:],
+        rtol=1e-8,
+    )
     A = RBF(1.5)(X[:, OTHERS]) + np.diag(1.0 / (GAMMA * v))
     Z = np.column_stack([np.ones(N), X[:, LINEAR] - X[:, LINEAR].mean(axis=0)])
     S = np.linalg.inv(Z.T @ np.linalg.solve(A, Z))

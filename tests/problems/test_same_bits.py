@@ -45,10 +45,8 @@ THRESHOLDS = [
 ]
 
 READERS = [
-    name
-    for name, module in problems.ESTIMATORS.items()
-    if issubclass(getattr(import_module(module), name), RowStream)
-]  # fmt: skip
+    name for name, module in problems.ESTIMATORS.items() if issubclass(getattr(import_module(module), name), RowStream)
+]
 CASES = {
     **{name: (name, {}) for name in READERS},
     **{f"basis {rule}": ("SparseLSSVMRegressor", {"basis__rule": rule}) for rule in RULES},
@@ -61,7 +59,7 @@ CASES = {
     "folds": ("SparseLSSVMRegressorCV", {"cv": 5}),
     "folds by lot": ("SparseLSSVMRegressorCV", {"cv": KFold(4, shuffle=True, random_state=0)}),
     "folds of classes": ("SparseLSSVMClassifierCV", {"cv": 4}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,21 +114,29 @@ SOURCES = {
     "single precision": lambda y, name, folder: ((X.astype(np.float32), y), {}),
     "frame": lambda y, name, folder: ((pd.DataFrame(X), pd.Series(y)), {}),
     "map, small budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__memory_budget": 1.0}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
+        {"passes__memory_budget": 1.0},
+    ),
     "map, large budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__memory_budget": 1e12}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
+        {"passes__memory_budget": 1e12},
+    ),
     "map by threads": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {"passes__executor": Joblib(2)}),
+        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
+        {"passes__executor": Joblib(2)},
+    ),
     "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {"passes__memory_budget": 1.0}),
     "file": lambda y, name, folder: ((folder / "X.npy", folder / f"{name}.npy"), {"passes__memory_budget": 3e4}),
     "file in single precision": lambda y, name, folder: ((folder / "single.npy", folder / f"{name}.npy"), {}),
     "blocks": lambda y, name, folder: (
-        ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],), {"passes__memory_budget": 1.0}),
+        ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],),
+        {"passes__memory_budget": 1.0},
+    ),
     "table": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {}),
     "table by threads": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {"passes__executor": "joblib"}),
     "array by threads": lambda y, name, folder: ((X, y), {"passes__executor": Joblib(3), "passes__memory_budget": 1.0}),
     "array, one after another": lambda y, name, folder: ((X, y), {"passes__executor": "serial"}),
-}  # fmt: skip
+}
 
 
 def machine(case):

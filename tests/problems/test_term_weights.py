@@ -22,8 +22,10 @@ SUM = RBF(1.5).on(0) + Linear().on(1) + RBF(1.0).on(2)
 
 
 def task(**changed):
-    return Task(**{"X": X, "Y": Y[:, None], "criterion": "loo", "splits": (), "gammas": None, "gap": 1e-4,
-                   "pooled": False} | changed)  # fmt: skip
+    return Task(
+        **{"X": X, "Y": Y[:, None], "criterion": "loo", "splits": (), "gammas": None, "gap": 1e-4, "pooled": False}
+        | changed
+    )
 
 
 def dropped(start, most=20):

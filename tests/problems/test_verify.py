@@ -190,8 +190,11 @@ def test_a_page_says_itself_which_matrices_it_needs(drop):
     assert line.compared_with == "closed form"
     given = small_arguments(problem_modules()[name].DEMONSTRATION.cases[0], 7, seed=0)
     assert {key: np.shape(value) for key, value in given.items()} == {
-        "K": (7, 7), "y": (7,), "K_mirror": (7, 7), "gamma": (),
-    }  # fmt: skip
+        "K": (7, 7),
+        "y": (7,),
+        "K_mirror": (7, 7),
+        "gamma": (),
+    }
 
 
 def test_a_file_without_demonstration_is_no_problem_file(drop):
@@ -387,7 +390,7 @@ def assert_fails(name, *arguments):
         ("real_targets(y, gram.n), ridge)", "real_targets(y, gram.n), 1.001 * ridge)"),
     ],
     ids=["flipped sign", "another constraint", "missing constraint", "flipped target", "sign of closed form", "ridge"],
-)  # fmt: skip
+)
 def test_a_broken_page_with_a_closed_form_fails(broken, solver, old, new):
     broken(ls_svm_regression, old, new)
     assert assert_fails("ls_svm_regression", solver)
@@ -405,7 +408,7 @@ def test_a_broken_page_with_a_closed_form_fails(broken, solver, old, new):
         (optimality_conditions, "        listed.append(zero_sum(v).constraint)\n", "        pass\n"),
     ],
     ids=["flipped sign", "weight", "flipped multipliers", "missing sign", "products", "missing sum"],
-)  # fmt: skip
+)
 def test_a_broken_page_without_closed_form_fails(broken, solver, module, old, new):
     assert not hasattr(fused_l1_substrate, "closed_form")
     broken(module, old, new, fused_conditions, fused_l1_substrate)

@@ -92,20 +92,30 @@ def _sure(fit: Fit) -> Answer:
             confidence = float(np.mean(model.predict_proba(X).max(axis=1)))
             y = fit.y_val if fit.y_val.size else fit.y
             right = float(np.mean(model.predict(X) == y))
-            return question, f"{_percent(confidence)} on average", (
-                f"That is its own probability of being right; {_percent(right)} of these rows are. The nearer the two, "
-                "the more its probabilities can be trusted."
-            ), ""  # fmt: skip
+            return (
+                question,
+                f"{_percent(confidence)} on average",
+                (
+                    f"That is its own probability of being right; {_percent(right)} of these rows are. The nearer the "
+                    "two, the more its probabilities can be trusted."
+                ),
+                "",
+            )
         ends = interval_columns(model, X, _COVERAGE)
     except SubstrateError as error:
         return question, "No intervals", f"{_started(str(error))}.", ""
     width = float(np.median(ends["upper"] - ends["lower"])) / 2.0
     if not np.isfinite(width):
         return question, "Too few rows", f"{fit.y_val.size} held-out rows do not determine an interval of 90 %.", ""
-    return question, f"± {width:.3g}", (
-        f"About this prediction, 90 % of new targets are expected to lie; substrate predict --coverage {_COVERAGE:g} "
-        "gives the interval of every row."
-    ), ""  # fmt: skip
+    return (
+        question,
+        f"± {width:.3g}",
+        (
+            f"About this prediction, 90 % of new targets are expected to lie; substrate predict --coverage "
+            f"{_COVERAGE:g} gives the interval of every row."
+        ),
+        "",
+    )
 
 
 def _inputs(fit: Fit, found: LeftOutImportance | None) -> Answer:

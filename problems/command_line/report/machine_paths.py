@@ -71,10 +71,19 @@ class GammaPath(ModelPath):
         low, high = lambda_range([spectrum])
         lowest = min(max(low, spectrum.unknown_below(_KNOWN)), 1.0 / chosen)
         return cls(
-            X, y, chosen, estimator.kernel_, values, gather.sum(axis=0), Affine(nothing, back),
-            Affine(nothing, np.square(spectrum.basis) @ gather), float(targets.unit * (targets.mean + targets.rest)[0]),
-            spectrum.mean_row, back, (1.0 / max(high, 1.0 / chosen), 1.0 / lowest),
-        )  # fmt: skip
+            X,
+            y,
+            chosen,
+            estimator.kernel_,
+            values,
+            gather.sum(axis=0),
+            Affine(nothing, back),
+            Affine(nothing, np.square(spectrum.basis) @ gather),
+            float(targets.unit * (targets.mean + targets.rest)[0]),
+            spectrum.mean_row,
+            back,
+            (1.0 / max(high, 1.0 / chosen), 1.0 / lowest),
+        )
 
     def states(self, values: Array) -> Array:
         """1/(s + 1/gamma)."""

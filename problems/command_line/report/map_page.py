@@ -80,9 +80,16 @@ def map_data(names: Any, values: Array, errors: Array, bound: float) -> tuple[di
     axis = {"label": "held-out mean squared error", "log": bool(errors.min() > 0.0)}
     panels.append({"title": "Errors", "caption": caption, "x": {"label": "machine"}, "y": axis, "marks": lines})
     data = {
-        "sign": "machine", "own": "the best", "texts": texts, "stops": encoded(np.arange(errors.size)),
-        "start": int(errors.size - 1), "inputs": [""], "panels": panels, "vectors": {}, "constants": constants,
+        "sign": "machine",
+        "own": "the best",
+        "texts": texts,
+        "stops": encoded(np.arange(errors.size)),
+        "start": int(errors.size - 1),
+        "inputs": [""],
+        "panels": panels,
+        "vectors": {},
+        "constants": constants,
         "state": {"eigenvalues": encoded([])},
         "curves": [{"name": "held-out mean squared error", "values": encoded(errors), "whole": False}],
-    }  # fmt: skip
+    }
     return data, notes

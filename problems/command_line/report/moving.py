@@ -215,9 +215,15 @@ def _some(count: int, most: int) -> Any:
 
 
 def _drawn(
-    subject: Subject, path: ModelPath, stops: Array, held: tuple[Array, Array],
-    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]], inputs: tuple[int, ...], most: int, share: float,
-) -> Moving:  # fmt: skip
+    subject: Subject,
+    path: ModelPath,
+    stops: Array,
+    held: tuple[Array, Array],
+    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]],
+    inputs: tuple[int, ...],
+    most: int,
+    share: float,
+) -> Moving:
     X_val, y_val = held
     rows, other = _some(path.y.size, most), _some(y_val.size, most)
     constants = {"y": path.y[rows], "y_held": y_val[other], "ends": np.array([path.y.min(), path.y.max()])}

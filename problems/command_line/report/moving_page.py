@@ -68,8 +68,10 @@ def panels_of(made: Moving, subject: Subject) -> list[dict[str, Any]]:
     if path.X.shape[1] > 1 or not made.inputs:
         panels.append(_against(subject, fitted, held, target))
     if isinstance(path, RhoPath) and made.inputs:
-        band = [_mark("level", y=["largest", "part#"], style="bound"),
-                _mark("level", y=["negative", ["largest", "part#"]], style="bound")]  # fmt: skip
+        band = [
+            _mark("level", y=["largest", "part#"], style="bound"),
+            _mark("level", y=["negative", ["largest", "part#"]], style="bound"),
+        ]
         panels.append(
             _panel(
                 "One component and its multipliers",

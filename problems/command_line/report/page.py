@@ -8,8 +8,17 @@ from html import escape
 from itertools import groupby
 
 __all__ = [
-    "Picture", "answers", "both_themes", "code", "figure", "figures", "page", "paragraph", "section", "table",
-]  # fmt: skip
+    "Picture",
+    "answers",
+    "both_themes",
+    "code",
+    "figure",
+    "figures",
+    "page",
+    "paragraph",
+    "section",
+    "table",
+]
 
 #: The paper of a dark page.
 _DARK = "#15171c"

@@ -232,10 +232,16 @@ def _certificate(fit: Fit, bars: Picture) -> str:
     head = ("check", "residual", "scale", "residual / scale", "allowed", "pass")
     kinds = ("", "number wide", "number wide", "number", "number", "")
     rows = [
-        [f"{row.name}\n{row.formula}", f"{row.value:.2e}", f"{row.scale:.2e}", f"{row.relative:.1e}",
-         f"{row.tolerance:.1e}", "yes" if row.passes else "NO"]
+        [
+            f"{row.name}\n{row.formula}",
+            f"{row.value:.2e}",
+            f"{row.scale:.2e}",
+            f"{row.relative:.1e}",
+            f"{row.tolerance:.1e}",
+            "yes" if row.passes else "NO",
+        ]
         for row in certificate.rows
-    ]  # fmt: skip
+    ]
     words = (
         "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the "
         "target. Each further line is an equation that the exact optimum satisfies: its residual for the numbers of "

@@ -76,9 +76,13 @@ def _dense_criterion(which: str, prepared: Prepared, pooled: bool) -> Criterion:
 
 
 def slopes_on(
-    criterion: Criterion | Sum, prepared: Prepared, statistic: Statistic, search: GammaSearch, folds: Folds | None,
+    criterion: Criterion | Sum,
+    prepared: Prepared,
+    statistic: Statistic,
+    search: GammaSearch,
+    folds: Folds | None,
     moving: bool,
-) -> Array:  # fmt: skip
+) -> Array:
     """The derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or given.
 
     ``search`` is that of weights of mean one. One pass over the rows, two for leave-one-out.

@@ -183,9 +183,14 @@ class SparseSearch(ModelSearch, SparseMachine):
         return np.empty((rows.n_rows, 0)), targets
 
     def _judged_kernel(
-        self, kernel: Kernel, data: FitData, folds: Folds | None, pooled: bool, basis: ChosenBasis | None = None,
+        self,
+        kernel: Kernel,
+        data: FitData,
+        folds: Folds | None,
+        pooled: bool,
+        basis: ChosenBasis | None = None,
         slopes: bool = False,
-    ) -> _Found:  # fmt: skip
+    ) -> _Found:
         start = time.perf_counter()
         prepared = prepare(kernel, data, self._choice(), 1.0, basis)
         unit, gammas = prepared.weighed.unit, None

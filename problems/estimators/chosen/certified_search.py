@@ -68,9 +68,7 @@ def certified_search(
         family = WidthFamily.of(kernel.resolved(task.X), task.X)
         ends = family.default_range() if widths is None else _logarithms(widths, family)
         each = max(1, most // len(families))
-        search = search_widths(
-            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, known, step
-        )  # fmt: skip
+        search = search_widths(family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, known, step)
         found.append((family, search))
         known = min(known, search.value)
     lowest = min(search.bound for _, search in found)

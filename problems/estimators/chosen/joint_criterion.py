@@ -194,10 +194,11 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
             return (FactoredPart.of(task.criterion, None, Y, 1.0, v, unit=unit),)
         mass = sum(float(one.rows.size if v is None else v[one.rows].sum()) for one in columns)
         return tuple(
-            FactoredPart.of(task.criterion, one.rows, one.y, one.rows.size / mass, None if v is None else v[one.rows],
-                            unit=unit)
+            FactoredPart.of(
+                task.criterion, one.rows, one.y, one.rows.size / mass, None if v is None else v[one.rows], unit=unit
+            )
             for one in columns
-        )  # fmt: skip
+        )
     if task.check is not None:
         ones = np.ones(task.check[1].shape[0]) if task.check_weights is None else task.check_weights
         rounds = [(np.arange(n), np.arange(task.check[1].shape[0]), task.check[1], None if v is None else ones)]
@@ -216,9 +217,18 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
             weights = (None, None) if v is None or w is None else (v[train[rows]], w[checks])
             share = float(checks.sum()) if weights[1] is None else float(weights[1].sum())
             own.append(
-                FactoredPart.of("validation", train[rows], Y[train[rows], k], share, weights[0], valid[checks],
-                                known[checks][:, k], weights[1], unit)
-            )  # fmt: skip
+                FactoredPart.of(
+                    "validation",
+                    train[rows],
+                    Y[train[rows], k],
+                    share,
+                    weights[0],
+                    valid[checks],
+                    known[checks][:, k],
+                    weights[1],
+                    unit,
+                )
+            )
         total = sum(part.share for part in own) * len(rounds)
         found += [replace(part, share=part.share / total) for part in own]
     return tuple(found)

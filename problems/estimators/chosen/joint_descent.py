@@ -222,7 +222,8 @@ class Trail:
         bounds = [(-FARTHEST, FARTHEST)] * d + [(low, high)]
         options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": scale * small}
         with suppress(_SpentError):
-            minimize(value, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options,
-                     callback=settled)  # fmt: skip
+            minimize(
+                value, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled
+            )
             return True
         return False

@@ -176,9 +176,7 @@ def descend_families(
     return [*ends[: len(fixed)], *(trail.of_end(one) for trail, one in zip(trails, ends[len(fixed) :], strict=True))]
 
 
-def _by_judgements(
-    space: Space, start: Judged, most: int, n_jobs: Any, progress: Progress
-) -> list[Judged]:  # fmt: skip
+def _by_judgements(space: Space, start: Judged, most: int, n_jobs: Any, progress: Progress) -> list[Judged]:
     """The descent in scales with every kernel on the way judged."""
     origin, task = space.origin, space.task
     ranked, judged = [(start, origin)], list[Judged]()

@@ -168,9 +168,17 @@ def _unsure_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinat
 
 
 def answer_of(
-    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness,
-    a: Array, b: float, fitted: Array, tolerance: float,
-) -> Accuracy:  # fmt: skip
+    kernel: Componentwise,
+    X: Any,
+    coordinates: ComponentCoordinates,
+    y: Array,
+    rho: Weights,
+    witness: VariationWitness,
+    a: Array,
+    b: float,
+    fitted: Array,
+    tolerance: float,
+) -> Accuracy:
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
     rows, parts = [], _unsure_parts(kernel, X, coordinates)
     for careful in (False, True):
@@ -194,9 +202,14 @@ def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) 
 
 
 def with_answer(
-    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, choices: Variation, fit: VariationFit,
+    kernel: Componentwise,
+    X: Any,
+    coordinates: ComponentCoordinates,
+    y: Array,
+    choices: Variation,
+    fit: VariationFit,
     tol: float,
-) -> VariationFit:  # fmt: skip
+) -> VariationFit:
     """The fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
     a, b, rho = fit.coefficients, fit.bias, choices.rho
     if a.ndim == 1:

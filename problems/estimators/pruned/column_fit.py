@@ -214,10 +214,15 @@ class ColumnReducedClassifier(CodedClassifier):
             inside = place < members.size
             inside[inside] = members[place[inside]] == self.support_[used][inside]
             yield HeldMachine(
-                one.points(X, self.kernel_.pairwise), one.y, place[inside],
-                positive(self.gamma, "gamma"), float(bias[column]), np.ascontiguousarray(a[used[inside], column]),
-                np.ascontiguousarray(fitted[members, column]), self._tolerance(),
-            )  # fmt: skip
+                one.points(X, self.kernel_.pairwise),
+                one.y,
+                place[inside],
+                positive(self.gamma, "gamma"),
+                float(bias[column]),
+                np.ascontiguousarray(a[used[inside], column]),
+                np.ascontiguousarray(fitted[members, column]),
+                self._tolerance(),
+            )
 
     def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
         """Least squares on the kept columns, all rows, for the present coefficients."""
@@ -242,9 +247,15 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
 
 
 def _bounded_columns(
-    gram: Gram, kernel: Kernel, points: Any, y: Array, ridge: Array, columns: Any, solved: ColumnSolution,
+    gram: Gram,
+    kernel: Kernel,
+    points: Any,
+    y: Array,
+    ridge: Array,
+    columns: Any,
+    solved: ColumnSolution,
     tolerance: float,
-) -> tuple[tuple[Row, ...], Facts]:  # fmt: skip
+) -> tuple[tuple[Row, ...], Facts]:
     """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)

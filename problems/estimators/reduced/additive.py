@@ -204,10 +204,20 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         kernel: Any = self.kernel_
         parts, tol = kernel.components(self.n_features_in_), self._tolerance()
         proof = prove_reduced_variation(
-            parts, known.X, self.support_vectors_, rows.values.transforms, known.Y[:, 0], self.support_values_,
-            known.fitted[:, 0], float(self.rho), float(self.ridge), solved.numbers, rows.unit * solved.xi,
-            known.weights, tolerance=tol if solved.exact else unpolished(tol),
-        )  # fmt: skip
+            parts,
+            known.X,
+            self.support_vectors_,
+            rows.values.transforms,
+            known.Y[:, 0],
+            self.support_values_,
+            known.fitted[:, 0],
+            float(self.rho),
+            float(self.ridge),
+            solved.numbers,
+            rows.unit * solved.xi,
+            known.weights,
+            tolerance=tol if solved.exact else unpolished(tol),
+        )
         return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:

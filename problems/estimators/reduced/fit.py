@@ -243,14 +243,25 @@ def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
 
 
 def _solution(
-    prepared: Prepared, lam: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float,
+    prepared: Prepared,
+    lam: float,
+    spectrum: ReducedSpectrum,
+    statistic: Statistic,
+    tolerance: float,
     weights: RowWeights | None = None,
-) -> ReducedSolution:  # fmt: skip
+) -> ReducedSolution:
     return solve_reduced(
-        prepared.rows, spectrum, lam, prepared.K, weights_of_rows=weights, targets=prepared.targets,
-        tolerance=tolerance, kernel_squares=statistic.kernel_squares, sums=statistic.sums,
+        prepared.rows,
+        spectrum,
+        lam,
+        prepared.K,
+        weights_of_rows=weights,
+        targets=prepared.targets,
+        tolerance=tolerance,
+        kernel_squares=statistic.kernel_squares,
+        sums=statistic.sums,
         columns=statistic.columns,
-    )  # fmt: skip
+    )
 
 
 def solved_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:

@@ -44,8 +44,10 @@ class RowStream(KernelEstimator):
     basis: Any = None
     passes: Any = None
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        **KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of,
-    }  # fmt: skip
+        **KernelEstimator._readers,
+        "basis": Basis.of,
+        "passes": Passes.of,
+    }
     #: The rule of a basis that names none.
     _rule: ClassVar[str] = "feature_vectors"
     #: Whether a fit divides the weights of its rows by their mean, and multiplies its gamma by it.

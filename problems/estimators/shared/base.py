@@ -167,9 +167,16 @@ class KernelEstimator(Relevance, BaseEstimator):
         if is_sparse(y):
             raise DataError("y is sparse; pass a dense array, y.toarray()")
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=numeric,
-            multi_output=multi_output, ensure_min_samples=2,
-        )  # fmt: skip
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            y_numeric=numeric,
+            multi_output=multi_output,
+            ensure_min_samples=2,
+        )
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",

@@ -121,9 +121,14 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: "uncertainty.OwnRows", X: Any, outputs: Array, losses: Losses, n_repeats: Any, random_state: Any,
+    machines: "uncertainty.OwnRows",
+    X: Any,
+    outputs: Array,
+    losses: Losses,
+    n_repeats: Any,
+    random_state: Any,
     rests_on: tuple[Row, ...] = (),
-) -> LeftOutImportance:  # fmt: skip
+) -> LeftOutImportance:
     """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
 
     ``rests_on`` are rows of the certificate about the machines.

@@ -106,9 +106,11 @@ class Intervals:
         super()._check_loaded()  # type: ignore[misc]
         scores = getattr(self, "calibration_scores_", None)
         if scores is not None and (
-            scores.dtype.kind != "f" or scores.shape[1:] != self._outputs() or not scores.shape[0]  # type: ignore[attr-defined]
+            scores.dtype.kind != "f"
+            or scores.shape[1:] != self._outputs()
+            or not scores.shape[0]  # type: ignore[attr-defined]
             or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
-        ):  # fmt: skip
+        ):
             raise DataError("calibration scores must be absolute errors in ascending order, one column per output")
 
 

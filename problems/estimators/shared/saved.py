@@ -32,7 +32,7 @@ from problems.estimators.shared.allowed import (
     sparse,
     whole,
     word,
-)  # fmt: skip
+)
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
 from substrate.closed_form.leave_one_out import ROBUST
@@ -53,50 +53,72 @@ _LABEL = Allowed("a label", lambda value: isinstance(value, (str, bool)) or _NUM
 _BOX = pairs(_LABEL, many(_UNBOUNDED, 2))
 _VECTOR, _MATRIX, _EACH = array(), array(dimensions=(2,)), array(dimensions=(1, 2))
 _EVERY: _Kinds = {
-    "bias_": either(_NUMBER, array(dimensions=(0, 1))), "certificate_": certificate(),
-    "feature_names_in_": labels("UO"), "kernel_": kernel(), "n_features_in_": whole(1), "support_": array("iu"),
-    "support_values_": array(dimensions=(1, 2, 3)), "support_vectors_": either(_MATRIX, sparse()),
-}  # fmt: skip
+    "bias_": either(_NUMBER, array(dimensions=(0, 1))),
+    "certificate_": certificate(),
+    "feature_names_in_": labels("UO"),
+    "kernel_": kernel(),
+    "n_features_in_": whole(1),
+    "support_": array("iu"),
+    "support_values_": array(dimensions=(1, 2, 3)),
+    "support_vectors_": either(_MATRIX, sparse()),
+}
 #: Where support values cannot represent the answer of a kernel of finite rank.
 _PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
 #: The choice of validation, and values of the criterion; beyond 1e154 a square is infinite.
 _PROOF: _Kinds = {
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),
     "criterion_lower_bound_": either(_UNBOUNDED, array(unbounded=True)),
-    "path_": entries({
-        "parameter": word("gamma", "zeta", "rho"), "parameters": many(_LABEL, 2),
-        "values": array(dimensions=(1, 2), unbounded=True), "criterion": array(dimensions=(1, 2), unbounded=True),
-        "coverage": either(many(_UNBOUNDED), many(many(_UNBOUNDED, 2), 2)),
-        "holes": many(many(_UNBOUNDED)), "stop": sentence(), "maximal_variation": array(dimensions=(2, 3)),
-    }),
-}  # fmt: skip
+    "path_": entries(
+        {
+            "parameter": word("gamma", "zeta", "rho"),
+            "parameters": many(_LABEL, 2),
+            "values": array(dimensions=(1, 2), unbounded=True),
+            "criterion": array(dimensions=(1, 2), unbounded=True),
+            "coverage": either(many(_UNBOUNDED), many(many(_UNBOUNDED, 2), 2)),
+            "holes": many(many(_UNBOUNDED)),
+            "stop": sentence(),
+            "maximal_variation": array(dimensions=(2, 3)),
+        }
+    ),
+}
 _CHOSEN: _Kinds = _PROOF | {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
     "sigma_range_": _VECTOR,
-    "cv_results_": entries({
-        "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
-        "param_kernel": many(kernel()),
-        "param_gamma": many(either(_NUMBER, many(_NUMBER))),
-        "mean_fit_time": _VECTOR,
-        "std_fit_time": _VECTOR,
-        "split#_test_score": array(unbounded=True),
-        "mean_test_score": array(dimensions=(1, 2), unbounded=True),
-        "std_test_score": array(dimensions=(1, 2), unbounded=True),
-        "rank_test_score": array("iu"),
-        "lower_bound": array(dimensions=(1, 2), unbounded=True),
-        "gamma_range": many(many(_NUMBER, 2)),
-        "n_intervals": array("iu", (1, 2)),
-    }),
-}  # fmt: skip
+    "cv_results_": entries(
+        {
+            "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
+            "param_kernel": many(kernel()),
+            "param_gamma": many(either(_NUMBER, many(_NUMBER))),
+            "mean_fit_time": _VECTOR,
+            "std_fit_time": _VECTOR,
+            "split#_test_score": array(unbounded=True),
+            "mean_test_score": array(dimensions=(1, 2), unbounded=True),
+            "std_test_score": array(dimensions=(1, 2), unbounded=True),
+            "rank_test_score": array("iu"),
+            "lower_bound": array(dimensions=(1, 2), unbounded=True),
+            "gamma_range": many(many(_NUMBER, 2)),
+            "n_intervals": array("iu", (1, 2)),
+        }
+    ),
+}
 _FEW: _Kinds = {"n_support_": _WHOLE}
 _STEP: _Kinds = {
-    "rows": array("iu"), "support_values": _EACH, "bias": either(_NUMBER, _VECTOR), "weights": _VECTOR,
-    "score": _UNBOUNDED, "gamma": either(_NUMBER, _VECTOR), "kernel": kernel(), "retuned": _FLAG,
-}  # fmt: skip
+    "rows": array("iu"),
+    "support_values": _EACH,
+    "bias": either(_NUMBER, _VECTOR),
+    "weights": _VECTOR,
+    "score": _UNBOUNDED,
+    "gamma": either(_NUMBER, _VECTOR),
+    "kernel": kernel(),
+    "retuned": _FLAG,
+}
 _REWEIGHTED: _Kinds = {
-    "bias": _NUMBER, "support_values": _VECTOR, "scale": _UNBOUNDED, "change": _UNBOUNDED,
-}  # fmt: skip
+    "bias": _NUMBER,
+    "support_values": _VECTOR,
+    "scale": _UNBOUNDED,
+    "change": _UNBOUNDED,
+}
 _EPOCHS: _Kinds = {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED}
 _NORMS: _Kinds = {"component_norms_": _EACH}
 
@@ -104,35 +126,50 @@ _NORMS: _Kinds = {"component_norms_": _EACH}
 FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "KernelEstimator": _EVERY,
     "CodedClassifier": {
-        "classes_": labels(), "code_book_": _MATRIX, "support_codes_": _EACH,
-        "calibration_scores_": recorded(CalibrationScores, {
-            "scores": _EACH, "classes": array("iu"), "weights": _VECTOR, "source": word("left out", "folds", "split"),
-        }),
+        "classes_": labels(),
+        "code_book_": _MATRIX,
+        "support_codes_": _EACH,
+        "calibration_scores_": recorded(
+            CalibrationScores,
+            {
+                "scores": _EACH,
+                "classes": array("iu"),
+                "weights": _VECTOR,
+                "source": word("left out", "folds", "split"),
+            },
+        ),
     },
     "RegressedClassifier": {"support_codes_": None},
     "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
     "SolvedMachine": {"n_iter_": _WHOLE},
     "Intervals": {"calibration_scores_": _EACH},
     "LeftOutIntervals": {
-        "noise_variance_": either(_UNBOUNDED, array(unbounded=True)), "unit_ridge_": either(_NUMBER, _VECTOR),
+        "noise_variance_": either(_UNBOUNDED, array(unbounded=True)),
+        "unit_ridge_": either(_NUMBER, _VECTOR),
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
     "_PartiallyLinear": {
-        "coef_": _EACH, "linear_bias_": either(_NUMBER, _VECTOR), "linear_center_": _VECTOR,
+        "coef_": _EACH,
+        "linear_bias_": either(_NUMBER, _VECTOR),
+        "linear_center_": _VECTOR,
         "linear_columns_": array("iu"),
     },
     "PartiallyLinearLSSVMRegressor": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {  # rows that train, where the support does not tell
-        "proved_on_": _BOX, "ridge_": _NUMBER, "training_rows_": array("iu"), "zeta_": _NUMBER,
+        "proved_on_": _BOX,
+        "ridge_": _NUMBER,
+        "training_rows_": array("iu"),
+        "zeta_": _NUMBER,
     },
     "OverRho": {"proved_on_": _BOX, "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER))},
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "RobustLSSVMRegressor": {
-        "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1), "scale_": _NUMBER,
+        "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
+        "scale_": _NUMBER,
         "weights_": _VECTOR,
     },
     "SubstrateRegressor": {"constants_": _VECTOR} | _PRIMAL,
@@ -140,7 +177,10 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "L1SubstrateRegressor": {"zeta_max_": _NUMBER},
     "_MaximalVariation": {"component_support_": array("b")},
     "PrunedMachine": {
-        "gamma_": either(_NUMBER, _VECTOR), "ridge_": _VECTOR, "weights_": _VECTOR, "step_": _WHOLE,
+        "gamma_": either(_NUMBER, _VECTOR),
+        "ridge_": _VECTOR,
+        "weights_": _VECTOR,
+        "step_": _WHOLE,
         "pruning_path_": many(recorded(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
@@ -148,19 +188,22 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
     "ReducedMachine": {
-        "basis_indices_": either(nothing(), array("iu")), "n_rows_": _WHOLE, "rank_": _WHOLE,
+        "basis_indices_": either(nothing(), array("iu")),
+        "n_rows_": _WHOLE,
+        "rank_": _WHOLE,
         "reconstruction_error_": _NUMBER,
     },
     "ReducedIntervals": {"mass_": _NUMBER, "weighted_": _FLAG},
     "SparseMachine": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
     "SparseComponentwiseLSSVMRegressor": _NORMS,
     "RobustSparseLSSVMRegressor": {
-        "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1), "scale_": _NUMBER,
+        "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
+        "scale_": _NUMBER,
     },
     "_ReducedL1": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
     "SparseL1SubstrateRegressor": {"bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR},
     "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
-}  # fmt: skip
+}
 
 
 #: Parameters that act outside the model, and the values that are accepted in files of version 1: they have no effect,
@@ -191,10 +234,17 @@ _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBE
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
 _RULE = either(nothing(), word(*RULES), _POINTS)
-_CHOICE = recorded(Basis, {
-    "n": _MOST, "rule": _RULE, "n_candidates": _MOST, "n_scoring": _MOST, "reconstruction_tolerance": _AMOUNT,
-    "random_state": _MOST,
-})  # fmt: skip
+_CHOICE = recorded(
+    Basis,
+    {
+        "n": _MOST,
+        "rule": _RULE,
+        "n_candidates": _MOST,
+        "n_scoring": _MOST,
+        "reconstruction_tolerance": _AMOUNT,
+        "random_state": _MOST,
+    },
+)
 _CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
@@ -210,8 +260,10 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "ModelSearch": {
-        "kernels": either(word("families"), _KERNELS["kernels"]), "random_state": _MOST,
-        "cv": either(word("loo", "gcv", "evidence"), _SPLITS), "loss": word(*_LOSSES),
+        "kernels": either(word("families"), _KERNELS["kernels"]),
+        "random_state": _MOST,
+        "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
+        "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
         "search": either(nothing(), word("nelder-mead", "gradient", "certified")),
         "widths": either(nothing(), word("auto", "shared", "each")),
@@ -228,21 +280,26 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationAnswers": {"expansion": word("shared", "decoupled")},
-    "_MaximalVariation": _SOLVER | {
+    "_MaximalVariation": _SOLVER
+    | {
         "groups": _GROUPS,
         "rho": either(_AMOUNT, many(_AMOUNT, 1), array("fiu"), pairs(_LABEL, _AMOUNT)),
     },
     "PrunedMachine": {
-        "step": either(_WHOLE, _AMOUNT), "n_support": _MOST, "cv": either(word("loo", "training"), _SPLITS),
+        "step": either(_WHOLE, _AMOUNT),
+        "n_support": _MOST,
+        "cv": either(word("loo", "training"), _SPLITS),
     },
-    "PrunedLSSVMRegressor": _WEIGHTING | {
-        "gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu")), "weighting": either(nothing(), word(*WEIGHTINGS)),
+    "PrunedLSSVMRegressor": _WEIGHTING
+    | {
+        "gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu")),
+        "weighting": either(nothing(), word(*WEIGHTINGS)),
     },
     "ALSSVMClassifier": {"random_state": _MOST},
     "ReducedMachine": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "SparseMachine": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
-}  # fmt: skip
+}
 
 _PLAIN: Mapping[Any, Allowed] = {float: _NUMBER, int: _WHOLE, bool: _FLAG, types.NoneType: nothing()}
 _PLAIN_PARAMETERS: Mapping[Any, Allowed] = {**_PLAIN, float: _AMOUNT}

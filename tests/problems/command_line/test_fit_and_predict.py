@@ -55,8 +55,9 @@ def classes(tmp_path):
 
 def prepared(X, y, stratify=None):
     """The split and the scaling that the command says, by hand."""
-    train, held = (np.sort(part) for part in train_test_split(
-        np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify))  # fmt: skip
+    train, held = (
+        np.sort(part) for part in train_test_split(np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify)
+    )
     columns = [(X[:, j], X[train][:, j]) for j in range(X.shape[1])]
     Z = np.stack([(column - part.mean()) / part.std() for column, part in columns], axis=1)
     return Z, train, held

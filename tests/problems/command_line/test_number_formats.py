@@ -76,8 +76,9 @@ def advice_of(message):
 
 def test_advice_is_found():
     assert advice_of("give --decimal , if it is 1.777, or --thousands , if it is 1777") == [
-        ("decimal", ",", 1.777), ("thousands", ",", 1777.0),
-    ]  # fmt: skip
+        ("decimal", ",", 1.777),
+        ("thousands", ",", 1777.0),
+    ]
     assert advice_of("has commas (row 1 has '1,0'); give --decimal ,") == [("decimal", ",", None)]
 
 
@@ -218,8 +219,17 @@ def predictions(capsys, *arguments):
     return [float(line) for line in capsys.readouterr().out.split()[1:]]
 
 
-TABLES = ["plain", "decimal comma", "commas and point", "points and comma", "no-break spaces", "apostrophes",
-          "percent", "dollars", "euros"]  # fmt: skip
+TABLES = [
+    "plain",
+    "decimal comma",
+    "commas and point",
+    "points and comma",
+    "no-break spaces",
+    "apostrophes",
+    "percent",
+    "dollars",
+    "euros",
+]
 
 
 @pytest.mark.parametrize("way", first(3, ["commas and point", "points and comma", "percent", *TABLES]))

@@ -57,12 +57,23 @@ COMMANDS = {
     "fit --report": ("fit", "TABLE", "--target", "y", "--report", "OUT"),
     "fit in passes --out": ("fit", "P", "--target", "y", "--model", "sparse", "--executor", "serial", "--out", "OUT"),
     "fit in passes --checkpoint": (
-        "fit", "P", "--target", "y", "--model", "sparse", "--executor", "serial", "--out", "NEW", "--checkpoint", "OUT",
+        "fit",
+        "P",
+        "--target",
+        "y",
+        "--model",
+        "sparse",
+        "--executor",
+        "serial",
+        "--out",
+        "NEW",
+        "--checkpoint",
+        "OUT",
     ),
     "predict --out": ("predict", "MODEL", "TABLE", "--out", "OUT"),
     "datasets --out": ("datasets", "motorcycle", "--out", "OUT"),
     "reproduce --page": ("reproduce", "--page", "OUT", "--from", "FOLDER"),
-}  # fmt: skip
+}
 
 
 def make_absent_folder(path):
@@ -80,9 +91,13 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
     monkeypatch.setattr(TabularModel, "load", never)
     names = {
-        "TABLE": table, "OUT": special, "NEW": tmp_path / "new.npz", "MODEL": tmp_path / "m.npz", "FOLDER": tmp_path,
+        "TABLE": table,
+        "OUT": special,
+        "NEW": tmp_path / "new.npz",
+        "MODEL": tmp_path / "m.npz",
+        "FOLDER": tmp_path,
         "P": tmp_path / "rows.parquet",
-    }  # fmt: skip
+    }
     assert run(*(names.get(word, word) for word in COMMANDS[command])) == 2
     assert str(special) in capsys.readouterr().err
     assert (special.lstat().st_ino, special.lstat().st_mode) == (before.st_ino, before.st_mode)
@@ -204,7 +219,12 @@ def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
 @pytest.mark.parametrize(
     "change",
     [
-        {"source": 3}, {"target": None}, {"task": "anything"}, {"standardised": 1}, {"inputs": []}, {"inputs": None},
+        {"source": 3},
+        {"target": None},
+        {"task": "anything"},
+        {"standardised": 1},
+        {"inputs": []},
+        {"inputs": None},
         {"split": {"fraction": 0.25, "seed": 0, "n_rows": 30, "validation_rows": [0.5]}},
         {"split": {"fraction": "0.25", "seed": 0, "n_rows": 30, "validation_rows": []}},
         {"split": {"fraction": 0.25, "seed": True, "n_rows": 30, "validation_rows": []}},
@@ -212,7 +232,7 @@ def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
         {"more": 1},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_notes_of_another_form_are_refused(table, model, capsys, change):
     rewrite(model, lambda header, arrays: header["content"]["notes"]["table"].update(change))
     assert run("predict", model, table) == 2
@@ -221,10 +241,17 @@ def test_notes_of_another_form_are_refused(table, model, capsys, change):
 
 @pytest.mark.parametrize(
     "change",
-    [{"center": "0"}, {"scale": True}, {"scale": 0.0}, {"scale": float("inf")}, {"center": float("nan")}, {"name": 3},
-     {"categories": [1]}],
+    [
+        {"center": "0"},
+        {"scale": True},
+        {"scale": 0.0},
+        {"scale": float("inf")},
+        {"center": float("nan")},
+        {"name": 3},
+        {"categories": [1]},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_inputs_of_another_form_are_refused(table, model, capsys, change):
     rewrite(model, lambda header, arrays: header["content"]["notes"]["table"]["inputs"][0].update(change))
     assert run("predict", model, table) == 2

@@ -14,9 +14,21 @@ from substrate.errors import CertificateError
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 KEYS = [
-    "schema", "study", "paper", "what", "settings", "spread", "quick", "seeds", "cpu_seconds", "verdict", "claims",
-    "notes", "quantities", "curves",
-]  # fmt: skip
+    "schema",
+    "study",
+    "paper",
+    "what",
+    "settings",
+    "spread",
+    "quick",
+    "seeds",
+    "cpu_seconds",
+    "verdict",
+    "claims",
+    "notes",
+    "quantities",
+    "curves",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +38,12 @@ def _no_screen():
 
 #: A quick study of each paper belongs to the ordinary run; the others differ from it in numbers only.
 ONE_OF_EACH_PAPER = {
-    "suykens2002-motorcycle", "pelckmans2005-additive", "cawley2002-motorcycle", "cawley2004-reconstruction",
+    "suykens2002-motorcycle",
+    "pelckmans2005-additive",
+    "cawley2002-motorcycle",
+    "cawley2004-reconstruction",
     "carvalho2006-tic-tac-toe",
-}  # fmt: skip
+}
 OVER_STUDIES = [pytest.param(n, marks=() if n in ONE_OF_EACH_PAPER else pytest.mark.slow) for n in STUDIES]
 
 

@@ -283,10 +283,15 @@ def test_what_was_done_is_in_the_model_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     "change",
     [
-        {"decimal": ";"}, {"impute": "mean"}, {"refitted": 1}, {"ids": "name"}, {"left_out": [3]}, {"remarks": None},
+        {"decimal": ";"},
+        {"impute": "mean"},
+        {"refitted": 1},
+        {"ids": "name"},
+        {"left_out": [3]},
+        {"remarks": None},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_notes_of_another_form_are_refused(tmp_path, capsys, change):
     path, out = write(tmp_path / "t.csv", u=U, y=Y), tmp_path / "m.npz"
     assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet") == 0

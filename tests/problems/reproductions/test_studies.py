@@ -58,14 +58,20 @@ ALL_HOLD = {
     "suykens2002-outliers": {"LS-SVM": 2.0, "weighted LS-SVM": 1.0, "SVM": 2.0},
     "suykens2002-heavy-tails": {"LS-SVM": 2.0, "weighted LS-SVM": 1.0, "SVM": 2.0},
     "suykens2002-motorcycle": {
-        "LS-SVM": 2.0, "weighted LS-SVM": 1.0, "LS-SVM, boundary": 1.0, "SVM, boundary": 2.0,
+        "LS-SVM": 2.0,
+        "weighted LS-SVM": 1.0,
+        "LS-SVM, boundary": 1.0,
+        "SVM, boundary": 2.0,
     },
     "suykens2002-pruning": {
-        "LS-SVM, all rows": 3.0, "weighted LS-SVM, all rows": 1.0,
+        "LS-SVM, all rows": 3.0,
+        "weighted LS-SVM, all rows": 1.0,
         **{f"{n} rows, gamma and sigma searched again": 1.5 for n in (100, 50, 20)},
     },
     "pelckmans2005-additive": {
-        "inputs 1-4 have the largest four": 1.0, "largest of the others / largest": 0.0, "validated rho": 300.0,
+        "inputs 1-4 have the largest four": 1.0,
+        "largest of the others / largest": 0.0,
+        "validated rho": 300.0,
     },
     "pelckmans2005-table-1": {
         name: printed.value for name, printed in STUDIES["pelckmans2005-table-1"].published.items()
@@ -73,22 +79,30 @@ ALL_HOLD = {
     "pelckmans2005-boston": {
         **dict.fromkeys(("CRIM", "ZN", "CHAS", "TAX", "B"), 0.0),
         **dict.fromkeys(("INDUS", "NOX", "RM", "AGE", "DIS", "RAD", "PTRATIO", "LSTAT"), 0.5),
-        "better without the five, %": 22.0, "better than a general LS-SVM, %": 32.0,
+        "better without the five, %": 22.0,
+        "better than a general LS-SVM, %": 32.0,
     },
     "cawley2004-reconstruction": dict.fromkeys(
-        ("200 vectors, sigma = 4.36", "200 vectors, sigma⁻² = 4.36, as printed",
-         "15 vectors against all rows / range of y"), 1e-3,
+        (
+            "200 vectors, sigma = 4.36",
+            "200 vectors, sigma⁻² = 4.36, as printed",
+            "15 vectors against all rows / range of y",
+        ),
+        1e-3,
     ),
     **{
         f"carvalho2006-{data}": {
             **{name: printed.value for name, printed in STUDIES[f"carvalho2006-{data}"].published.items()},
             # the printed times, but for Pruning on Ionosphere and Pima, which nearly tie with IP-LSSVM
-            "Pruning, training, s": 200.0, "LS2-SVM, training, s": 100.0, "IP-LSSVM, training, s": 10.0,
-            "A-LSSVM, training, s": 1000.0, "Ada-Pinv, training, s": 4000.0,
+            "Pruning, training, s": 200.0,
+            "LS2-SVM, training, s": 100.0,
+            "IP-LSSVM, training, s": 10.0,
+            "A-LSSVM, training, s": 1000.0,
+            "Ada-Pinv, training, s": 4000.0,
         }
         for data in ("pima", "tic-tac-toe", "ionosphere")
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ALL_HOLD)

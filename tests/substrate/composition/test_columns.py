@@ -40,16 +40,30 @@ def test_everything_has_the_columns_of_y():
     s = Substrate(Componentwise(KERNEL), X, Y)
     new = X[:4] + 0.1
     for expression, shape in [
-        (s.alpha, (20, 3)), (s.b, (3,)), (s.c, (20, 3)), (s.e, (20, 3)), (s.f(), (20, 3)), (s.f(new), (4, 3)),
-        (s.component(1, new), (4, 3)), (s.errors(new, Y[:4]), (4, 3)),
-        (s.squared_norm, ()), (s.norm, ()), (s.maximal_variation, (2,)),
-    ]:  # fmt: skip
+        (s.alpha, (20, 3)),
+        (s.b, (3,)),
+        (s.c, (20, 3)),
+        (s.e, (20, 3)),
+        (s.f(), (20, 3)),
+        (s.f(new), (4, 3)),
+        (s.component(1, new), (4, 3)),
+        (s.errors(new, Y[:4]), (4, 3)),
+        (s.squared_norm, ()),
+        (s.norm, ()),
+        (s.maximal_variation, (2,)),
+    ]:
         assert expression.shape == shape
     result = solved(Machine(s, minimize=ridge(s)))
     for values, shape in [
-        (result.alpha, (20, 3)), (result.b, (3,)), (result.c, (20, 3)), (result.e, (20, 3)), (result.f, (20, 3)),
-        (result.predict(new), (4, 3)), (result.component(0, new), (4, 3)), (result.maximal_variation, (2,)),
-    ]:  # fmt: skip
+        (result.alpha, (20, 3)),
+        (result.b, (3,)),
+        (result.c, (20, 3)),
+        (result.e, (20, 3)),
+        (result.f, (20, 3)),
+        (result.predict(new), (4, 3)),
+        (result.component(0, new), (4, 3)),
+        (result.maximal_variation, (2,)),
+    ]:
         assert values.shape == shape
     total = result.component(0, new) + result.component(1, new) + result.b
     assert_allclose(total, result.predict(new), atol=1e-9)

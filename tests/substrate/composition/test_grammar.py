@@ -39,9 +39,14 @@ def ridge(s, weight=1.0):
 def test_everything_a_substrate_offers_is_a_cvxpy_expression(data, additive):
     X, _ = data
     shapes = {
-        "alpha": (20,), "b": (), "c": (20,), "e": (20,), "norm": (), "squared_norm": (),
+        "alpha": (20,),
+        "b": (),
+        "c": (20,),
+        "e": (20,),
+        "norm": (),
+        "squared_norm": (),
         "maximal_variation": (2,),
-    }  # fmt: skip
+    }
     for name, shape in shapes.items():
         expression = getattr(additive, name)
         assert isinstance(expression, cp.Expression)

@@ -99,9 +99,19 @@ def semidefinite():
 
 
 MACHINES = [
-    tikhonov, least_squares, huber, quantile, tube, lasso, maximal_variation, logistic, constrained, cone, cones,
+    tikhonov,
+    least_squares,
+    huber,
+    quantile,
+    tube,
+    lasso,
+    maximal_variation,
+    logistic,
+    constrained,
+    cone,
+    cones,
     semidefinite,
-]  # fmt: skip
+]
 over_machines = pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.__name__)
 
 

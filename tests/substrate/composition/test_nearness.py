@@ -156,8 +156,12 @@ def test_any_multipliers_of_the_rows_bound_what_a_coordinate_can_move(left):
 def test_a_level_set_without_end_has_no_radius():
     x, t = cp.Variable(2), cp.Variable()
     program = program_of(cp.Problem(cp.Minimize(cp.sum_squares(x - 1.0)), [t >= x[0]]))  # nothing keeps t
-    assert not within_radius(program, np.array([1.0, 1.0, 5.0, 5.0, 5.0])[: program.q.size],
-                             np.full(program.q.size, 1e6), CoordinateTies.of(program, 100))  # fmt: skip
+    assert not within_radius(
+        program,
+        np.array([1.0, 1.0, 5.0, 5.0, 5.0])[: program.q.size],
+        np.full(program.q.size, 1e6),
+        CoordinateTies.of(program, 100),
+    )
 
 
 def test_a_feasible_point_is_feasible_exactly():

@@ -12,9 +12,17 @@ from substrate import Machine, Substrate
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
 
 KERNELS = [
-    RBF(0.5), RBF(1.0), RBF(8.0), Linear(), Polynomial(2, 1.0), Laplacian(1.0), Matern(1.0, 1.5), RBF(1.0) + Linear(),
-    Componentwise(RBF(1.0)), Componentwise(Linear()),
-]  # fmt: skip
+    RBF(0.5),
+    RBF(1.0),
+    RBF(8.0),
+    Linear(),
+    Polynomial(2, 1.0),
+    Laplacian(1.0),
+    Matern(1.0, 1.5),
+    RBF(1.0) + Linear(),
+    Componentwise(RBF(1.0)),
+    Componentwise(Linear()),
+]
 LOSSES = {
     "squares": lambda e: 0.5 * cp.sum_squares(e),
     "huber": lambda e: cp.sum(cp.huber(e, 0.1)),

@@ -118,9 +118,20 @@ def largest_error():
 
 
 MACHINES = [
-    insensitive, pinball, huber, sparse_support_values, maximal_variation, hinge, equalities, monotone, own_variables,
-    chained_variables, fixed_bias, values_squared, largest_error,
-]  # fmt: skip
+    insensitive,
+    pinball,
+    huber,
+    sparse_support_values,
+    maximal_variation,
+    hinge,
+    equalities,
+    monotone,
+    own_variables,
+    chained_variables,
+    fixed_bias,
+    values_squared,
+    largest_error,
+]
 every = pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.__name__)
 
 

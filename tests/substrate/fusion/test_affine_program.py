@@ -118,9 +118,17 @@ def test_between_two_ridges_sigma_is_bounded_by_its_chord():
     u = np.random.default_rng(0).normal(size=fold.M.shape[0])
     program = fold.program
     for tau in np.geomspace(*box[1], 7):
-        exact = ErrorGram.of(type(program.program)(
-            program.quadratic(tau), program.q0, program.program.A, program.program.b, program.program.equal,
-            program.program.linear, (),
-        ), fold.M).along(u)[0]  # fmt: skip
+        exact = ErrorGram.of(
+            type(program.program)(
+                program.quadratic(tau),
+                program.q0,
+                program.program.A,
+                program.program.b,
+                program.program.equal,
+                program.program.linear,
+                (),
+            ),
+            fold.M,
+        ).along(u)[0]
         found = fold.reach.along(u, float(tau))[0]
         assert exact * (1.0 - 1e-6) <= found <= 1.02 * exact

@@ -61,12 +61,14 @@ def scanned(seeds, values=50, gap=1e-2):
             continue
         proved += 1
         last = best.path.values[-1]
-        tried = np.concatenate([
-            last * 10.0 ** rng.uniform(-9.0, 0.0, size=values // 2),
-            max(best.value, 1e-6 * last) * (1.0 + 0.05 * rng.normal(size=values // 4)),
-            rng.uniform(0.0, last, size=values // 8),
-            last * 10.0 ** rng.uniform(0.0, 3.0, size=values - values // 2 - values // 4 - values // 8),
-        ])  # fmt: skip
+        tried = np.concatenate(
+            [
+                last * 10.0 ** rng.uniform(-9.0, 0.0, size=values // 2),
+                max(best.value, 1e-6 * last) * (1.0 + 0.05 * rng.normal(size=values // 4)),
+                rng.uniform(0.0, last, size=values // 8),
+                last * 10.0 ** rng.uniform(0.0, 3.0, size=values - values // 2 - values // 4 - values // 8),
+            ]
+        )
         low, high = best.path.coverage
         for value in tried[(tried >= low) & (tried <= high)]:
             found = error(float(value))

@@ -50,8 +50,14 @@ def slopes_of(which, kernel):
 
 
 #: The ordinary run has every criterion and every kernel, not every pair of them.
-SOME = [("loo", "factors and an offset"), ("loo", "Matern"), ("gcv", "one width"), ("evidence", "a width per column"),
-        ("evidence", "Laplacian"), ("folds", "a width per column")]  # fmt: skip
+SOME = [
+    ("loo", "factors and an offset"),
+    ("loo", "Matern"),
+    ("gcv", "one width"),
+    ("evidence", "a width per column"),
+    ("evidence", "Laplacian"),
+    ("folds", "a width per column"),
+]
 PAIRS = [(which, name) for which in ("loo", "gcv", "evidence", "folds") for name in KERNELS]
 
 

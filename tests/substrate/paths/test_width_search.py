@@ -94,8 +94,10 @@ def test_the_remainder_of_the_first_order_lies_between_the_two_bounds(kernel):
     rng = np.random.default_rng(1)
     line = np.linspace(0.0, 4.0, 40)[:, None]  # smooth directions, for which the upper bound is tight
     for points, t, half in (
-        (rng.normal(size=(12, 1)), 0.5, 0.3), (rng.normal(size=(12, 3)), 1.0, 0.05), (line, -1.5, 1e-3),
-    ):  # fmt: skip
+        (rng.normal(size=(12, 1)), 0.5, 0.3),
+        (rng.normal(size=(12, 3)), 1.0, 0.05),
+        (line, -1.5, 1e-3),
+    ):
         family = WidthFamily.of(kernel, points)
         zone = Zone.of(family, t, half)
         basis = zone.spectrum.basis

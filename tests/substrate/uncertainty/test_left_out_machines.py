@@ -152,11 +152,7 @@ def test_the_conformal_set_is_that_of_a_grid_of_explicit_refits(seed, gamma, cov
 
 def test_some_sets_have_several_pieces_or_infinite_ends():
     """The returns of rows are tested above only if there are any."""
-    found = [
-        region
-        for seed in range(3)
-        for region in conformal_region(*_wild(seed), 0.25)
-    ]  # fmt: skip
+    found = [region for seed in range(3) for region in conformal_region(*_wild(seed), 0.25)]
     assert any(region.shape[0] > 1 for region in found)
     assert any(np.isinf(region).any() for region in found)
 
