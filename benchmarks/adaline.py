@@ -6,10 +6,10 @@ import numpy as np
 
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.adaline import AdalineSolution, solve_by_adaline
-from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
 from substrate.datasets import tic_tac_toe
 from substrate.kernels import RBF
+from substrate.least_squares.adaline import AdalineSolution, solve_by_adaline
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
 
 __all__ = ["run"]
 

@@ -11,9 +11,9 @@ from benchmarks.measure import interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
-from substrate.closed_form.answer import Answer
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.kernels.algebra import Kernel
+from substrate.least_squares.answer import Answer
 
 __all__ = ["run"]
 

@@ -10,8 +10,8 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.column_reduction import column_rows, solve_columns, with_bias
-from substrate.closed_form.saddle_system import bordered_matrix, bordered_target
+from substrate.least_squares.column_reduction import column_rows, solve_columns, with_bias
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
 
 __all__ = ["run"]
 

@@ -16,15 +16,15 @@ from benchmarks.solution_paths import RHO, WIDTH, D, N, components, raw
 from benchmarks.table import Headline, Table, yes_no
 from problems import FusedL1SubstrateRegressor
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import shared_coordinates
-from substrate.closed_form.l1_active_set import zeta_max
-from substrate.closed_form.maximal_variation import right_divided
 from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
-from substrate.paths.homotopies import variation_path
-from substrate.paths.knots import Path
-from substrate.paths.read_off import ReadOff, read_off
-from substrate.paths.tracks import VariationFold
+from substrate.penalized.homotopy.homotopies import variation_path
+from substrate.penalized.homotopy.knots import Path
+from substrate.penalized.homotopy.read_off import ReadOff, read_off
+from substrate.penalized.homotopy.tracks import VariationFold
+from substrate.penalized.l1.active_set import zeta_max
+from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["run"]
 

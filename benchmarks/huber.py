@@ -12,9 +12,9 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.huber_active_set import HuberSolution, huber_solution_rows, solve_huber
 from substrate.gram import Gram
 from substrate.ingredients import huber_loss
+from substrate.penalized.huber.active_set import HuberSolution, huber_solution_rows, solve_huber
 
 __all__ = ["run"]
 

@@ -13,7 +13,7 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.l1_active_set import l1_rows, solve_l1, zeta_max
+from substrate.penalized.l1.active_set import l1_rows, solve_l1, zeta_max
 
 __all__ = ["run"]
 

@@ -10,7 +10,7 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate import Machine, Substrate
-from substrate.closed_form.l1_active_set import zeta_max
+from substrate.penalized.l1.active_set import zeta_max
 
 __all__ = ["run"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from benchmarks.measure import interleaved
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import ComponentCoordinates, shared_coordinates
-from substrate.closed_form.maximal_variation import VariationSolution, solve_maximal_variation
-from substrate.closed_form.variation_accuracy import solution_rows
 from substrate.datasets import additive_function
 from substrate.kernels import RBF
+from substrate.penalized.variation.accuracy import solution_rows
+from substrate.penalized.variation.active_rows import VariationSolution, solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, shared_coordinates
 
 __all__ = ["run"]
 

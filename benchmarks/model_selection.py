@@ -13,12 +13,12 @@ from benchmarks.measure import interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressorCV
 from substrate.arrays import Array
-from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.paths.criteria import LeaveOneOut
-from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import search_spectra
+from substrate.least_squares.criteria import LeaveOneOut
+from substrate.least_squares.spectrum import Spectrum, centred_spectrum
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import search_spectra
 
 __all__ = ["run"]
 

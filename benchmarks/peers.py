@@ -21,7 +21,7 @@ from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Table
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.arrays import Array
-from substrate.closed_form.l1_active_set import solve_l1, zeta_max
+from substrate.penalized.l1.active_set import solve_l1, zeta_max
 
 __all__ = ["run"]
 

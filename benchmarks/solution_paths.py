@@ -14,13 +14,13 @@ from benchmarks.measure import interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import shared_coordinates
-from substrate.closed_form.maximal_variation import right_divided
 from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
-from substrate.paths.homotopies import l1_path, variation_path
-from substrate.paths.knots import Path, l1_point_rows, variation_point_rows
-from substrate.paths.signed_rows import has_compiler, interpreted
+from substrate.penalized.homotopy.homotopies import l1_path, variation_path
+from substrate.penalized.homotopy.knots import Path, l1_point_rows, variation_point_rows
+from substrate.penalized.homotopy.signed_rows import has_compiler, interpreted
+from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["run"]
 

@@ -36,13 +36,13 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.closed_form.penalized_fit import PenalizedFit, sparse_fit
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
 from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.penalized.penalized_fit import PenalizedFit, sparse_fit
 
 __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 

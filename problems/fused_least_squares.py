@@ -16,7 +16,7 @@ as its training points, and over-fits them when N exceeds n (section 4.2), for w
 which the stacked kernel values are below ``cutoff`` times the largest are left out; the errors are unique,
 :math:`\alpha` and b only where the stacked matrix has full rank.
 
-Closed form: :func:`substrate.closed_form.stacked_least_squares.solve_stacked`.
+Closed form: :func:`substrate.least_squares.stacked_least_squares.solve_stacked`.
 
 [Pelckmans2005]_ eq. (20)-(22). Erratum: the lower block of (22) prints :math:`1_N` where :math:`1_n` is meant.
 """
@@ -31,13 +31,6 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy
-from substrate.closed_form.stacked_least_squares import (
-    CUTOFF,
-    StackedBasis,
-    solve_stacked,
-    stacked_accuracy,
-    stacked_rows,
-)
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers
@@ -45,6 +38,13 @@ from substrate.errors import OverfittingWarning
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit
 from substrate.kernels import RBF
+from substrate.least_squares.stacked_least_squares import (
+    CUTOFF,
+    StackedBasis,
+    solve_stacked,
+    stacked_accuracy,
+    stacked_rows,
+)
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
 

@@ -34,8 +34,6 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
-from substrate.closed_form.component_coordinates import CUTOFF, shared_coordinates
-from substrate.closed_form.penalized_fit import PenalizedFit, variation_fit
 from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
@@ -44,6 +42,8 @@ from substrate.errors import DataError
 from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
+from substrate.penalized.penalized_fit import PenalizedFit, variation_fit
+from substrate.penalized.variation.component_coordinates import CUTOFF, shared_coordinates
 
 __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 

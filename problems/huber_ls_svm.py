@@ -23,7 +23,7 @@ is a parameter of either form. For :math:`\delta \to \infty` it is the LS-SVM; f
 :mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the pull of an outlier is
 bounded, not zero.
 
-Closed form: :func:`substrate.closed_form.huber_active_set.solve_huber`.
+Closed form: :func:`substrate.penalized.huber.active_set.solve_huber`.
 
 [Huber1964]_; not in the papers of this package, whose introduction to weights ([Suykens2002]_ section 1) names it.
 """
@@ -38,10 +38,6 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.huber_accuracy import primal_huber_accuracy
-from substrate.closed_form.huber_active_set import solve_huber
-from substrate.closed_form.robust_weights import check_choice
-from substrate.closed_form.saddle_system import ridge_of
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import SolverError
@@ -56,6 +52,10 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.least_squares.robust_weights import check_choice
+from substrate.least_squares.saddle_system import ridge_of
+from substrate.penalized.huber.accuracy import primal_huber_accuracy
+from substrate.penalized.huber.active_set import solve_huber
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -16,7 +16,7 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
 .. math:: \max_\alpha \; 1^T \alpha - \tfrac12 \alpha^T \Omega \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
           \quad \text{s.t.} \quad y^T \alpha = 0 .
 
-Closed form: regression on the labels, :func:`substrate.closed_form.saddle_system.solve_saddle_system`, and
+Closed form: regression on the labels, :func:`substrate.least_squares.saddle_system.solve_saddle_system`, and
 :math:`\alpha = y \circ \alpha^{\text{reg}}`.
 
 [Pelckmans2005]_ eq. (4)-(5); [Carvalho2006]_ eq. (1)-(5). Errata: eq. (3) of [Carvalho2006]_ adds :math:`1/\gamma` to
@@ -35,8 +35,6 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.robust_weights import check_choice
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
@@ -51,6 +49,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.least_squares.robust_weights import check_choice
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]

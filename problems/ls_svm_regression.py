@@ -15,7 +15,7 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
 .. math:: \max_\alpha \; y^T \alpha - \tfrac12 \alpha^T K \alpha - \tfrac{1}{2\gamma} \sum_i \alpha_i^2 / v_i
           \quad \text{s.t.} \quad 1^T \alpha = 0 .
 
-Closed form: :func:`substrate.closed_form.saddle_system.solve_saddle_system`.
+Closed form: :func:`substrate.least_squares.saddle_system.solve_saddle_system`.
 
 [Pelckmans2005]_ eq. (1)-(2); [Suykens2002]_ eq. (1)-(5), (9). Erratum: the Lagrangian below (1) of [Pelckmans2005]_
 prints :math:`w^T x_i` where :math:`w^T \varphi(x_i)` is meant.
@@ -31,9 +31,6 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, gap_row
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.robust_weights import check_choice
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
@@ -47,6 +44,9 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.robust_weights import check_choice
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "primal", "prove"]

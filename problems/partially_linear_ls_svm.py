@@ -19,8 +19,8 @@ The multipliers of the equalities are the support values :math:`\alpha`, with :m
     \qquad D = \operatorname{diag}\!\left(\frac{1}{\gamma v_i}\right).
 
 The columns of Z must not depend on each other or on a constant. Closed form:
-:func:`substrate.closed_form.saddle_system.solve_saddle_system` with a :class:`~substrate.closed_form.border.Border`;
-[Espinoza2005b]_.
+:func:`substrate.least_squares.saddle_system.solve_saddle_system` with a
+:class:`~substrate.least_squares.border.Border`; [Espinoza2005b]_.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
-from substrate.closed_form.border import Border
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import DataError
 from substrate.kernels import RBF, Restricted
+from substrate.least_squares.border import Border
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]

@@ -37,14 +37,14 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import gap_row
-from substrate.closed_form.robust_weights import check_choice
-from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
+from substrate.least_squares.robust_weights import check_choice
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.proof import Proof
 from substrate.proof.reduced import BasisRows, prove_reduced
 from substrate.reduced.features import EigenFeatures, eigen_features

@@ -15,7 +15,7 @@ The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors 
 
 S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
 
-Fast path: sums over the rows and the exact path from them (:mod:`substrate.reduced.l1`).
+Fast path: sums over the rows and the exact path from them (:mod:`substrate.penalized.l1.on_a_basis`).
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
-from substrate.closed_form.saddle_system import target_unit
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
 from substrate.kernels import RBF
-from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
+from substrate.least_squares.saddle_system import target_unit
+from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 

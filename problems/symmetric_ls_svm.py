@@ -24,12 +24,12 @@ import numpy as np
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
-from substrate.closed_form.robust_weights import check_choice
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Symmetric
+from substrate.least_squares.robust_weights import check_choice
 from substrate.proof import Proof
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]

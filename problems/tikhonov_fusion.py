@@ -21,7 +21,7 @@ a range with a lower bound. So ``declare`` states the convex problem at the opti
 of (19), and the certificate has the gap; gamma stays a parameter, and at any other value of the range the validation
 error is no smaller than the lower bound.
 
-Closed form: :func:`substrate.paths.gamma_search.search_gamma` and :mod:`substrate.closed_form.spectrum`.
+Closed form: :func:`substrate.search.gamma_search.search_gamma` and :mod:`substrate.least_squares.spectrum`.
 
 [Pelckmans2005]_ eq. (17)-(19), and (3) for the validation error. Erratum: :math:`\Omega^v` is n x N here and N x n in
 (3).
@@ -36,15 +36,15 @@ from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.closed_form.spectrum import Spectrum, centred_spectrum
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import GAP, search_spectra
-from substrate.paths.validation import Validation
+from substrate.least_squares.spectrum import Spectrum, centred_spectrum
+from substrate.least_squares.validation import Validation
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import GAP, search_spectra
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "search"]
 

@@ -43,9 +43,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("substrate.streaming",),
     ("substrate.ingredients",),
-    ("substrate.closed_form",),
-    ("substrate.paths",),
+    ("substrate.least_squares",),
+    ("substrate.search",),
     ("substrate.reduced",),
+    ("substrate.penalized",),
     ("substrate.uncertainty",),
     ("substrate.proof",),
     ("substrate.composition",),
@@ -312,7 +313,7 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
-    iterations = ("substrate.closed_form.iterated_fit", "substrate.closed_form.conjugate_gradient")
+    iterations = ("substrate.least_squares.iterated_fit", "substrate.least_squares.conjugate_gradient")
     sure = ("substrate.uncertainty.influence", "substrate.uncertainty.venn_abers", "substrate.proof", "fractions")
     asked = ("problems.estimators.shared.importance", "problems.estimators.shared.left_out")
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *sure, *asked)

@@ -27,7 +27,7 @@ OURS = {"problems", "substrate"}
 FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
 #: A field that names what implements an equation, of docs/docstring_fields.py.
 CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
-ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "closed_form", "paths", "composition", "fusion"}
+ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "least_squares", "search", "penalized", "composition", "fusion"}
 
 
 def table(package: str, names: Iterable[str]) -> str:
@@ -102,6 +102,14 @@ def ground() -> str:
     return files + "".join(whole(folder, modules(folder)) for folder in folders)
 
 
+def penalized() -> str:
+    """The rooms of the penalized machines, one after the other."""
+    rooms = sorted(module.name for module in pkgutil.iter_modules(import_module("substrate.penalized").__path__))
+    files = [room for room in rooms if room not in ("homotopy", "huber", "l1", "variation")]
+    folders = (f"substrate.penalized.{room}" for room in rooms if room not in files)
+    return whole("substrate.penalized", files) + "".join(whole(folder, modules(folder)) for folder in folders)
+
+
 def pages() -> dict[str, str]:
     """The text of each page, by file name."""
     return {
@@ -112,8 +120,12 @@ def pages() -> dict[str, str]:
         "datasets": headed("Data", whole("substrate.datasets", public("substrate.datasets"))),
         "displays": headed("Displays", whole("problems.displays", public("problems.displays"))),
         "ingredients": headed("Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))),
-        "closed_forms": headed("Closed forms", whole("substrate.closed_form", modules("substrate.closed_form"))),
-        "paths": headed("Paths", whole("substrate.paths", modules("substrate.paths"))),
+        "least_squares": headed(
+            "Least squares and the search of gamma",
+            whole("substrate.least_squares", modules("substrate.least_squares"))
+            + whole("substrate.search", modules("substrate.search")),
+        ),
+        "penalized": headed("Penalized machines and their paths", penalized()),
         "inside": headed(
             "Inside machines and fusion",
             whole("substrate.composition", modules("substrate.composition"))

@@ -7,11 +7,11 @@ from sklearn.preprocessing import StandardScaler
 from demonstrations.shown import Shown
 from problems import IPLSSVMClassifier, column_reduced_ls_svm
 from problems.reproductions.column_classifiers import PUBLISHED
-from substrate.closed_form.adaline import eliminate_patterns
-from substrate.closed_form.column_reduction import echelon_columns, echelon_threshold
-from substrate.closed_form.saddle_system import bordered_matrix, bordered_system, bordered_target
 from substrate.datasets import pima, tic_tac_toe
 from substrate.kernels import RBF
+from substrate.least_squares.adaline import eliminate_patterns
+from substrate.least_squares.column_reduction import echelon_columns, echelon_threshold
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_system, bordered_target
 
 __all__ = [
     "columns_at_random",

@@ -5,10 +5,10 @@ import numpy as np
 from demonstrations.cawley2002 import bordered
 from demonstrations.shown import Shown
 from problems import LSSVMRegressor, SparseLSSVMRegressor
-from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_inverse, relative_error
 from substrate.datasets import boston, motorcycle
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_inverse, relative_error
 
 __all__ = [
     "bias_row_of_the_appendix",

@@ -6,7 +6,7 @@ The criterion and its lower bound satisfy
 the range}, \qquad
           F(\gamma^\star) - \underline F \le \text{gap} \cdot F(\gamma^\star)
 
-([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.paths.gamma_search`). The criterion is not convex in gamma; the bound
+([Pelckmans2005]_ eq. (17)-(19); :mod:`substrate.search.gamma_search`). The criterion is not convex in gamma; the bound
 proves that no minimum was missed. The prediction of a row by the machine that was fitted without it is
 
 .. math:: f^{(-i)}(x_i) = y_i - \frac{\alpha_i}{B_{ii}}

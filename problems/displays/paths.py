@@ -14,8 +14,8 @@ The path of the sparse substrate shows the support values over zeta, and their n
 
 .. math:: \min_{a, b} \tfrac12 \|y - K a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
 
-([Pelckmans2005]_ eq. (16); :mod:`substrate.paths.homotopies`). The path is exact: lines are straight in zeta between
-knots, so that they bend on a logarithmic axis, where they are drawn through further points.
+([Pelckmans2005]_ eq. (16); :mod:`substrate.penalized.homotopy.homotopies`). The path is exact: lines are straight in
+zeta between knots, so that they bend on a logarithmic axis, where they are drawn through further points.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ from problems.estimators.full.substrates import L1SubstrateClassifier, L1Substra
 from substrate.arrays import Array, is_sparse, non_negative, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.paths.homotopies import l1_path
-from substrate.paths.knots import Path, claimed
+from substrate.penalized.homotopy.homotopies import l1_path
+from substrate.penalized.homotopy.knots import Path, claimed
 
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
@@ -201,7 +201,7 @@ class L1PathDisplay:
 
     @classmethod
     def from_path(cls, path: Path, zeta: float | None = None, *, ax: Any = None) -> Self:
-        """Draw a path of :func:`substrate.paths.homotopies.l1_path`, with a mark at ``zeta``."""
+        """Draw a path of :func:`substrate.penalized.homotopy.homotopies.l1_path`, with a mark at ``zeta``."""
         if not isinstance(path, Path) or path.parameter != "zeta":
             raise DeclarationError(f"L1PathDisplay draws a path in zeta, as l1_path returns; received {path!r}")
         knots = path.values[path.values > 0.0]

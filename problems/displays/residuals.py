@@ -27,8 +27,8 @@ from problems.estimators.full.robust import RobustLSSVMRegressor
 from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, real_array
 from substrate.certificates import Certificate, Row
-from substrate.closed_form.robust_weights import robust_weights
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.robust_weights import robust_weights
 
 __all__ = ["CertificateDisplay", "ResidualsDisplay"]
 

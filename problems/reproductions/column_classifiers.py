@@ -35,11 +35,11 @@ from problems.estimators.pruned.pattern_elimination import ALSSVMClassifier
 from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import Study, draw_spread, held, legend_above, standardised
 from substrate import datasets
-from substrate.closed_form.adaline import eliminate_patterns
-from substrate.closed_form.column_reduction import support_count
-from substrate.closed_form.saddle_system import bordered_target
 from substrate.conventions import sigma_to
 from substrate.kernels import RBF
+from substrate.least_squares.adaline import eliminate_patterns
+from substrate.least_squares.column_reduction import support_count
+from substrate.least_squares.saddle_system import bordered_target
 
 __all__ = ["IONOSPHERE", "PIMA", "PUBLISHED", "SETTINGS", "TIC_TAC_TOE"]
 

@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import CUTOFF, stacked_directions
-from substrate.closed_form.stacked_least_squares import off_ones, reflect
 from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import Span
 from substrate.gram import Gram
 from substrate.kernel_matrix import Coordinates, refuse_negative
+from substrate.least_squares.stacked_least_squares import off_ones, reflect
+from substrate.penalized.variation.component_coordinates import CUTOFF, stacked_directions
 from substrate.threads import blas_threads
 
 __all__ = [

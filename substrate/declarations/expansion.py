@@ -27,14 +27,14 @@ import numpy as np
 from substrate.arrays import EPS, Array, real_array, real_targets
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
-from substrate.closed_form.column_reduction import support_count
-from substrate.closed_form.l1_active_set import root_of
-from substrate.closed_form.robust_weights import check_choice
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
+from substrate.least_squares.column_reduction import support_count
+from substrate.least_squares.robust_weights import check_choice
+from substrate.penalized.l1.active_set import root_of
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.feature_vectors import select_feature_vectors
 

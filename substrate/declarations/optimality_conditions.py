@@ -31,15 +31,15 @@ import numpy as np
 
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
-from substrate.closed_form.variation_accuracy import trivial_cost, variation_unit
 from substrate.composition.lagrangian import constraint_rows, lagrangian_row
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
 from substrate.kernels import Precomputed
+from substrate.least_squares.border import ONES, Border
+from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint
+from substrate.penalized.variation.accuracy import trivial_cost, variation_unit
 from substrate.proof import Proof
 from substrate.proof.least_squares import prove_expansion
 

@@ -18,11 +18,11 @@ import numpy as np
 from substrate.arrays import EPS, Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread, root_mean_square
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.saddle_certificate import Expansion, expansion_accuracy
-from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.saddle_certificate import Expansion, expansion_accuracy
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 
 __all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
 

@@ -4,8 +4,8 @@ r"""The common cvxpy problem of machines of maximal variation, in the coordinate
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
 with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
-coordinates of :mod:`substrate.closed_form.component_coordinates`. There is one kernel matrix per component. In the
-orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho_l`,
+coordinates of :mod:`substrate.penalized.variation.component_coordinates`. There is one kernel matrix per component. In
+the orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho_l`,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q = \tfrac12 \|u - (\tilde y - \textstyle\sum_l B^{lT} \xi^l)\|^2
           + \sum_l \left(\rho_l \|B^l u\|_\infty - \xi^{lT} B^l u\right) .
@@ -21,9 +21,6 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
-from substrate.closed_form.component_coordinates import ComponentCoordinates, centred
-from substrate.closed_form.maximal_variation import right_divided, solve_maximal_variation
-from substrate.closed_form.variation_accuracy import stationarity_row, trivial_cost, variation_unit
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
@@ -31,6 +28,9 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 from substrate.ingredients.component_weights import Weights, each_weight
+from substrate.penalized.variation.accuracy import stationarity_row, trivial_cost, variation_unit
+from substrate.penalized.variation.active_rows import right_divided, solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 

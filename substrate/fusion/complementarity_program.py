@@ -5,7 +5,7 @@ r"""Fusion as a program with complementarity constraints, solved to global optim
     (28): \; \min_{\rho, v, b, t, \xi} \; \|y^v - M v - b 1\|^2 \quad \text{s.t. (27)}, \qquad
     (29): \; \min \; \|y^v - M v - b 1\|^2 + \omega \sum (\text{products (27e,f)}) \quad \text{s.t. (27a)-(27d)}
 
-(27) are the optimality conditions of a :class:`~substrate.closed_form.penalized_fit.PenalizedFit`. In (28) each pair of
+(27) are the optimality conditions of a :class:`~substrate.penalized.penalized_fit.PenalizedFit`. In (28) each pair of
 a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
 the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
 and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
@@ -26,9 +26,9 @@ import numpy as np
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
-from substrate.closed_form.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.errors import DeclarationError, SolverError
 from substrate.ingredients import ComplementarySlackness
+from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint
 
 __all__ = ["GlobalOptimum", "solve_complementarity_program"]
 

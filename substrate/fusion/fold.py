@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from substrate.arrays import EPS, Array
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.parametric_qp import Knot, ParametricQP
-from substrate.paths.chord_certificate import Track
+from substrate.penalized.homotopy.chord_certificate import Track
 
 __all__ = ["Fold", "never_negative", "nonnegative_on_rows", "tail_distance"]
 

@@ -8,8 +8,8 @@ r"""Fusion of training and validation: the parameter of a machine chosen with a 
 [Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
 turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28) itself is
 solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
-path states how far from the global optimum the answer can be (:mod:`substrate.paths.chord_certificate`). Several
-parameters are searched by simplices (:mod:`substrate.fusion.joint`).
+path states how far from the global optimum the answer can be (:mod:`substrate.penalized.homotopy.chord_certificate`).
+Several parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 """
 
 import sys

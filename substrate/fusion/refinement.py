@@ -4,10 +4,10 @@ The knots start at rho = 0 and grow geometrically until the penalty is as small 
 the machine does not change any more, and where that is proved the bound is for all values
 (:mod:`substrate.fusion.fold`), elsewhere for those up to the last knot. Then the interval with the smallest lower bound
 is cut where that bound is attained, repeatedly. Of every interval the larger one of two bounds counts: that of
-:mod:`substrate.paths.chord_certificate`, which takes the distance of the optimum from the chord in its worst direction,
-and that of :mod:`substrate.fusion.simplex_bound`, which takes it in the direction of the error. The search ends when
-best value and bound are within the requested gap, when the interval to be cut has collapsed, or when the budget of
-solves is spent; the reason is recorded.
+:mod:`substrate.penalized.homotopy.chord_certificate`, which takes the distance of the optimum from the chord in its
+worst direction, and that of :mod:`substrate.fusion.simplex_bound`, which takes it in the direction of the error. The
+search ends when best value and bound are within the requested gap, when the interval to be cut has collapsed, or when
+the budget of solves is spent; the reason is recorded.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import bounded
 from substrate.fusion.validated_machine import MARGIN
-from substrate.paths.chord_certificate import interval_bounds, merged, settled
+from substrate.penalized.homotopy.chord_certificate import interval_bounds, merged, settled
 
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
-from substrate.paths.knots import claimed
+from substrate.penalized.homotopy.knots import claimed
 
 __all__ = ["FusedPath", "Fusion"]
 

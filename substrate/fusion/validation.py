@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.closed_form.leave_one_out import Split, checked_splits
 from substrate.composition import Machine, Substrate
 from substrate.composition.outputs import columns_of
 from substrate.composition.targets import without_single_column
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.leave_one_out import Split, checked_splits
 
 __all__ = ["Validation", "checked_validation", "folds_of"]
 

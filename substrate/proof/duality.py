@@ -1,12 +1,12 @@
 r"""The bounds of the L1 substrate, by duality, and of the Huber LS-SVM in ball arithmetic, from the stored numbers.
 
-As in :mod:`~substrate.closed_form.l1_accuracy`, P - Q is a sum of terms that cannot be negative, of a
+As in :mod:`~substrate.penalized.l1.accuracy`, P - Q is a sum of terms that cannot be negative, of a
 primal point that is made feasible exactly and a dual one that is shrunk into its set, and with squared errors, with or
 without a ridge on w,
 
 .. math:: \|f - f^\star\| \le \|f - \tilde f\| + \sqrt{2 (P - Q)} .
 
-A Huber LS-SVM is bounded as in :mod:`~substrate.closed_form.huber_accuracy`: the stored point is the exact optimum of
+A Huber LS-SVM is bounded as in :mod:`~substrate.penalized.huber.accuracy`: the stored point is the exact optimum of
 the targets y + r, and with :math:`\rho = \|D^{-1/2} r\|` the optimum of y has :math:`\|w - w^\star\| \le \rho/2`.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.huber_accuracy import ABOUT_MEAN, AT_BOUND, HuberMachine
-from substrate.closed_form.l1_accuracy import SparseMachine
 from substrate.kernels import Foreign, Kernel
+from substrate.penalized.huber.accuracy import ABOUT_MEAN, AT_BOUND, HuberMachine
+from substrate.penalized.l1.accuracy import SparseMachine
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import given_values, kernel_products, points_of, proof_of, weighted_root
 

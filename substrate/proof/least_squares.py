@@ -1,6 +1,6 @@
 r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers: with all or some support vectors.
 
-As in :mod:`~substrate.closed_form.saddle_certificate`: with fitted values f as ``predict`` returned them,
+As in :mod:`~substrate.least_squares.saddle_certificate`: with fitted values f as ``predict`` returned them,
 :math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
 :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
 
@@ -21,7 +21,7 @@ values are those of the machine with these coefficients:
 
 .. math:: f^\star = K_S (\alpha + \delta_\alpha) + (b + \delta_b) 1 .
 
-See :mod:`substrate.closed_form.column_accuracy` for the same in double precision.
+See :mod:`substrate.least_squares.column_accuracy` for the same in double precision.
 """
 
 import math
@@ -32,10 +32,10 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.rows import ACCURATE, spread_of
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [

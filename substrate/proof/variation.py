@@ -1,7 +1,7 @@
 r"""The bounds of machines of maximal variation in ball arithmetic, on all rows and on a reduced basis.
 
 On all rows, from a point and multipliers in the directions :math:`A^l` that the cut-off keeps, as in
-:mod:`~substrate.closed_form.variation_accuracy`,
+:mod:`~substrate.penalized.variation.accuracy`,
 
 .. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big),
           \qquad C^l = \Omega^l A^l, \quad w^T w = v^T \sum_l A^{lT} C^l v .
@@ -10,7 +10,7 @@ The directions are plain numbers, as double precision computed them; the kernel 
 What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
 
 On a reduced basis, from the stored numbers and any dual point, with features :math:`z^l(x) = T_l^T k^l_S(x)` and
-weights v of the stored expansions, as in :mod:`~substrate.reduced.variation_accuracy`,
+weights v of the stored expansions, as in :mod:`~substrate.penalized.variation.accuracy_on_a_basis`,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le \tfrac12 g^T H^{-1} g
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big) .
@@ -23,10 +23,10 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.variation_accuracy import VariationWitness, shrunk
 from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Componentwise, Kernel
+from substrate.penalized.variation.accuracy import VariationWitness, shrunk
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 from substrate.proof import Proof, ball, balls, flint, precision
 from substrate.proof.duality import centred, gap_root, largest
 from substrate.proof.least_squares import proof_of, root_of, weighted_root

@@ -16,7 +16,7 @@ import numpy as np
 from substrate.arrays import EPS, Array, is_sparse
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
-from substrate.closed_form.kernel_products import expansion_values
+from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors

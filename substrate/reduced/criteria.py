@@ -1,7 +1,7 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`, and their errors.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
-:mod:`~substrate.reduced.spectrum` and otherwise zero, so :mod:`~substrate.paths.criteria` and its bounds
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so :mod:`~substrate.least_squares.criteria` and its bounds
 apply. This module computes the numbers without the zero directions, whose share is
 obtained by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
 
@@ -45,8 +45,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.least_squares.criteria import Criterion, Samples, between
 from substrate.namespaces import namespace_of, to_numpy
-from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
 from substrate.reduced.moments import Moments

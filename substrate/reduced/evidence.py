@@ -1,7 +1,7 @@
 r"""The evidence of y as a criterion of gamma on a reduced basis, from sums over the rows.
 
 The machine is a dense one with the kernel matrix :math:`Z Z^T`, see :mod:`~substrate.reduced.criteria`: its zero
-eigenvalues contribute :math:`\lambda` each to the product of :mod:`substrate.paths.evidence`, so
+eigenvalues contribute :math:`\lambda` each to the product of :mod:`substrate.least_squares.evidence`, so
 
 .. math:: F = \frac{\lambda Q}{l - 1} \prod_k \Big( 1 + \frac{a_k}{\lambda} \Big)^{1/(l-1)}, \qquad
           \lambda Q = \|t\|^2 - \sum_k \frac{c_k^2}{a_k + \lambda} = t^T e .
@@ -17,8 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.paths.criteria import Samples, between
-from substrate.paths.evidence import log_rounding
+from substrate.least_squares.criteria import Samples, between
+from substrate.least_squares.evidence import log_rounding
 from substrate.reduced.criteria import OfSums, cancelled
 
 __all__ = ["ReducedEvidence"]

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array, check_memory
-from substrate.closed_form.saddle_system import target_unit
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import to_numpy
 from substrate.reduced.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features

@@ -13,8 +13,8 @@ Components on a reduced basis have one expansion each in the basis vectors, and 
           K^l_{SS} = V^l \operatorname{diag}(s^l) V^{lT}, \quad z^l(x) = \operatorname{diag}(s^l)^{-1/2} V^{lT} k^l_S(x)
 
 with :math:`\beta^l = V^l (s^l)^{-1/2} u^l` and :math:`w_l^T w_l = u^{lT} u^l`; directions below a share of the largest
-are left out, as in :mod:`~substrate.closed_form.component_coordinates`. [Pelckmans2005]_ eq. (6)-(8) with the expansion
-of [Cawley2004]_ eq. (2).
+are left out, as in :mod:`~substrate.penalized.variation.component_coordinates`. [Pelckmans2005]_ eq. (6)-(8) with the
+expansion of [Cawley2004]_ eq. (2).
 """
 
 from collections.abc import Iterable, Sequence

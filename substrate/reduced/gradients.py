@@ -39,7 +39,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE, Accuracy
-from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import reduced_rows

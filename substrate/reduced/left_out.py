@@ -26,6 +26,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
+from substrate.least_squares.criteria import Criterion, Samples, between
 from substrate.namespaces import (
     is_device_array,
     namespace_of,
@@ -35,7 +36,6 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
-from substrate.paths.criteria import Criterion, Samples, between
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.streaming.array_source import ArraySource

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.robust_weights import quantile_ranks, robust_scale, robust_weights, scale_from
+from substrate.least_squares.robust_weights import quantile_ranks, robust_scale, robust_weights, scale_from
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block

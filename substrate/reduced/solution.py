@@ -24,7 +24,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.closed_form.spectrum import Targets
+from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Curvature

@@ -10,7 +10,7 @@ and the evidence of y, the bias integrated out, is largest at
 
 .. math:: s^2 = \frac{y^T \alpha}{\gamma (n - 1)},
 
-or with n - m in the place of n - 1 where m columns are not penalised (:mod:`~substrate.closed_form.border`).
+or with n - m in the place of n - 1 where m columns are not penalised (:mod:`~substrate.least_squares.border`).
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.saddle_system import target_unit
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import exact_level

@@ -6,17 +6,16 @@ new point x and :math:`q = (1, k(x_1, x), \dots, k(x_N, x))`,
 .. math:: M = \begin{bmatrix} 0 & 1^T \\ 1 & K + D \end{bmatrix}, \qquad c = M^{-1} q, \qquad
           f^{(-i)}(x) = f(x) - c_i r_i, \qquad r_i = \frac{\alpha_i}{(M^{-1})_{ii}},
 
-where :math:`r_i` is the left-out residual (:mod:`substrate.closed_form.leave_one_out`) and :math:`f^{(-i)}` the machine
-without row i, bias included. :math:`c_i = \partial f(x) / \partial y_i` is the influence of the row. The number
+where :math:`r_i` is the left-out residual (:mod:`substrate.least_squares.leave_one_out`) and :math:`f^{(-i)}` the
+machine without row i, bias included. :math:`c_i = \partial f(x) / \partial y_i` is the influence of the row. The number
 
 .. math:: p(x) = k(x, x) - q^T c \ge 0
 
 measures how far x is from the rows: :math:`p + 1/\gamma` is what an added row (x, z) of weight one leaves on the
 diagonal of the factor, and :math:`\gamma s^2 p` is the variance of a Gaussian process at x.
 
-Where further columns z are not penalised (:mod:`substrate.closed_form.border`), :math:`Z = [1, Q]` is in the place of 1
-and :math:`q = (Z(x), k)`; a new point is then represented by its kernel values and, after them, z
-less its center.
+Where further columns z are not penalised (:mod:`substrate.least_squares.border`), :math:`Z = [1, Q]` is in the place of
+1 and :math:`q = (Z(x), k)`; a new point is then represented by its kernel values and, after them, z less its center.
 
 In features :math:`\varphi` centred at their weighted mean, with :math:`P = \operatorname{diag}(\gamma v)` and
 :math:`A = I + \Phi^T P \Phi`, the same numbers are
@@ -35,9 +34,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.border import ONES, Border
 from substrate.gram import Gram, column_squares
 from substrate.kernels.base import blocks_beside
+from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, zeros_beside
 from substrate.threads import blas_threads
 

@@ -7,9 +7,9 @@ A copy :math:`\tilde x_i` of row i, changed in some input, is predicted by the m
 .. math:: f^{(-i)}(\tilde x_i) = f(\tilde x_i) - c_i(\tilde x_i)\, r_i, \qquad
           c_i(\tilde x_i) = \frac{\eta_i}{1^T \eta} + \sum_j B_{ij}\, k(x_j, \tilde x_i),
 
-(:math:`(H S^{-1})_i Z(\tilde x_i)` for the first term with a :mod:`~substrate.closed_form.border` Z), a single entry of
-c for every copy, so that N changed rows cost N^2 operations where all entries would cost N^3. In
-features (a reduced basis, a kernel of few features) it is
+(:math:`(H S^{-1})_i Z(\tilde x_i)` for the first term with a :mod:`~substrate.least_squares.border` Z), a single entry
+of c for every copy, so that N changed rows cost N^2 operations where all entries would cost N^3. In features (a reduced
+basis, a kernel of few features) it is
 
 .. math:: c_i(\tilde x_i) = P_{ii} \Big( \frac{1}{\operatorname{tr} P} + \psi_i^T \psi(\tilde x_i) \Big).
 """
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.leave_one_out import leave_one_out_residuals
-from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.gram import Gram
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.leave_one_out import leave_one_out_residuals
+from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, take_rows, to_numpy
 from substrate.uncertainty.influence import FeatureInfluence, feature_root
 

@@ -16,9 +16,9 @@ import substrate.arrays
 from problems import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
-from substrate.closed_form import solver_choice
 from substrate.errors import DataError, LongFitWarning
 from substrate.kernels import RBF, Laplacian, Linear
+from substrate.least_squares import solver_choice
 from substrate.progress import LateProgress
 
 MANY = 400_000

@@ -18,10 +18,10 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
-from substrate.closed_form.l1_active_set import zeta_max
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from substrate.penalized.l1.active_set import zeta_max
 
 pytest.importorskip("flint")
 from exact_l1 import exact_l1_distance

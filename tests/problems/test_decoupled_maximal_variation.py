@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 
 from problems import decoupled_maximal_variation, maximal_variation
-from substrate.closed_form.component_coordinates import decoupled_coordinates
-from substrate.closed_form.maximal_variation import rho_max
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
+from substrate.penalized.variation.active_rows import rho_max
+from substrate.penalized.variation.component_coordinates import decoupled_coordinates
 from substrate.solvers import ORDER, installed_solvers
 
 TASKS = ("regression", "classification")

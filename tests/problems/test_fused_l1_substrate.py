@@ -8,9 +8,9 @@ from sampled_cases import first
 
 from problems import fused_l1_substrate, l1_substrate
 from substrate import Machine, Substrate, fuse
-from substrate.closed_form.l1_active_set import solve_l1, zeta_max
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
+from substrate.penalized.l1.active_set import solve_l1, zeta_max
 
 KERNEL = RBF(1.0)
 

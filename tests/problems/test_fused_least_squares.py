@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import fused_least_squares
-from substrate.closed_form.stacked_least_squares import solve_stacked
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, OverfittingWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.least_squares.stacked_least_squares import solve_stacked
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 TASKS = ("regression", "classification")

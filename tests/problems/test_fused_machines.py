@@ -33,7 +33,7 @@ from substrate import fuse
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.paths.signed_rows import interpreted
+from substrate.penalized.homotopy.signed_rows import interpreted
 
 KERNEL = RBF(1.0)
 REGRESSORS = {

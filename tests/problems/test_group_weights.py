@@ -14,12 +14,12 @@ from problems import (
     load,
     maximal_variation,
 )
-from substrate.closed_form.component_coordinates import decoupled_coordinates, shared_coordinates
-from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
-from substrate.closed_form.variation_accuracy import VariationWitness, shrunk, variation_accuracy
 from substrate.errors import DeclarationError
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.penalized.variation.accuracy import VariationWitness, shrunk, variation_accuracy
+from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates
 
 GROUPS = {"cheap": [0, 1], "dear": [3, 2]}
 RHO = {"cheap": 0.4, "dear": 2.5}

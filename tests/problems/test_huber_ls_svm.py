@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import HuberLSSVMRegressor, LSSVMRegressor, huber_ls_svm, ls_svm_regression
-from substrate.closed_form import huber_active_set
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF
+from substrate.penalized.huber import active_set as huber_active_set
 from substrate.solvers import ORDER, installed_solvers
 
 FORMS = ("primal", "dual")

@@ -27,7 +27,7 @@ from problems import (
 from problems.estimators.shared.intervals import Intervals, LeftOutIntervals
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.paths.evidence import log_evidence
+from substrate.least_squares.evidence import log_evidence
 from substrate.uncertainty.levels import rank
 
 RNG = np.random.default_rng(3)

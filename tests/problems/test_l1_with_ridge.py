@@ -10,11 +10,11 @@ from sklearn.base import clone
 
 from problems import L1SubstrateClassifier, L1SubstrateRegressor, LSSVMRegressor, l1_substrate, load
 from problems.estimators.full.l1_fit import Solving, sparse_accuracy
-from substrate.closed_form.l1_accuracy import SparseMachine
-from substrate.closed_form.l1_active_set import l1_rows, root_of, solve_l1, zeta_max
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Foreign, Linear
+from substrate.penalized.l1.accuracy import SparseMachine
+from substrate.penalized.l1.active_set import l1_rows, root_of, solve_l1, zeta_max
 
 KERNEL = RBF(1.0)
 

@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import maximal_variation
-from substrate.closed_form.component_coordinates import shared_coordinates
-from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
 from substrate.declarations.variation_expansion import variation_expansion
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
+from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import shared_coordinates
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 TASKS = ("regression", "classification")

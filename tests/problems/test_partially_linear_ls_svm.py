@@ -22,9 +22,9 @@ from problems import (
     partially_linear_ls_svm,
 )
 from problems.command_line.verify import verify
-from substrate.closed_form import conjugate_gradient
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+from substrate.least_squares import conjugate_gradient
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
 from tests.oracles.sampled_cases import first

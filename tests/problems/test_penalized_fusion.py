@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import fused_least_squares, l1_substrate, penalized_fusion
-from substrate.closed_form.l1_active_set import solve_l1, zeta_max
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
+from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 TASKS = ("regression", "classification")

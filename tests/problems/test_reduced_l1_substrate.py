@@ -14,9 +14,9 @@ from problems.reduced_l1_substrate import closed_form, declare
 from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.paths.homotopies import l1_path
+from substrate.penalized.homotopy.homotopies import l1_path
+from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced import Basis
-from substrate.reduced.l1 import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 

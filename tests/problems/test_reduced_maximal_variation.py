@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import MaximalVariationRegressor, SparseMaximalVariationRegressor, load
 from problems.reduced_maximal_variation import closed_form, declare
-from substrate.closed_form.maximal_variation import solve_on_rows
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.penalized.variation import on_a_basis as reduced_variation
+from substrate.penalized.variation.active_rows import solve_on_rows
+from substrate.penalized.variation.on_a_basis import VariationRows, VariationSweep, solve_reduced_variation
 from substrate.reduced import Basis
-from substrate.reduced import variation as reduced_variation
 from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.variation import VariationRows, VariationSweep, solve_reduced_variation
 from substrate.streaming.source import Block
 
 RNG = np.random.default_rng(9)

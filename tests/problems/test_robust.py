@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMRegressor, RobustLSSVMRegressor, load, weighted_ls_svm
 from problems.estimators.shared.encoding import Reweighting
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Precomputed
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
 
 KERNEL, GAMMA = RBF(1.0), 10.0
 

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import RobustLSSVMRegressor, RobustSparseLSSVMRegressor, SparseLSSVMRegressor, load
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import Basis
 
 RNG = np.random.default_rng(4)

@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold
 
 from problems import LSSVMRegressorCV, SparseLSSVMRegressorCV
 from substrate.kernels import RBF, Laplacian, Linear
-from substrate.paths.range_end import NEGLIGIBLE
 from substrate.proof import precision
 from substrate.reduced import Basis
+from substrate.search.range_end import NEGLIGIBLE
 
 pytest.importorskip("flint")
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifier, LSSVMRegressor, load
 from problems.estimators.full import saddle_fit
 from substrate.arrays import memory_limit
-from substrate.closed_form import iterated_fit, solver_choice
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+from substrate.least_squares import iterated_fit, solver_choice
 
 
 @pytest.fixture

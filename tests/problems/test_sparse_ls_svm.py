@@ -19,10 +19,10 @@ from problems import (
     SparseLSSVMRegressorCV,
 )
 from substrate import conventions
-from substrate.closed_form.leave_one_out import relative_error
 from substrate.datasets import boston, motorcycle, ripley
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
+from substrate.least_squares.leave_one_out import relative_error
 from substrate.reduced import RULES, Basis
 
 RNG = np.random.default_rng(11)

@@ -16,8 +16,8 @@ from sklearn.base import is_classifier
 
 from problems import HuberLSSVMRegressor, LSSVMRegressor, SubstrateRegressor, load
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.closed_form.huber_accuracy import ABOUT_MEAN
 from substrate.kernels import RBF, Linear, Polynomial
+from substrate.penalized.huber.accuracy import ABOUT_MEAN
 
 flint = pytest.importorskip("flint", reason="the exact distances need python-flint")
 from exact_saddle import exact_distance  # noqa: E402

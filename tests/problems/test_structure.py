@@ -23,11 +23,11 @@ from problems import (
 )
 from problems.estimators.full import variation_fit
 from substrate import Machine, Substrate
-from substrate.closed_form.component_coordinates import decoupled_coordinates, shared_coordinates
-from substrate.closed_form.maximal_variation import rho_max
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
+from substrate.penalized.variation.active_rows import rho_max
+from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates
 
 RELEVANT = {0, 1, 2, 3}
 

@@ -22,9 +22,9 @@ from problems import (
     ls_svm_substrate,
 )
 from problems.estimators.full import l1_fit as sparse_fit
-from substrate.closed_form.l1_active_set import solve_l1
 from substrate.errors import DataError, DeclarationError, OverfittingWarning
 from substrate.kernels import RBF, Precomputed
+from substrate.penalized.l1.active_set import solve_l1
 
 KERNEL = RBF(1.0)
 

@@ -2,8 +2,8 @@ r"""The paths of three machines: LS-SVMs over gamma, L1 substrates over zeta, ma
 
 .. math:: \alpha = U \frac{U^T y}{\sigma + 1/\gamma}, \qquad b = \bar y - \bar k^T \alpha
 
-for gamma (:mod:`substrate.closed_form.spectrum`); for the others see :mod:`substrate.paths.homotopies`, whose knots are
-what a page needs.
+for gamma (:mod:`substrate.least_squares.spectrum`); for the others see :mod:`substrate.penalized.homotopy.homotopies`,
+whose knots are what a page needs.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from problems.estimators.full.saddle_machine import SolvedMachine
 from problems.estimators.full.variation_fit import Variation, VariationAnswers
 from problems.estimators.shared.additive import kernel_matrices
 from substrate.arrays import Array, is_sparse
-from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.maximal_variation import right_divided
-from substrate.closed_form.spectrum import centred_spectrum
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.least_squares.spectrum import centred_spectrum
 from substrate.namespaces import to_numpy
-from substrate.paths.gamma_search import lambda_range
-from substrate.paths.homotopies import l1_path, variation_path
-from substrate.paths.knots import SparseRows
+from substrate.penalized.homotopy.homotopies import l1_path, variation_path
+from substrate.penalized.homotopy.knots import SparseRows
+from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
+from substrate.search.gamma_search import lambda_range
 
 __all__ = ["GammaPath", "RhoPath", "ZetaPath", "path_of"]
 

@@ -5,8 +5,9 @@ Everything that a page draws is affine in a *state* that a formula gives for eve
 .. math:: q(p) = q_0 + M \, s(p) .
 
 For :math:`\gamma` the state is :math:`s_k = 1/(\sigma_k + 1/\gamma)` with the eigenvalues :math:`\sigma_k` of the
-centred kernel matrix (:mod:`substrate.closed_form.spectrum`); equal eigenvalues are one entry. For :math:`\zeta` and
-:math:`\rho` it is linear between the knots of a path (:mod:`substrate.paths.homotopies`), [Pelckmans2005]_ (16), (25).
+centred kernel matrix (:mod:`substrate.least_squares.spectrum`); equal eigenvalues are one entry. For :math:`\zeta` and
+:math:`\rho` it is linear between the knots of a path (:mod:`substrate.penalized.homotopy.homotopies`), [Pelckmans2005]_
+(16), (25).
 
 A machine at gamma has one multiplier per row, :math:`\alpha_i = \gamma e_i`. The others also have inequalities,
 
@@ -23,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.paths.homotopies import SMALLEST_ZETA
-from substrate.paths.knots import Path
+from substrate.penalized.homotopy.homotopies import SMALLEST_ZETA
+from substrate.penalized.homotopy.knots import Path
 
 __all__ = ["Affine", "KnotPath", "ModelPath", "spread_out"]
 

@@ -3,7 +3,7 @@ r"""The lower bound of a search on a reduced basis, minus the effects of roundin
 The criterion is that of the machine that is fitted, on the directions of the basis that were kept. With e the norm of
 the error of the rows' errors and :math:`l_i = l_0 + l_1 h_{ii}^{1/2}` that of a leverage
 (:mod:`substrate.reduced.criteria`), its root r moves from
-:math:`\lambda` on to at least :math:`\phi r - w` (:class:`substrate.paths.criteria.Samples`):
+:math:`\lambda` on to at least :math:`\phi r - w` (:class:`substrate.least_squares.criteria.Samples`):
 
 - leave-one-out, with :math:`s_i = 1 - h_{ii}`, s the smallest of them and :math:`l = l_0 + l_1`,
   :math:`|r^\star_i - r_i| \le (|e^\star_i - e_i| + l_i |r_i|)/(s_i - l_i)`, so :math:`\phi = 1` and
@@ -16,7 +16,7 @@ the error of the rows' errors and :math:`l_i = l_0 + l_1 h_{ii}^{1/2}` that of a
 - the evidence: :math:`w = 0`, :math:`\phi` the root of one minus the relative error.
 
 Errors are those of a whole cell of lambdas, and cells are narrow where they matter. Ranges end by the rule of all
-searches (:mod:`substrate.paths.range_end`).
+searches (:mod:`substrate.search.range_end`).
 """
 
 import math
@@ -27,15 +27,15 @@ import numpy as np
 
 from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import Array
+from substrate.least_squares.criteria import Criterion, LeaveOneOut, Samples
+from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
+from substrate.least_squares.validation import Sum
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion, LeaveOneOut, Samples
-from substrate.paths.evidence import Evidence, GeneralizedCrossValidation
-from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import lambda_range, search_gamma, search_widest
-from substrate.paths.validation import Sum
 from substrate.reduced.criteria import Doubt, Lift, ReducedFold, ReducedGCV, sizes_of_rows
 from substrate.reduced.evidence import ReducedEvidence
 from substrate.reduced.spectrum import ReducedSpectrum
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import lambda_range, search_gamma, search_widest
 
 __all__ = ["bounded_search"]
 

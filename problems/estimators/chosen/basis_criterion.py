@@ -14,13 +14,12 @@ from problems.estimators.reduced.fit import ReducedFit
 from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.closed_form.spectrum import centred_spectrum
 from substrate.device_gram import gram_kind
+from substrate.least_squares.criteria import Criterion, LeaveOneOut
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.validation import Sum
 from substrate.namespaces import namespace_of
-from substrate.paths.criteria import Criterion, LeaveOneOut
-from substrate.paths.evidence import OF_SPECTRUM
-from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.validation import Sum
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
 from substrate.reduced.evidence import ReducedEvidence
 from substrate.reduced.folds import Folds
@@ -35,6 +34,7 @@ from substrate.reduced.kernel_slope import (
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
+from substrate.search.gamma_result import GammaSearch
 from substrate.streaming.source import LEAF
 
 __all__ = ["criterion_on", "refitted_row", "slopes_on"]

@@ -4,8 +4,8 @@ r"""Sparse LS-SVMs that choose their gamma, with a proof.
 
 for leave-one-out, generalised cross-validation or folds, on a basis chosen once per kernel. One statistic of all rows
 and one eigendecomposition (for folds, one each) suffice for every gamma; see :mod:`substrate.reduced.criteria` for the
-criteria and their errors of rounding and decomposition, and :mod:`substrate.paths.gamma_search` for the lower bound. In
-every criterion rows are left out of the fit, not of the choice of the basis.
+criteria and their errors of rounding and decomposition, and :mod:`substrate.search.gamma_search` for the lower bound.
+In every criterion rows are left out of the fit, not of the choice of the basis.
 
 With weights v of the rows, the mean of F is weighted, and a row is left out whole. Everything is computed with weights
 of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean is a plain one over the rows times
@@ -36,14 +36,14 @@ from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
+from substrate.least_squares.validation import Sum
 from substrate.namespaces import to_numpy
-from substrate.paths.gamma_search import gamma_ends
-from substrate.paths.validation import Sum
 from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic
+from substrate.search.gamma_search import gamma_ends
 from substrate.streaming.source import Block
 
 __all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV", "SparseSearch"]

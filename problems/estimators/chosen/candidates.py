@@ -1,11 +1,11 @@
 r"""The judgement of one kernel: its spectrum, a criterion of model selection, and the best gamma of a range.
 
 The mean square over left-out rows, folds or validation rows, generalised cross-validation, and the evidence of y are
-minimised with a lower bound by :func:`substrate.paths.gamma_search.search_gamma`; other losses of leave-one-out
+minimised with a lower bound by :func:`substrate.search.gamma_search.search_gamma`; other losses of leave-one-out
 residuals (mean absolute, median, trimmed, misclassification) on a grid, without one.
 
 The criterion has derivatives in the scales of a kernel too. With W its derivatives in the kernel values
-(:mod:`substrate.paths.kernel_slope`), those of its minimum over gamma are, for an s among the scales,
+(:mod:`substrate.least_squares.kernel_slope`), those of its minimum over gamma are, for an s among the scales,
 
 .. math:: \frac{d F}{d \log s} = \sum_{ij} \Big( W - \frac{W : K}{\operatorname{tr} P K} P \Big)_{ij}
           \frac{\partial K_{ij}}{\partial \log s},
@@ -26,19 +26,19 @@ from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.tasks import Part, Task, centred_points, criterion_of
 from substrate.arrays import EPS, Array, positive
-from substrate.closed_form.leave_one_out import ROBUST, Split, checked_splits
-from substrate.closed_form.spectrum import Spectrum
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.criteria import Criterion
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import ROBUST, Split, checked_splits
+from substrate.least_squares.spectrum import Spectrum
+from substrate.least_squares.validation import Sum
 from substrate.namespaces import to_numpy
-from substrate.paths.criteria import Criterion
-from substrate.paths.evidence import OF_SPECTRUM
-from substrate.paths.gamma_result import GammaSearch
-from substrate.paths.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
-from substrate.paths.validation import Sum
-from substrate.paths.width_search import WidthSearch
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
+from substrate.search.width_search import WidthSearch
 from substrate.threads import blas_threads
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The search of width and gamma with a proof: its limits, its rectangle, and the machine at the best point.
 
-:mod:`substrate.paths.width_search` bounds the criterion over the whole rectangle of widths and gammas; this states what
-it is used for, and polishes the best point by a local search in the width, each time at the best gamma.
+:mod:`substrate.search.width_search` bounds the criterion over the whole rectangle of widths and gammas; this states
+what it is used for, and polishes the best point by a local search in the width, each time at the best gamma.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from problems.estimators.chosen.tasks import Task
 from substrate.arrays import ascending_pair, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
+from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.namespaces import to_numpy
-from substrate.paths.evidence import OF_SPECTRUM
-from substrate.paths.gamma_search import gamma_ends
-from substrate.paths.width_bounds import WidthFamily
-from substrate.paths.width_search import WidthSearch, search_widths
+from substrate.search.gamma_search import gamma_ends
+from substrate.search.width_bounds import WidthFamily
+from substrate.search.width_search import WidthSearch, search_widths
 
 __all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "most_evaluations"]
 

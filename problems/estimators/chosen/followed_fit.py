@@ -7,10 +7,10 @@ from scipy.linalg import solve_triangular
 
 from problems.estimators.full.variation_fit import Variation, VariationFit, with_answer
 from substrate.arrays import Array
-from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.maximal_variation import VariationSolution, right_divided, sides_of
-from substrate.closed_form.variation_accuracy import VariationWitness, refined_witness, solution_rows
-from substrate.paths.homotopies import variation_path
+from substrate.penalized.homotopy.homotopies import variation_path
+from substrate.penalized.variation.accuracy import VariationWitness, refined_witness, solution_rows
+from substrate.penalized.variation.active_rows import VariationSolution, right_divided, sides_of
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["best_answer"]
 

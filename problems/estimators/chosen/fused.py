@@ -17,11 +17,11 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
-from substrate.closed_form.leave_one_out import checked_splits
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
-from substrate.paths.range_end import NEGLIGIBLE, end_row
+from substrate.least_squares.leave_one_out import checked_splits
+from substrate.search.range_end import NEGLIGIBLE, end_row
 
 __all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds"]
 

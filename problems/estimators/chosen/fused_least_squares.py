@@ -23,10 +23,10 @@ from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Distance, root_mean_square, scale_of, spread_of
-from substrate.closed_form.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.proof import Proof
 
 __all__ = ["FusedLeastSquaresRegressor"]

@@ -18,17 +18,17 @@ from problems.estimators.full.variation_fit import Variation, VariationAnswers, 
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive, whole_number
-from substrate.closed_form.l1_accuracy import SparseMachine
-from substrate.closed_form.l1_active_set import correlation_noise, zeta_max
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Kernel
-from substrate.paths.knots import Path
-from substrate.paths.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
-from substrate.paths.read_off import ReadOff, read_off
-from substrate.paths.tracks import L1Fold, VariationFold
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.penalized.homotopy.knots import Path
+from substrate.penalized.homotopy.read_off import ReadOff, read_off
+from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
+from substrate.penalized.l1.accuracy import SparseMachine
+from substrate.penalized.l1.active_set import correlation_noise, zeta_max
+from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
 __all__ = ["OverRho", "OverZeta"]
 

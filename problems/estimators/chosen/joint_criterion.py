@@ -6,11 +6,11 @@ every step: it minimises
 .. math:: \log F\big(K(x), \lambda(x, t)\big) + c\, \|x - x_0\|^2, \qquad
           \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
-over x and t at once, with both derivatives from a factor (:mod:`substrate.paths.factored_criteria`), and only what it
-ends with is judged (:mod:`~problems.estimators.chosen.joint_descent`). :math:`e^t`, the ridge as a share of the trace
-of the centred matrix, does not depend on the unit of the kernel, so that a factor of a kernel and gamma do not
-compensate each other; the second term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma
-t is :math:`\log \lambda`.
+over x and t at once, with both derivatives from a factor (:mod:`substrate.least_squares.factored_criteria`), and only
+what it ends with is judged (:mod:`~problems.estimators.chosen.joint_descent`). :math:`e^t`, the ridge as a share of the
+trace of the centred matrix, does not depend on the unit of the kernel, so that a factor of a kernel and gamma do not
+compensate each other; the second term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t
+is :math:`\log \lambda`.
 
 F does not change when K and :math:`\lambda` are multiplied by the same number, so that with W the slope in K
 
@@ -29,14 +29,14 @@ import numpy as np
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import EPS, Array, is_sparse
-from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
 from substrate.kernels.pairs import PairDistances
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.factored_criteria import FactoredPart
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import is_device_array
-from substrate.paths.evidence import OF_SPECTRUM
-from substrate.paths.factored_criteria import FactoredPart
-from substrate.paths.gamma_search import gamma_ends
+from substrate.search.gamma_search import gamma_ends
 from substrate.threads import blas_threads
 
 __all__ = ["Joint", "Place"]

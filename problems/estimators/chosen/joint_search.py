@@ -24,10 +24,10 @@ from scipy.linalg import solve_triangular
 from problems.estimators.chosen.fused import Choice
 from substrate.arrays import Array, non_negative
 from substrate.certificates.rows import power_of_two
-from substrate.closed_form.component_coordinates import ComponentCoordinates
-from substrate.closed_form.maximal_variation import right_divided
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
+from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["Ends", "checked_range", "joint_choice", "sparse_fold", "variation_fold"]
 

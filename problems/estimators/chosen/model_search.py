@@ -29,16 +29,16 @@ from problems.estimators.shared.checks import warn_if_unscaled
 from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, roundoff
-from substrate.closed_form.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
-from substrate.closed_form.saddle_system import ridge_of, target_unit
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel
+from substrate.least_squares.leave_one_out import ROBUST, leave_one_out_residuals, projected_diagonal
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.paths.gamma_search import GAP, gamma_ends
-from substrate.paths.range_end import HIGHEST_PRICE, is_affordable
 from substrate.progress import Progress
+from substrate.search.gamma_search import GAP, gamma_ends
+from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 from substrate.threads import blas_threads
 
 __all__ = ["ModelSearch", "Parted"]
@@ -219,7 +219,7 @@ class ModelSearch:
         """The winner of a search, fitted.
 
         Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
-        proof may cost (:mod:`substrate.paths.range_end`), the range ends there.
+        proof may cost (:mod:`substrate.search.range_end`), the range ends there.
         """
         best = winner(judged)
         fit = self._final_fit(X, Y, judged, best, task.weights, whole)

@@ -3,12 +3,11 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 .. math:: \min_{k} \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
-range is on the certificate (:mod:`substrate.paths.gamma_search`). The outer one is over a list, and then global too, or
-a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
+range is on the certificate (:mod:`substrate.search.gamma_search`). The outer one is over a list, and then global too,
+or a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
 (:mod:`problems.estimators.chosen.kernel_search`), or over all values of one shared width, and then global with a bound
-over the whole rectangle (:mod:`substrate.paths.width_search`). The machine is fitted to all rows at the
-end. This is also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see
-:mod:`problems.tikhonov_fusion`.
+over the whole rectangle (:mod:`substrate.search.width_search`). The machine is fitted to all rows at the end. This is
+also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,9 +23,9 @@ from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
-from substrate.closed_form.border import Border
-from substrate.closed_form.saddle_system import ridge_of
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.border import Border
+from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import take_rows, to_numpy
 
 __all__ = ["DenseSearch", "LSSVMClassifierCV", "LSSVMRegressorCV"]
@@ -94,7 +93,7 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     cv : {"loo", "gcv", "evidence"}, int, splitter, iterable or None, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
-        :mod:`substrate.paths.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
+        :mod:`substrate.least_squares.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
         iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
         zero, which a number of folds does not count; None: the mean square error on validation rows, those
         given to :meth:`fit` or a share of X, and the machine is then fitted to the other rows.

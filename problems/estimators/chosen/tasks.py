@@ -12,16 +12,16 @@ import numpy as np
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.leave_one_out import Split
-from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.criteria import Criterion, LeaveOneOut
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import Split
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.validation import Sum, Validation
 from substrate.namespaces import is_device_array, to_numpy
-from substrate.paths.criteria import Criterion, LeaveOneOut
-from substrate.paths.evidence import OF_SPECTRUM
-from substrate.paths.validation import Sum, Validation
 
 __all__ = ["Part", "Task", "centred_points", "criterion_of"]
 

@@ -33,12 +33,12 @@ from problems.estimators.chosen.term_weights import weighed_descent
 from problems.estimators.chosen.width_verdict import Verdict, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
-from substrate.paths.evidence import OF_SPECTRUM
 from substrate.progress import Progress
 from substrate.streaming.array_source import drawn
 from substrate.streaming.source import Source

@@ -8,10 +8,10 @@ from problems.estimators.shared.base import page_named
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_system import target_unit
 
 __all__ = ["declared_fit"]
 

@@ -2,7 +2,7 @@ r"""Regression with Huber's loss: the pull of outliers is bounded, and the probl
 
 .. math:: \min_{w, b, e} \tfrac12 w^T w + \gamma \sum_i v_i h_\delta(e_i), \qquad y_i = w^T \varphi(x_i) + b + e_i
 
-See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.closed_form.huber_active_set` for the fast path.
+See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.penalized.huber.active_set` for the fast path.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -16,14 +16,14 @@ from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.closed_form.huber_accuracy import HuberMachine, huber_accuracy
-from substrate.closed_form.huber_active_set import huber_solution_rows, solve_huber
-from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.closed_form.robust_weights import robust_scale
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.robust_weights import robust_scale
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.penalized.huber.accuracy import HuberMachine, huber_accuracy
+from substrate.penalized.huber.active_set import huber_solution_rows, solve_huber
 from substrate.proof import Proof
 from substrate.proof.duality import prove_huber
 

@@ -10,8 +10,8 @@ from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import shared_columns
 from substrate import uncertainty
 from substrate.arrays import Array
-from substrate.closed_form.leave_one_out import leave_one_out_residuals
 from substrate.kernels import Kernel
+from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, room_on_device, to_numpy
 
 __all__ = ["DenseIntervals"]

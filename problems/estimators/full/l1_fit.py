@@ -11,13 +11,13 @@ from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy, unpolished
-from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.closed_form.l1_accuracy import SparseMachine, dual_errors, l1_accuracy
-from substrate.closed_form.l1_active_set import l1_rows, solve_l1, zeta_max
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.penalized.l1.accuracy import SparseMachine, dual_errors, l1_accuracy
+from substrate.penalized.l1.active_set import l1_rows, solve_l1, zeta_max
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.duality import prove_sparse
 from substrate.solvers import canonical_name

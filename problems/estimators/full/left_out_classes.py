@@ -13,11 +13,11 @@ from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from problems.estimators.shared.machine_rows import points_of
 from substrate import uncertainty
 from substrate.arrays import Array, positive, real_array
-from substrate.closed_form.border import Border
-from substrate.closed_form.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import row_blocks
+from substrate.least_squares.border import Border
+from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["LeftOutClasses"]

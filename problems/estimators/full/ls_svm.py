@@ -3,7 +3,7 @@ r"""The LS-SVM family: regression and classification through one saddle system.
 .. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2
 
 subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:`problems.ls_svm_regression`,
-:mod:`problems.ls_svm_classification`, and :mod:`substrate.closed_form.saddle_system` for the fast path.
+:mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -22,9 +22,9 @@ from problems.estimators.shared.checked_again import Asked
 from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import all_to_numpy, on_device_of, take_rows, to_numpy
 
 __all__ = ["LSSVMClassifier", "LSSVMRegressor"]
@@ -48,7 +48,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     solver : str, default="auto"
         ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
         kernel matrix; ``"cg"`` computes the kernel in blocks and never stores it. ``"auto"`` takes the one of these
-        that costs least, see :mod:`substrate.closed_form.solver_choice`: below 2000 rows the closed form. ``"cvxpy"``
+        that costs least, see :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed form. ``"cvxpy"``
         solves the declared problem by the first solver whose residuals are accepted; a solver's name by that one.
     cg_tol : float, default=1e-8
         Relative residual at which ``"cg"`` stops, where it is required.

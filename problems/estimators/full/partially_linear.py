@@ -10,9 +10,9 @@ from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.saddle_machine import SolvedMachine
 from substrate.arrays import Array, is_sparse
-from substrate.closed_form.border import Border
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
+from substrate.least_squares.border import Border
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 
 __all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor"]

@@ -12,10 +12,10 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import EPS, Array
 from substrate.certificates import Accuracy, Certificate, Row
 from substrate.certificates.rows import accuracy_of_outputs, distance_row
-from substrate.closed_form.answer import Question, certified
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.least_squares.answer import Question, certified
+from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.least_squares import prove_expansion
 

@@ -4,8 +4,8 @@ r"""Robust LS-SVM regression: weighted fits, each with weights from the errors o
           v_k = v(e_k^{\text{before}} / \hat s)
 
 Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the problem and
-:mod:`substrate.closed_form.robust_weights` for weights and scales. The kernel matrix is computed once; each fit factors
-it again in place.
+:mod:`substrate.least_squares.robust_weights` for weights and scales. The kernel matrix is computed once; each fit
+factors it again in place.
 """
 
 import warnings
@@ -25,12 +25,12 @@ from problems.estimators.shared.encoding import Reweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.closed_form.answer import Answer, Question, answered
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
-from substrate.closed_form.saddle_certificate import saddle_rows
-from substrate.closed_form.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.least_squares.answer import Answer, Question, answered
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
+from substrate.least_squares.saddle_certificate import saddle_rows
+from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
 
 __all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
 
@@ -85,7 +85,7 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
-        How a row's weight falls with its error; see :mod:`substrate.closed_form.robust_weights`.
+        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`.
     scale : {"iqr", "mad"}, default="iqr"
         The robust scale of the errors: interquartile range or median absolute deviation.
     max_reweightings : int, default=1

@@ -11,19 +11,19 @@ from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
-from substrate.closed_form.answer import Answer, Question, answered, kernel_rounding
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.primal_weights import PrimalWeights
-from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
 from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
+from substrate.least_squares.answer import Answer, Question, answered, kernel_rounding
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 
 if TYPE_CHECKING:
-    from substrate.closed_form.iterated_fit import IteratedFit
+    from substrate.least_squares.iterated_fit import IteratedFit
 
 __all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
 
@@ -134,7 +134,7 @@ def fit_saddle(
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
-        from substrate.closed_form.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
+        from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit  # few fits have so many rows
 
         iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
         if isinstance(iterated, IteratedFit):
@@ -206,8 +206,8 @@ def fit_saddle(
 
 def _announce(question: Question, method: Method) -> None:
     """Warn before a solver that was required begins, where it takes long by its estimate."""
-    from substrate.closed_form.conjugate_gradient import preconditioner_rank
-    from substrate.closed_form.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
+    from substrate.least_squares.conjugate_gradient import preconditioner_rank
+    from substrate.least_squares.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
 
     n, outputs = question.Y.shape
     if method.solver == "cholesky":
@@ -324,7 +324,7 @@ def _conjugate_gradients(
     kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, border: Border
 ) -> tuple[_Parts, Array, Array]:
     """The parts of the fit, the slopes and their deviations."""
-    from substrate.closed_form.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
+    from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
 
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.full((border.slopes, Y.shape[1]), math.inf)

@@ -16,10 +16,10 @@ from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished
-from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import (
     device_points,
     is_device_array,

@@ -16,10 +16,10 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
-from substrate.closed_form.saddle_certificate import worst_rows
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
+from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.proof import Proof
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]

@@ -18,11 +18,11 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.closed_form.answer import Question, answered
-from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import solve_saddle_system
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.least_squares.answer import Question, answered
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
 

@@ -13,24 +13,24 @@ from substrate.arrays import EPS, Array, non_negative, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import add
 from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
-from substrate.closed_form.component_coordinates import (
-    CUTOFF,
-    ComponentCoordinates,
-    decoupled_coordinates,
-    shared_coordinates,
-)
-from substrate.closed_form.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.closed_form.maximal_variation import solve_maximal_variation
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.variation_accuracy import (
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.ingredients.component_weights import Weights, weights_of
+from substrate.kernels import Componentwise
+from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.penalized.variation.accuracy import (
     VariationWitness,
     refined_witness,
     solution_rows,
     variation_accuracy,
 )
-from substrate.errors import DataError, DeclarationError, SolverError
-from substrate.ingredients.component_weights import Weights, weights_of
-from substrate.kernels import Componentwise
+from substrate.penalized.variation.active_rows import solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import (
+    CUTOFF,
+    ComponentCoordinates,
+    decoupled_coordinates,
+    shared_coordinates,
+)
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
@@ -198,7 +198,7 @@ def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) 
     known = [n if rank is None else min(n, rank) for rank in features]
     if coordinates.decoupled:
         return all(kept >= rank for kept, rank in zip(coordinates.ranks, known, strict=True))
-    return coordinates.ranks[0] >= min(n - coordinates.bias, sum(known))
+    return bool(coordinates.ranks[0] >= min(n - coordinates.bias, sum(known)))
 
 
 def with_answer(

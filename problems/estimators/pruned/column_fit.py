@@ -16,19 +16,19 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.closed_form.column_accuracy import (
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.least_squares.column_accuracy import (
     ColumnFactor,
     ColumnMachine,
     careful_column_accuracy,
     column_accuracy,
     kept_values,
 )
-from substrate.closed_form.column_reduction import ColumnSolution, column_rows, solve_columns
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.saddle_system import bordered_matrix, bordered_target, ridge_of
-from substrate.errors import DataError
-from substrate.gram import Gram
-from substrate.kernels import Kernel
+from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.least_squares import prove_kept_columns
 
@@ -44,8 +44,8 @@ _UNKNOWN = ("rounding", "double precision cannot give the answer to this toleran
 class MachineGroup:
     """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, columns of labels.
 
-    Labels are signs of rows and columns only (see :mod:`substrate.closed_form.saddle_system`), so one matrix is shared
-    by all of them.
+    Labels are signs of rows and columns only (see :mod:`substrate.least_squares.saddle_system`), so one matrix is
+    shared by all of them.
     """
 
     gram: Gram

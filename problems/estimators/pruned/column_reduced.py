@@ -27,10 +27,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.pruned.column_fit import ColumnReducedClassifier, MachineGroup, Selection
 from substrate.arrays import positive, whole_number
-from substrate.closed_form.adaline import solve_by_adaline
-from substrate.closed_form.column_reduction import echelon_columns, echelon_threshold, ranked_columns, support_count
-from substrate.closed_form.saddle_system import bordered_target, solve_saddle_system
 from substrate.errors import DeclarationError
+from substrate.least_squares.adaline import solve_by_adaline
+from substrate.least_squares.column_reduction import echelon_columns, echelon_threshold, ranked_columns, support_count
+from substrate.least_squares.saddle_system import bordered_target, solve_saddle_system
 
 __all__ = ["AdaPinvClassifier", "IPLSSVMClassifier", "LS2SVMClassifier"]
 

@@ -24,8 +24,8 @@ from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 

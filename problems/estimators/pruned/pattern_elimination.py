@@ -21,13 +21,13 @@ from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Row
-from substrate.closed_form.adaline import eliminate_patterns
-from substrate.closed_form.answer import Question, answered, certified
-from substrate.closed_form.column_reduction import support_count
-from substrate.closed_form.saddle_certificate import saddle_rows
-from substrate.closed_form.saddle_system import bordered_target, ridge_of, solve_saddle_system
 from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
+from substrate.least_squares.adaline import eliminate_patterns
+from substrate.least_squares.answer import Question, answered, certified
+from substrate.least_squares.column_reduction import support_count
+from substrate.least_squares.saddle_certificate import saddle_rows
+from substrate.least_squares.saddle_system import bordered_target, ridge_of, solve_saddle_system
 from substrate.proof import Proof
 from substrate.proof.least_squares import prove_expansion
 
@@ -40,7 +40,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
 
     The paper gives no stopping rule, and without one every pattern is removed in time. Here elimination ends when
     ``n_support`` patterns remain or after ``max_epochs``, and the solution is the limit of further training, the
-    LS-SVM of the remaining patterns; see :mod:`substrate.closed_form.adaline`.
+    LS-SVM of the remaining patterns; see :mod:`substrate.least_squares.adaline`.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Pruned rows are not used by the machine. So over the N training rows
 
 - ``training``: the mean loss of f, at kept and pruned rows alike;
 - ``loo``, ``folds``: a kept row is predicted without itself, or without its fold, in closed form
-  (:mod:`substrate.closed_form.leave_one_out`); a pruned row is predicted directly, since it is left out already;
+  (:mod:`substrate.least_squares.leave_one_out`); a pruned row is predicted directly, since it is left out already;
 
 and ``validation`` is the mean loss over rows given for that purpose. The loss is the squared error of a regression, and
 one for each misclassified row. [Suykens2002]_ section 4 names these choices.
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from problems.estimators.shared.encoding import row_sizes
 from substrate.arrays import Array
-from substrate.closed_form.leave_one_out import k_fold_residuals, leave_one_out_residuals
 from substrate.gram import Gram
+from substrate.least_squares.leave_one_out import k_fold_residuals, leave_one_out_residuals
 
 __all__ = ["Index", "Pruning", "Rows", "Snapshot"]
 

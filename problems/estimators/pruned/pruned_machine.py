@@ -15,13 +15,13 @@ from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.closed_form.answer import Question, answered
-from substrate.closed_form.leave_one_out import checked_splits
-from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.answer import Question, answered
+from substrate.least_squares.leave_one_out import checked_splits
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["PrunedMachine", "PrunedRows"]
 

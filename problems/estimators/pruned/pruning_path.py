@@ -4,7 +4,7 @@ r"""The pruning path: machines on fewer and fewer rows, those of the smallest su
 reached or the performance index degrades; then, if requested, choose :math:`\gamma` and the kernel's widths again
 nearby and continue. Where rows have weights :math:`v_k`, given, robust or both, every machine is the weighted LS-SVM,
 :math:`\alpha_k = \gamma v_k e_k`, and rows leave by these :math:`|\alpha_k|`. With fixed weights the machines after one
-factorisation, a :class:`Line`, are down-dated (:mod:`substrate.closed_form.pruning`); with new weights at each step
+factorisation, a :class:`Line`, are down-dated (:mod:`substrate.least_squares.pruning`); with new weights at each step
 every machine is refitted.
 """
 
@@ -18,12 +18,12 @@ from problems.estimators.pruned.performance_index import Pruning, Rows, Snapshot
 from problems.estimators.shared.encoding import PruningStep
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rows import roundoff
-from substrate.closed_form.leave_one_out import projected_inverse
-from substrate.closed_form.pruning import DownDating
-from substrate.closed_form.saddle_system import ridge_of, solve_saddle_system
 from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.leave_one_out import projected_inverse
+from substrate.least_squares.pruning import DownDating
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
 __all__ = ["Line", "Pruned", "Setting", "prune"]
 

@@ -22,17 +22,26 @@ from problems.estimators.shared.coded import RegressedClassifier
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.closed_form.l1_active_set import VIOLATION
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
-from substrate.paths.knots import Path, SparseRows
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_system import target_unit
+from substrate.penalized.homotopy.knots import Path, SparseRows
+from substrate.penalized.l1.active_set import VIOLATION
+from substrate.penalized.l1.on_a_basis import (
+    L1Check,
+    L1Sums,
+    MendedL1,
+    coefficients_at,
+    l1_sums,
+    mended,
+    point_at,
+    reduced_l1_paths,
+)
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import prove_reduced_l1
 from substrate.reduced.answer import UNKNOWN
-from substrate.reduced.l1 import L1Check, L1Sums, MendedL1, coefficients_at, l1_sums, mended, point_at, reduced_l1_paths
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.streaming.array_source import ArraySource

@@ -16,9 +16,9 @@ from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
-from substrate.closed_form.leave_one_out import generalized_cross_validation
-from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.leave_one_out import generalized_cross_validation
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.proof import Proof
 from substrate.reduced.features import eigen_features

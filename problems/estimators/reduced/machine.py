@@ -17,12 +17,12 @@ from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
-from substrate.closed_form.kernel_products import expansion_values
-from substrate.closed_form.saddle_certificate import worst_rows
-from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import own_copy, to_numpy
 from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import BasisRows, prove_reduced

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from problems.estimators.reduced.weighed import ALIKE, Weighed
 from substrate.arrays import Array
-from substrate.closed_form.saddle_system import target_unit
 from substrate.kernels import Kernel
+from substrate.least_squares.saddle_system import target_unit
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.features import EigenFeatures

@@ -5,7 +5,7 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
     \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
-See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.closed_form.robust_weights` for
+See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.least_squares.robust_weights` for
 weights and scales. No weight is stored: each is a function of its row and of the previous fit. A ``sample_weight``
 multiplies it, and counts in the robust scale.
 """
@@ -28,9 +28,9 @@ from problems.estimators.shared.encoding import ReducedReweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
-from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
+from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
 from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
 from substrate.reduced.rows import KernelRows, KernelValues

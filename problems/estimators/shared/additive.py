@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
-from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
 from substrate.kernels.base import row_blocks
 from substrate.kernels.nested import Restricted
+from substrate.least_squares.primal_weights import PrimalWeights
 
 __all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_weights", "kernel_matrices"]
 

@@ -19,11 +19,11 @@ from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.relevance import Relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates.rows import ACCURATE
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.kernel_products import expansion_values
-from substrate.closed_form.primal_weights import PrimalWeights
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import device_points, is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
 __all__ = ["KernelEstimator", "page_named"]

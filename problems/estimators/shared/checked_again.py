@@ -2,9 +2,10 @@ r"""A dense kernel least-squares model checked, or proved, on its training data,
 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v
 
-The bounds are those of :mod:`substrate.closed_form.saddle_certificate`, of :mod:`substrate.closed_form.primal_weights`
-where primal weights represent the answer, and of :mod:`substrate.proof.least_squares` in ball arithmetic. The training
-data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are recomputed.
+The bounds are those of :mod:`substrate.least_squares.saddle_certificate`, of
+:mod:`substrate.least_squares.primal_weights` where primal weights represent the answer, and of
+:mod:`substrate.proof.least_squares` in ball arithmetic. The training data are given again, and no result of the fit is
+trusted: kernel values, fitted values and residuals are recomputed.
 """
 
 import math
@@ -21,12 +22,12 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
-from substrate.closed_form.answer import Question, certified
-from substrate.closed_form.saddle_certificate import saddle_rows, worst_rows
-from substrate.closed_form.saddle_system import ridge_of
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.least_squares.answer import Question, certified
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE, spread_of
-from substrate.closed_form.saddle_system import target_unit
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import blocks_beside
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import is_device_array, on_device_of, own_copy, take_rows, to_numpy
 from substrate.values import Record
 

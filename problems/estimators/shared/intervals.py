@@ -107,8 +107,8 @@ class Intervals:
         scores = getattr(self, "calibration_scores_", None)
         if scores is not None and (
             scores.dtype.kind != "f"
-            or scores.shape[1:] != self._outputs()
-            or not scores.shape[0]  # type: ignore[attr-defined]
+            or scores.shape[1:] != self._outputs()  # type: ignore[attr-defined]
+            or not scores.shape[0]
             or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
         ):
             raise DataError("calibration scores must be absolute errors in ascending order, one column per output")

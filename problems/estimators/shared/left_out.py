@@ -1,7 +1,7 @@
 r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no training target.
 
 The support values, the bias and the diagonal D of the system give the targets back,
-:math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.closed_form.leave_one_out` the residuals
+:math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.least_squares.leave_one_out` the residuals
 :math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted as a check. Operations on all pairs of rows
 are done where the kernel matrix is; vectors of the length of y are handled on the host.
 
@@ -22,8 +22,9 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import ACCURATE, spread_of
-from substrate.closed_form.border import ONES, Border
-from substrate.closed_form.leave_one_out import (
+from substrate.gram import Gram
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.leave_one_out import (
     generalized_cross_validation,
     leave_one_out_residuals,
     mean_absolute,
@@ -33,9 +34,8 @@ from substrate.closed_form.leave_one_out import (
     projected_diagonal,
     trimmed_mean_square,
 )
-from substrate.closed_form.primal_weights import PrimalWeights, leverages, solve_primal
-from substrate.closed_form.saddle_system import solve_saddle_system, target_unit
-from substrate.gram import Gram
+from substrate.least_squares.primal_weights import PrimalWeights, leverages, solve_primal
+from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out", "leave_rows_out_primal", "shared_columns"]

@@ -31,8 +31,8 @@ from problems.estimators.shared.calibration_scores import (
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate import uncertainty
 from substrate.arrays import Array
-from substrate.closed_form.robust_weights import check_choice
 from substrate.errors import DataError
+from substrate.least_squares.robust_weights import check_choice
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = ["Probabilities"]

@@ -35,9 +35,9 @@ from problems.estimators.shared.allowed import (
 )
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
-from substrate.closed_form.leave_one_out import ROBUST
-from substrate.closed_form.robust_weights import SCALES, WEIGHTINGS
 from substrate.codings import CODINGS
+from substrate.least_squares.leave_one_out import ROBUST
+from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
 from substrate.solvers import ORDER
 

@@ -12,7 +12,7 @@ from problems.displays import L1PathDisplay
 from substrate.datasets import motorcycle, ripley
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from substrate.paths.homotopies import l1_path
+from substrate.penalized.homotopy.homotopies import l1_path
 
 X, Y = motorcycle()
 X, Y = X[::5], Y[::5]

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate
 from substrate.certificates import Accuracy
-from substrate.closed_form.l1_active_set import solve_l1
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.penalized.l1.active_set import solve_l1
 from tests.oracles.small_machines import KINDS, exact_fitted_values, small_machine, true_error
 
 SOLVERS = ("CLARABEL", "OSQP", "SCS", "PIQP", "ECOS", "HIGHS")

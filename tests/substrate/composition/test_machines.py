@@ -9,9 +9,9 @@ from sklearn.svm import SVC, SVR
 
 from problems import ls_svm_classification, ls_svm_regression
 from substrate import Machine, Substrate
-from substrate.closed_form.l1_active_set import solve_l1
 from substrate.datasets import additive_function, motorcycle, ripley
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.penalized.l1.active_set import solve_l1
 
 
 @pytest.fixture

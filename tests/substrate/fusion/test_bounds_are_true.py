@@ -6,13 +6,13 @@ import pytest
 from sampled_cases import first
 
 from substrate import Machine, Substrate, fuse
-from substrate.closed_form.component_coordinates import shared_coordinates
-from substrate.closed_form.l1_active_set import solve_l1
-from substrate.closed_form.maximal_variation import solve_maximal_variation
 from substrate.fusion.fold import never_negative
 from substrate.fusion.fuse import _fold
 from substrate.fusion.validation import checked_validation
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
+from substrate.penalized.l1.active_set import solve_l1
+from substrate.penalized.variation.active_rows import solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import shared_coordinates
 from tests.oracles.small_machines import exact_fitted_values
 
 #: What double precision may have changed in the independent solves.

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import FusedL1SubstrateRegressor
 from substrate import Fusion, Machine, Substrate, fuse
-from substrate.closed_form.component_coordinates import shared_coordinates
-from substrate.closed_form.l1_active_set import solve_l1, zeta_max
-from substrate.closed_form.maximal_variation import rho_max, solve_maximal_variation
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.penalized.l1.active_set import solve_l1, zeta_max
+from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 KERNEL, ATOMS = Componentwise(RBF(1.5)), RBF(1.0)
 

@@ -14,7 +14,7 @@ from substrate.fusion.fuse import _fold
 from substrate.fusion.refinement import refined
 from substrate.fusion.validation import checked_validation
 from substrate.kernels import RBF, Componentwise
-from substrate.paths.chord_certificate import interval_bounds
+from substrate.penalized.homotopy.chord_certificate import interval_bounds
 
 
 def quiet(*_):

@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
-from substrate.closed_form.conjugate_gradient import pivoted_cholesky
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
+from substrate.least_squares.conjugate_gradient import pivoted_cholesky
 from substrate.reduced.candidates import (
     Candidates,
     select_by_entropy,

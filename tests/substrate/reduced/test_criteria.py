@@ -6,14 +6,12 @@ import pytest
 from numpy.polynomial import chebyshev
 from numpy.testing import assert_allclose
 
-from substrate.closed_form.spectrum import centred_spectrum
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.paths.criteria import LeaveOneOut
-from substrate.paths.evidence import GeneralizedCrossValidation
-from substrate.paths.gamma_search import lambda_range, search_gamma
-from substrate.paths.polynomial_minimum import coefficients, interpolation_error, points
-from substrate.paths.validation import Sum
+from substrate.least_squares.criteria import LeaveOneOut
+from substrate.least_squares.evidence import GeneralizedCrossValidation
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.validation import Sum
 from substrate.reduced import left_out as reduced_leave_one_out
 from substrate.reduced.criteria import ReducedFold, ReducedGCV
 from substrate.reduced.features import eigen_features
@@ -23,6 +21,8 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
+from substrate.search.gamma_search import lambda_range, search_gamma
+from substrate.search.polynomial_minimum import coefficients, interpolation_error, points
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 2))

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.closed_form.robust_weights import SCALES, quantile_ranks, robust_scale, robust_weights, weighted_quantile
 from substrate.kernels import RBF
+from substrate.least_squares.robust_weights import (
+    SCALES,
+    quantile_ranks,
+    robust_scale,
+    robust_weights,
+    weighted_quantile,
+)
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.reweighting import WeightsOfRows, scale_of_errors

@@ -1,0 +1,246 @@
+"""The answer of a kernel least-squares fit: a bound on its distance from the exact optimum, and refinement.
+
+The inexpensive bound of :mod:`~substrate.least_squares.saddle_certificate` suffices for ordinary fits. Where rounding
+is too large for it and the kernel has fewer features than there are rows, the machine is fitted in those
+(:mod:`~substrate.least_squares.primal_weights`): even exact support values might not represent the answer in double
+precision. With any other kernel the check is repeated in doubled precision, and the support values are refined by the
+accurate residual. Where double precision does not suffice, the certificate states it, with a remedy.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import NO_BOUND, Row
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
+from substrate.least_squares.saddle_certificate import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
+from substrate.least_squares.saddle_system import ridge_of
+from substrate.namespaces import is_device_array, to_numpy
+
+__all__ = ["Answer", "Question", "answered", "certified", "kernel_rounding"]
+
+_INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; scale the columns, lower gamma, or centre the inputs",
+)
+_MOST_REFINEMENTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
+
+    ``negative`` bounds the distance of the kernel matrix from positive semi-definite; infinity: it is not.
+    ``observed`` holds the targets of the user where Y is made of them (y - c): the spread is theirs.
+    ``border`` holds the columns that are not penalised.
+    """
+
+    kernel: Kernel
+    X: Any
+    Y: Array
+    gammas: tuple[float, ...]
+    weights: Array
+    negative: float = 0.0
+    tolerance: float = ACCURATE
+    observed: Array | None = None
+    border: Border = ONES
+
+    def expansion(self, column: int, a: Array, b: float, diagonal: Array, slopes: Array | None = None) -> Expansion:
+        """One output as it is stored; its diagonal is what the rounding of the kernel is a share of."""
+        if self.kernel.envelope is not self.kernel:
+            diagonal = to_numpy(self.kernel.envelope.diag(self.X))
+        ridge = ridge_of(self.gammas[column], to_numpy(self.weights))
+        c = None if slopes is None or not self.border.slopes else slopes[:, column]
+        known = (self.negative, self.known(column), self.border, c)
+        return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, *known)
+
+    def known(self, column: int) -> Array | None:
+        """The user's targets of one output; None where they are those of the machine."""
+        return None if self.observed is None else np.asarray(to_numpy(self.observed)[:, column])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Support values and biases, perhaps refined; primal weights where they represent the answer; row and facts."""
+
+    support_values: Array
+    bias: Array
+    primal: PrimalWeights | None
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    slopes: Array | None = None
+
+
+def kernel_rounding(kernel: Kernel, X: Any) -> float:
+    """The rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
+    envelope = kernel.envelope
+    return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
+
+
+def answered(
+    question: Question,
+    alpha: Array,
+    bias: Array,
+    products: Array,
+    diagonal: Array,
+    gram: Gram | None = None,
+    *,
+    primal: bool = False,
+    rounding: float | None = None,
+    slopes: Array | None = None,
+) -> Answer:
+    """Bound the answer, and refine it where the bound is above the tolerance.
+
+    ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` states
+    whether the caller keeps primal weights, which may then replace the support values; ``rounding`` is the
+    :func:`kernel_rounding`, where it is known already. ``slopes`` are the coefficients of the columns of the border
+    beside the constant.
+    """
+    if not np.isfinite(question.negative):
+        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
+    rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
+    a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
+    predicted = _predicted(question, alpha, bias, slopes)
+    rows = [
+        expansion_accuracy(
+            question.expansion(column, a[:, column], float(b[column]), k, slopes),
+            p[:, column],
+            rounding,
+            fitted=None if predicted is None else predicted[:, column],
+            tolerance=question.tolerance,
+        )
+        for column in range(a.shape[1])
+    ]
+    if all(row.passes for row in rows):
+        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes)
+    if is_device_array(question.X):
+        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
+    rank = question.kernel.rank(question.X.shape[1])
+    if primal and rank is not None and rank < question.X.shape[0]:
+        return _primal_answer(question, rank)
+    a, b, slopes, careful = _refined(question, a, b, k, gram, slopes)
+    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
+    if all(row.passes for row in rows):
+        return Answer(a, b, None, (accuracy_of_outputs(rows),), (("check", "in doubled precision"),), slopes)
+    return Answer(a, b, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
+
+
+def _primal_answer(question: Question, rank: int) -> Answer:
+    """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
+    weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
+    fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
+    a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
+    return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
+
+
+def certified(
+    question: Question,
+    alpha: Array,
+    bias: Array,
+    fitted: Array,
+    primal: PrimalWeights | None,
+    slopes: Array | None = None,
+) -> Answer:
+    """The bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
+    if not np.isfinite(question.negative):
+        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
+    if primal is not None:
+        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal), ()))
+    diagonal = question.kernel.diag(question.X)
+    rows = [
+        careful_accuracy(
+            question.expansion(column, alpha[:, column], float(bias[column]), diagonal, slopes),
+            CarefulRows(question.kernel, question.X),
+            fitted[:, column],
+            tolerance=question.tolerance,
+        )[0]
+        for column in range(alpha.shape[1])
+    ]
+    return _judged(Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes))
+
+
+def _predicted(question: Question, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
+    """What predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
+    if question.kernel.trusted or is_device_array(question.X):
+        return None
+    points = None if question.kernel.pairwise else question.X
+    values = expansion_values(question.kernel, points, alpha, bias, question.X)
+    return np.asarray(values + question.border.slope_values(slopes))
+
+
+def _judged(answer: Answer) -> Answer:
+    return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
+
+
+def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
+    Y, v = to_numpy(question.Y), to_numpy(question.weights)
+    outputs = [
+        primal_accuracy(
+            primal,
+            question.X,
+            Y[:, column],
+            question.gammas[column],
+            v,
+            column,
+            tolerance=question.tolerance,
+            observed=question.known(column),
+        )
+        for column in range(Y.shape[1])
+    ]
+    answers, gradients = zip(*outputs, strict=True)
+    return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
+def _refined(
+    question: Question, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
+) -> tuple[Array, Array, Array | None, list[Accuracy]]:
+    """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
+    rows, border = CarefulRows(question.kernel, question.X), question.border
+    a, b = a.copy(), b.copy()
+    found: list[Accuracy] = []
+    for column, gamma in enumerate(question.gammas):
+        best, residual = _checked(question, rows, a, b, diagonal, column, slopes)
+        weights = to_numpy(question.weights)
+        for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
+            # a residual that is the smaller part of the bound cannot halve it
+            if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
+                break
+            gram.factorize(ridge_of(gamma, question.weights))
+            right = residual[:, None]
+            solved = gram.solve(np.concatenate([right, border.matrix(right)], axis=1))
+            eliminate = border.eliminate(solved[:, 1:])
+            # Z'a becomes zero: what the support values lack is taken up by the step
+            step, c = eliminate(solved[:, :1], -border.totals(a[:, [column]]), again=False)
+            tried_a, tried_b = a.copy(), b.copy()
+            tried_a[:, column] += step[:, 0]
+            shift, more = border.split(c)
+            tried_b[column] += shift[0]
+            tried_slopes = slopes
+            if slopes is not None:
+                tried_slopes = slopes.copy()
+                tried_slopes[:, column] += more[:, 0]
+            row, other = _checked(question, rows, tried_a, tried_b, diagonal, column, tried_slopes)
+            if not row.value < 0.5 * best.value:
+                break
+            a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, other
+        found.append(best)
+    return a, b, slopes, found
+
+
+def _checked(
+    question: Question, rows: CarefulRows, a: Array, b: Array, diagonal: Array, column: int, slopes: Array | None
+) -> tuple[Accuracy, Array]:
+    points = None if question.kernel.pairwise else question.X
+    fitted = expansion_values(question.kernel, points, a[:, [column]], b[[column]], question.X)[:, 0]
+    machine = question.expansion(column, a[:, column], float(b[column]), diagonal, slopes)
+    fitted = fitted + question.border.slope_values(machine.slopes)
+    return careful_accuracy(machine, rows, fitted, tolerance=question.tolerance)

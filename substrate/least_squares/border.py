@@ -1,0 +1,425 @@
+r"""The border of a kernel machine: the columns that are not penalised, off which all its quantities are projected.
+
+.. math::
+
+    \begin{bmatrix} 0 & Z^T \\ Z & K + D \end{bmatrix}
+    \begin{bmatrix} c \\ \alpha \end{bmatrix} = \begin{bmatrix} 0 \\ y \end{bmatrix},
+    \qquad f(x) = \sum_i \alpha_i k(x_i, x) + z(x)^T c
+
+[Suykens2002]_ eq. (5) with :math:`Z = 1`, the bias; with further columns :math:`Z = [1, z]` the partially linear
+machine of [Espinoza2005b]_; without any, a machine without bias. With :math:`A = K + D`, :math:`H = A^{-1} Z` and
+:math:`S = Z^T H`,
+
+.. math:: c = S^{-1} (Z^T A^{-1} y - \beta), \qquad \alpha = A^{-1} y - H c, \qquad
+          B = A^{-1} - H S^{-1} H^T,
+
+where :math:`Z^T \alpha = \beta`, mostly zero, and B maps y to :math:`\alpha`.
+
+The span of the columns determines the machine, not the columns. Given ones are therefore measured from their weighted
+mean ``center`` and made orthonormal by the weights of the rows, :math:`Q = (z - \text{center})\, T + 1 t^T`, so that
+neither an offset of 1e8 nor a unit of 1e-12 costs digits: all systems contain :math:`[1, Q]`, and with coefficients
+:math:`(c_0, \theta)` there ``predict`` adds :math:`b + (z - \text{center})^T \beta`, where :math:`\beta = T \theta` is
+in the units of z and :math:`b = c_0 + t^T \theta`.
+
+In bounds the border takes the place of the ones: with :math:`Z^T d = 0` the proof of
+:mod:`~substrate.least_squares.saddle_certificate` holds as it stands. An imbalance :math:`\epsilon = Z^T a`, computed
+from the columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z G^{-1} \epsilon`,
+:math:`G = Z^T D^{-1} Z`, which moves row i of K a by at most
+
+.. math:: s_i \sum_j s_j\, \big| D^{-1} Z G^{-1} \epsilon \big|_j \le
+          s_i \Big( \sum_j \frac{s_j^2}{D_{jj}} \Big)^{1/2} (\epsilon^T G^{-1} \epsilon)^{1/2}, \qquad
+          s_i = \sqrt{k(x_i, x_i)},
+
+and D a by :math:`Z G^{-1} \epsilon`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates import Row
+from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, minus
+from substrate.certificates.rows import root_mean_square
+from substrate.errors import DataError, SolverError
+from substrate.namespaces import namespace_of, on_device_of, to_numpy
+
+__all__ = ["NO_BORDER", "ONES", "Border", "Elimination"]
+
+_HALF = EPS / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """The constant, unless ``constant`` is False, and further ``columns``, one row each; see :meth:`of`.
+
+    Parameters
+    ----------
+    constant
+        Whether a bias is among the coefficients.
+    columns
+        z as it was given, n x k; empty where there are no columns beside the constant.
+    center
+        What is subtracted from z: its weighted mean, or zero without a bias.
+    transform, shift
+        T, upper triangular, and t; t is rounding where ``center`` is the mean.
+    basis
+        Q = (z - center) T + 1 t', orthogonal to the constant and orthonormal, with the weighted mean square one.
+    names
+        What the columns are called, for refusals.
+    """
+
+    constant: bool = True
+    columns: Array = field(default_factory=lambda: np.empty((0, 0)))
+    center: Array = field(default_factory=lambda: np.empty(0))
+    transform: Array = field(default_factory=lambda: np.empty((0, 0)))
+    shift: Array = field(default_factory=lambda: np.empty(0))
+    basis: Array = field(default_factory=lambda: np.empty((0, 0)))
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        columns: Array,
+        weights: Array,
+        names: Sequence[str] | None = None,
+        *,
+        center: Array | None = None,
+        constant: bool = True,
+    ) -> "Border":
+        """Make the border of the given columns; those that depend on each other are refused by name.
+
+        ``weights`` are those of the rows; ``center`` is the weighted mean unless given.
+        """
+        z = np.ascontiguousarray(to_numpy(columns), dtype=np.float64)
+        n, k = z.shape
+        if k == 0:
+            return cls(constant)
+        named = tuple(f"column {name}" for name in range(k)) if names is None else tuple(names)
+        if n < k + constant:
+            raise DataError(
+                f"{n} rows do not determine {k} linear columns{' and the bias' if constant else ''}; use fewer linear "
+                "columns or more rows"
+            )
+        v = to_numpy(weights) / float(to_numpy(weights).max())
+        with np.errstate(over="ignore", invalid="ignore"):
+            if center is None:
+                center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
+            centred = z - center
+            sizes = 2.0 * np.abs(centred).max(axis=0)
+        if not np.isfinite(sizes).all():
+            raise DataError(f"the values of {named[int(np.argmin(np.isfinite(sizes)))]} overflow; use a larger unit")
+        sizes = np.where(sizes > 0.0, 2.0 ** np.floor(np.log2(np.where(sizes > 0.0, sizes, 1.0))), 1.0)
+        root = np.sqrt(v)[:, None]
+        first = [root] if constant else []
+        # a power of two is no rounding; the constant comes first, so that what is left of it in a column is removed
+        tall = np.concatenate([*first, root * (centred / sizes)], axis=1)
+        R = np.asarray(np.linalg.qr(tall, mode="r"))
+        lengths = np.sqrt(np.square(tall).sum(axis=0))
+        kept = np.abs(np.diagonal(R))
+        for place in range(int(constant), tall.shape[1]):
+            if not kept[place] > 100.0 * n * EPS * lengths[place]:
+                others = [*(["the constant"] if constant else []), *named[: place - constant]]
+                raise DataError(
+                    f"{named[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
+                    f"{' and others' if len(others) > 4 else ''} on these rows, so that its coefficient is not; take "
+                    "it out of linear_columns"
+                )
+        scale, lead = math.sqrt(float(v.sum())), int(constant)
+        means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
+        inverse = scale * np.linalg.inv(R[lead:, lead:])
+        with np.errstate(over="ignore"):
+            transform = np.triu(inverse) / sizes[:, None]
+        if not np.isfinite(transform).all():
+            worst = int(np.argmin(np.isfinite(transform).all(axis=1)))
+            raise DataError(f"the values of {named[worst]} are too small to be told apart; use a smaller unit")
+        basis = np.linalg.solve(R[lead:, lead:].T, scale * (centred / sizes - means).T).T
+        return cls(
+            constant,
+            z,
+            np.asarray(center),
+            transform,
+            np.asarray(-means @ inverse),
+            np.ascontiguousarray(basis),
+            named,
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of columns, each of which takes a degree of freedom."""
+        return int(self.constant) + self.slopes
+
+    @property
+    def slopes(self) -> int:
+        """The number of columns beside the constant."""
+        return int(self.columns.shape[1])
+
+    @property
+    def plain(self) -> bool:
+        """Whether the constant is all."""
+        return self.constant and not self.slopes
+
+    def matrix(self, like: Array) -> Array:
+        """Return [1, Q] with as many rows as ``like``, and where it is."""
+        xp = namespace_of(like)
+        lead = [xp.ones_like(like[:, :1])] if self.constant else []
+        if self.slopes:
+            lead.append(on_device_of(like, self.basis))
+        return xp.concat(lead, axis=1) if lead else like[:, :0]
+
+    def line(self, linear: Array) -> Array:
+        """Return [1, Q(x)] of new points, from their columns less ``center``."""
+        xp = namespace_of(linear)
+        lead = [xp.ones(linear.shape[0], dtype=linear.dtype)[:, None]] if self.constant else []
+        if self.slopes:
+            lead.append(linear @ on_device_of(linear, self.transform) + on_device_of(linear, self.shift))
+        return xp.concat(lead, axis=1) if lead else linear[:, :0]
+
+    def linear(self, rows: Any) -> Array | None:
+        """Return the columns of some of the rows less ``center``; None where there are none."""
+        if not self.slopes:
+            return None
+        centred: Array = self.columns[rows] - self.center
+        return centred
+
+    def take(self, rows: Any, weights: Array) -> "Border":
+        """Return the border of some of the rows, orthonormal on them by their weights, with the same center."""
+        if not self.slopes:
+            return self
+        return Border.of(self.columns[rows], weights, self.names, center=self.center, constant=self.constant)
+
+    def without_rows(self, diagonal: Array, ridge: Array) -> Array:
+        """Return the diagonal of B, exactly zero for a row without which the columns depend on each other."""
+        if not self.slopes:
+            return diagonal
+        xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
+        own = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
+        alone = on_device_of(diagonal, own > 1.0 - 1e-10)
+        return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
+
+    def totals(self, alpha: Array) -> Array:
+        """Return Z'alpha, one row per column of the border."""
+        if self.plain:
+            return namespace_of(alpha).sum(alpha, axis=0)[None, :]  # type: ignore[no-any-return]
+        found: Array = self.matrix(alpha).T @ alpha
+        return found
+
+    def values(self, c: Array) -> Array:
+        """Return Z c for every row, or one row where all are the same."""
+        if not self.slopes:
+            return self._bias(c)
+        rest: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
+        return c[0, :] + rest if self.constant else rest
+
+    def means(self, shares: Array, values: Array) -> Array:
+        """Return the coefficients that fit the values best, by shares of the weights that the border belongs to."""
+        lead = [(shares @ values)[None, :]] if self.constant else []
+        if self.slopes:
+            lead.append(self.basis.T @ (shares[:, None] * values))
+        return np.concatenate(lead) if lead else values[:0]
+
+    def size(self, c: Array) -> Array:
+        """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
+        xp = namespace_of(c)
+        return xp.abs(c[0, :]) if self.plain else xp.linalg.vector_norm(c, axis=0)  # type: ignore[no-any-return]
+
+    def split(self, c: Array) -> tuple[Array, Array]:
+        """Return the bias, zero without one, and the slopes in the units of z, one column per output."""
+        theta, bias = c[int(self.constant) :, :], self._bias(c)
+        if not self.slopes:
+            return bias, theta
+        transform, shift = (on_device_of(c, part) for part in (self.transform, self.shift))
+        return bias + shift @ theta, transform @ theta
+
+    def _bias(self, c: Array) -> Array:
+        xp = namespace_of(c)
+        return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)
+
+    def slope_values(self, slopes: Array | None) -> Array | float:
+        """Return (z - center)'beta in working precision; zero where there are no columns."""
+        if not self.slopes or slopes is None:
+            return 0.0
+        found: Array = (self.columns - self.center) @ slopes
+        return found
+
+    def careful_values(self, slopes: Array) -> tuple[Pair, Array]:
+        """Return (z - center)'beta of one output in doubled precision, and a bound on the error of every entry."""
+        if not self.slopes:
+            return (np.zeros(1), np.zeros(1)), np.zeros(1)
+        zero = np.zeros_like(self.columns)
+        high, low = add((self.columns, zero), minus((zero + self.center, zero)))
+        return exact_product(np.concatenate([high, low], axis=1), np.concatenate([slopes, slopes]))
+
+    def slope_sizes(self, slopes: Array | None) -> Array | float:
+        """Return what the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
+        if not self.slopes or slopes is None:
+            return 0.0
+        sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
+        return (self.slopes + 3.0) * sizes
+
+    def eliminate(self, solved: Array) -> "Elimination":
+        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
+        xp = namespace_of(solved)
+        if self.plain:
+            total = float(xp.sum(solved[:, 0]))
+            if not np.isfinite(total) or total == 0.0:
+                raise SolverError(
+                    "1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel"
+                )
+            return Elimination(self, solved, np.array([[total]]))
+        schur = to_numpy(self.matrix(solved).T @ solved)
+        schur = (schur + schur.T) / 2.0
+        sizes = np.sqrt(np.abs(np.diagonal(schur)))
+        # rough columns and smooth ones differ in size by gamma, which makes no system singular
+        known = np.isfinite(schur).all() and (sizes > 0.0).all()
+        if not known or (schur.size and np.linalg.cond(schur / sizes / sizes[:, None]) > 1.0 / EPS):
+            raise SolverError(
+                "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
+                "positive definite kernel"
+            )
+        return Elimination(self, solved, schur)
+
+    def imbalance(self, a: Array, v: Array, roots: Array, ridge: float) -> float:
+        """Bound the effect of Z'a on the fitted values, root mean square by the weights v.
+
+        ``roots`` are the s_i, ``ridge`` is the smallest entry of the diagonal D, that of the largest weight, one.
+        """
+        largest = float(np.abs(a).max(initial=0.0))
+        if not largest < 1e300:  # the sum might overflow
+            return math.inf
+        if self.plain:
+            epsilon = abs(exact_sum(a))
+            if epsilon == 0.0:
+                return 0.0
+            # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
+            own = ridge / float(v.sum())
+            return epsilon * (root_mean_square(roots, v) * float(v @ roots) / float(v.sum()) + own)
+        if self.count == 0:
+            return 0.0
+        epsilon, least = self._imbalance(a), self._least_length(v)
+        if not (np.isfinite(epsilon) and least > 0.0):
+            return math.inf
+        moved = root_mean_square(roots, v) * math.sqrt(float(v @ roots**2)) + ridge / math.sqrt(float(v.sum()))
+        return 1.01 * epsilon / least * moved
+
+    def _imbalance(self, a: Array) -> float:
+        """Bound the norm of [1, (z - center) T]'a, for the columns as they are given."""
+        total = exact_sum(a) if self.constant else 0.0
+        if not self.slopes:
+            return abs(total)
+        zero = np.zeros_like(self.columns)
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = add((self.columns, zero), minus((zero + self.center, zero)))
+            tall = np.ascontiguousarray(np.concatenate(parts, axis=1).T)
+            (high, low), unsure = exact_product(tall, a)
+            k = self.slopes
+            given = (high[:k] + high[k:]) + (low[:k] + low[k:])
+            known = unsure[:k] + unsure[k:] + EPS * (np.abs(high[:k]) + np.abs(high[k:]))
+            turned = self.transform.T @ given + self.shift * total
+            doubt = np.abs(self.transform).T @ (known + (k + 3.0) * _HALF * np.abs(given))
+            doubt = doubt + EPS * np.abs(total * self.shift)
+            return float(1.01 * np.linalg.norm(np.append(total, np.abs(turned) + doubt)))
+
+    def _least_length(self, v: Array) -> float:
+        """Bound from below the smallest singular value of V^(1/2) [1, (z - center) T + 1 t']."""
+        tall = np.sqrt(v)[:, None] * self.matrix(v[:, None])
+        values = np.linalg.svd(tall, compute_uv=False)
+        return float(values[-1] - self.misfit(v) * math.sqrt(float(v.sum())) - 10.0 * v.size * EPS * values[0])
+
+    def misfit(self, v: Array) -> float:
+        """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
+        if not self.slopes:
+            return 0.0
+        centred = self.columns - self.center
+        apart = np.abs(self.basis - (centred @ self.transform + self.shift))
+        sizes = np.abs(centred) @ np.abs(self.transform) + np.abs(self.shift)
+        unsure = apart + (self.slopes + 4.0) * EPS * sizes
+        return float(1.01 * np.linalg.norm(np.sqrt(v / v.sum())[:, None] * unsure))
+
+    def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
+        """Return the certificate row of Q'alpha = 0; none where the constant is all."""
+        if not self.slopes:
+            return ()
+        sizes = np.abs(self.basis).T @ np.abs(alpha)
+        worst = int(np.argmax(np.abs(self.basis.T @ alpha) / np.where(sizes > 0.0, sizes, 1.0)))
+        value = float(np.abs(self.basis[:, worst] @ alpha))
+        return (Row("Z'alpha = 0", value, float(sizes[worst]), tolerance, "|z'alpha|, worst linear column"),)
+
+    def deviations(self, schur: Array) -> Array:
+        """Return the roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""
+        if not self.slopes:
+            return np.zeros(0)
+        lead, diagonal = int(self.constant), np.diagonal(schur)
+        sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        try:
+            scaled = np.linalg.cholesky(schur / sizes / sizes[:, None])
+        except np.linalg.LinAlgError:  # of a kernel that is not positive semi-definite
+            return np.full(self.slopes, math.inf)
+        root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
+        return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """H = A^-1 Z and S = Z'H of a border: what solving and projecting need."""
+
+    border: Border
+    solved: Array
+    schur: Array
+
+    def __call__(self, nu: Array, wanted: Array, *, again: bool = True) -> tuple[Array, Array]:
+        """Return nu - H c, so that Z' times it is ``wanted``, and c; ``again`` removes the rounding of sums."""
+        c = self._coefficients(self.border.totals(nu) - wanted)
+        alpha = nu - self._taken(c)
+        if not again:
+            return alpha, c
+        # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
+        rest = self._coefficients(self.border.totals(alpha) - wanted)
+        return alpha - self._taken(rest), c + rest
+
+    @property
+    def share(self) -> Array:
+        """H S^-1, one column per column of the border."""
+        if self.border.plain:
+            return self.solved / float(self.schur[0, 0])
+        share: Array = self.solved @ on_device_of(self.solved, self.inverse)
+        return share
+
+    @property
+    def inverse(self) -> Array:
+        """S^-1, from columns of one size."""
+        sizes = np.sqrt(np.abs(np.diagonal(self.schur)))
+        return np.asarray(np.linalg.inv(self.schur / sizes / sizes[:, None]) / sizes / sizes[:, None])
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of H S^-1 H', which is subtracted from that of A^-1."""
+        if self.border.plain:
+            eta = self.solved[:, 0]
+            return eta**2 / namespace_of(eta).sum(eta)  # type: ignore[no-any-return]
+        return namespace_of(self.solved).sum(self.share * self.solved, axis=1)  # type: ignore[no-any-return]
+
+    def balance(self, alpha: Array) -> Array:
+        """Return alpha less H S^-1 Z'alpha, so that nothing is left of Z'alpha."""
+        totals, share = self.border.totals(alpha), self.share
+        return alpha - (share * totals if self.border.plain else share @ totals)
+
+    def _coefficients(self, totals: Array) -> Array:
+        if self.border.plain:
+            return totals / float(self.schur[0, 0])
+        return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
+
+    def _taken(self, c: Array) -> Array:
+        if self.border.plain:
+            return self.solved * c
+        return self.solved @ c
+
+
+#: The border of most machines: a bias.
+ONES = Border()
+
+#: The border of a machine without a bias.
+NO_BORDER = Border(constant=False)

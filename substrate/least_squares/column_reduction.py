@@ -1,0 +1,237 @@
+r"""Fewer columns, all rows: least squares on a part of the columns of the LS-SVM's system, and their selection.
+
+.. math:: \min_{b, \alpha_S} \; \Big\| A_S \begin{bmatrix} b \\ \alpha_S \end{bmatrix} - B \Big\|^2
+
+[Carvalho2006]_ sections 3.3 to 3.5: S are the support vectors, :math:`A_S` the column of the bias and those of S, and
+every row of A is kept, so that every pattern enters the fit. The column of the bias and the row
+:math:`Y^T \alpha = 0` are never removed.
+
+The normal equations :math:`A_S^T A_S X = A_S^T B`, with columns of unit length and refinement, cost a fraction of a
+singular value decomposition and are used while their condition number allows; beyond that a rank-revealing QR
+factorisation gives the shortest solution [Golub2013]_. The record states which was used.
+
+The columns are selected by the rank of the support values, or by echelon reduction.
+
+*Ranking* keeps the n columns with the largest criterion: :math:`|\alpha_i|` in Ada-Pinv, :math:`\alpha_i` itself in
+IP-LSSVM, where a negative value means a pattern well inside its own class [Carvalho2006]_ sections 3.4 and 3.5.
+
+*Echelon reduction* goes through the columns from left to right, eliminates the kept ones from each with partial
+pivoting over the rows, and drops a column without a remaining entry above a threshold [Carvalho2006]_ section 3.3. The
+bias column comes first and stays. While row i is no pivot, column i still contains the :math:`1/\gamma` of its
+diagonal: a threshold below :math:`1/\gamma` drops hardly any column whatever the kernel, and one slightly above drops
+those that the kernel explains. The threshold is therefore
+
+.. math:: \frac1\gamma + \text{tolerance} \cdot \max_i k(x_i, x_i) ,
+
+which makes the tolerance a share of the kernel's own size. The result depends on the order of the rows, as published.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import roundoff
+from substrate.errors import DeclarationError, SolverError
+from substrate.least_squares.column_accuracy import ColumnFactor
+from substrate.threads import blas_threads
+
+__all__ = [
+    "ColumnSolution",
+    "column_rows",
+    "echelon_columns",
+    "echelon_threshold",
+    "ranked_columns",
+    "solve_columns",
+    "support_count",
+    "with_bias",
+]
+
+#: Reciprocal condition number of the normal equations below which they are not used.
+_WELL_CONDITIONED = 1e-12
+_MOST_REFINEMENTS = 3
+#: A step this small relative to the solution implies, at these condition numbers, an error of rounding size.
+_SETTLED = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSolution:
+    """The bias, the coefficients of the kept columns, and how they were found.
+
+    ``factor`` is that of the normal equations, where they were used; ``full`` states that no direction was left out.
+    """
+
+    bias: float
+    coefficients: Array
+    method: str
+    rank: int
+    factor: ColumnFactor | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether the columns count as independent."""
+        return self.rank == self.coefficients.size + 1
+
+
+def with_bias(columns: Any) -> Any:
+    """The columns of A that belong to the bias and to these patterns."""
+    return np.append(0, np.asarray(columns, dtype=np.intp) + 1)
+
+
+def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
+    """Least squares on the column of the bias and those of the given patterns.
+
+    :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
+    """
+    with blas_threads(A.shape[0]):
+        C = A.T[with_bias(columns)].T  # Fortran order, as LAPACK requires
+        factor, solved = None, _normal_equations(C, B)
+        if solved is not None:
+            x, factor = solved
+            method, rank = "normal equations", C.shape[1]
+        else:
+            x, rank = _rank_revealing(C, B)
+            method = f"rank-revealing QR, rank {rank} of {C.shape[1]}"
+    if not np.isfinite(x).all():
+        raise SolverError(
+            "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
+        )
+    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank, factor)
+
+
+def _lengths(squares: Array) -> Array:
+    """Lengths of columns; that of a column of zeros is one."""
+    return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
+
+
+def _normal_equations(C: Array, B: Array) -> tuple[Array, ColumnFactor] | None:
+    """C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
+    from scipy.linalg.blas import dsyrk
+    from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
+
+    with np.errstate(over="ignore"):
+        G = dsyrk(1.0, C, trans=1, lower=1)
+    if not np.isfinite(G).all():
+        return None
+    length = _lengths(G.diagonal())
+    G /= length
+    G /= length[:, None]
+    entries = np.abs(G)  # of the lower triangle; the upper one is zero
+    size = float((entries.sum(axis=0) + entries.sum(axis=1) - entries.diagonal()).max())
+    factor, info = dpotrf(G, lower=1, clean=0, overwrite_a=1)
+    if info != 0 or dpocon(factor, size, uplo="L")[0] < _WELL_CONDITIONED:
+        return None
+    x = np.zeros(C.shape[1])
+    for _ in range(1 + _MOST_REFINEMENTS):
+        gradient = (C.T @ (B - C @ x)) / length
+        step = np.asarray(dpotrs(factor, gradient, lower=1)[0]) / length
+        x += step
+        if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
+            break
+    return x, ColumnFactor.of_normal_equations(factor, length, C.shape[0])
+
+
+def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
+    """The shortest solution by a complete orthogonal factorisation (LAPACK's gelsy)."""
+    from scipy.linalg import lstsq
+
+    length = np.linalg.norm(C, axis=0)
+    length = np.where(length > 0.0, length, 1.0)
+    x, _, rank, _ = lstsq(C / length, B, cond=max(C.shape) * EPS, lapack_driver="gelsy", check_finite=False)
+    return np.asarray(x) / length, int(rank)
+
+
+def column_rows(
+    A: Array, columns: Any, B: Array, bias: float, coefficients: Array, *, tolerance: float | None = None
+) -> tuple[Row, ...]:
+    """The errors are orthogonal to the bias column and to every kept column: optimality of least squares."""
+    C = A[:, with_bias(columns)]
+    x = np.append(bias, coefficients)
+    length = np.linalg.norm(C, axis=0)
+    C, x = C / np.where(length > 0.0, length, 1.0), x * length
+    e = B - C @ x
+    norm = float(np.linalg.norm(C))
+    # the errors are a difference of these terms, and each inner product adds them up once more
+    scale = norm * float(np.linalg.norm(x)) + float(np.linalg.norm(B))
+    limit = roundoff(A.shape[0]) if tolerance is None else tolerance
+    inner = C.T @ e
+    return (
+        Row("errors orthogonal to the bias column", float(abs(inner[0])), scale, limit, "|a_0'e| / |a_0|"),
+        Row("errors orthogonal to the columns", float(np.linalg.norm(inner[1:])), norm * scale, limit, "||A_S'e||"),
+    )
+
+
+#: Criteria this close, relative to the largest, are equal: the earlier row then goes first.
+_DIGITS = 10
+#: Number of columns that are updated together.
+_BLOCK = 16
+
+
+def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
+    """How many of n patterns: an integer counts them, a float in (0, 1] is a fraction, rounded, at least one."""
+    wanted = "a count from 1 to the number of patterns (an integer) or a fraction in (0, 1] (a float)"
+    if isinstance(n_support, np.ndarray) and n_support.ndim == 0:
+        n_support = n_support[()]
+    if isinstance(n_support, Integral) and not isinstance(n_support, (bool, np.bool_)):
+        count = int(n_support)
+        if not 1 <= count <= n:
+            received = repr(count) if abs(count) < 10**12 else "a number of more than twelve digits"
+            raise DeclarationError(f"{name} must be {wanted}, received {received} for {n} patterns")
+        return count
+    try:
+        fraction = positive(n_support, name)
+    except DeclarationError as error:
+        raise DeclarationError(f"{name} must be {wanted}, received {n_support!r}") from error
+    if fraction > 1.0:
+        raise DeclarationError(f"{name} must be {wanted}, received {n_support!r}")
+    return max(1, round(fraction * n))
+
+
+def ranked_columns(criterion: Array, count: int) -> Any:
+    """The patterns with the largest criterion, in the order of the rows.
+
+    :place [Carvalho2006]_ sections 3.4 and 3.5: Ada-Pinv and IP-LSSVM, columns by rank
+    """
+    largest = float(np.abs(criterion).max(initial=0.0))
+    rounded = np.round(criterion / largest, _DIGITS) if largest > 0.0 else criterion
+    return np.sort(np.argsort(-rounded, kind="stable")[:count])
+
+
+def echelon_threshold(diagonal: Array, ridge: Array, tolerance: float) -> float:
+    """The tolerance in the units of A: 1/gamma and a share of the largest kernel value."""
+    return float(ridge.max() + positive(tolerance, "tolerance") * np.abs(diagonal).max())
+
+
+def echelon_columns(A: Array, threshold: float) -> Any:
+    """The patterns whose columns keep an entry above the threshold when the kept columns before them are eliminated.
+
+    Gaussian elimination, a block of columns at a time: the kept columns of earlier blocks are applied to it at once,
+    its own one by one, and dropped columns cost nothing afterwards.
+
+    :place [Carvalho2006]_ section 3.3: LS2-SVM, echelon reduction under a tolerance
+    """
+    from scipy.linalg import solve_triangular
+
+    n = A.shape[0]
+    order, L, kept = np.arange(n), np.zeros((n, n), order="F"), list[int]()
+    for start in range(0, n, _BLOCK):
+        block, k = np.asfortranarray(A[order, start : start + _BLOCK]), len(kept)
+        if k:
+            block[:k] = solve_triangular(L[:k, :k], block[:k], lower=True, unit_diagonal=True, check_finite=False)
+            block[k:] -= L[k:, :k] @ block[:k]
+        for column in range(block.shape[1]):
+            k = len(kept)
+            pivot = k + int(np.abs(block[k:, column]).argmax())
+            if start + column > 0 and abs(block[pivot, column]) <= threshold:
+                continue
+            for rows in (order, L[:, :k], block):
+                rows[[k, pivot]] = rows[[pivot, k]]
+            L[k, k] = 1.0
+            if block[k, column] != 0.0:
+                L[k + 1 :, k] = block[k + 1 :, column] / block[k, column]
+                block[k + 1 :, column + 1 :] -= np.outer(L[k + 1 :, k], block[k, column + 1 :])
+            kept.append(start + column)
+    return np.array(kept[1:], dtype=np.intp) - 1

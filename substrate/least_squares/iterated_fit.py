@@ -1,0 +1,197 @@
+"""A dense least-squares fit by conjugate gradients, judged by its certificate rows, or the reason to factor instead.
+
+The plan is that of :mod:`~substrate.least_squares.solver_choice`. Rows are computed from a product with K in double
+precision; where one of them fails, no part of the iteration is used, and the stored triangle becomes the matrix that is
+factored.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
+from substrate.errors import DeclarationError, SolverError
+from substrate.gram import Gram
+from substrate.least_squares.answer import Question
+from substrate.least_squares.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
+from substrate.least_squares.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.solver_choice import (
+    Plan,
+    Way,
+    iterated_seconds,
+    planned,
+    sample_size,
+    warn_of_long_fit,
+)
+from substrate.least_squares.stored_kernel import (
+    KernelBlocks,
+    KernelSample,
+    KernelTriangle,
+    SampledInverse,
+    SymmetricMap,
+)
+from substrate.progress import LateProgress
+
+__all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IteratedFit:
+    """Support values, biases, certificate rows and facts of a fit.
+
+    ``reason`` states why an iteration that was required did not converge. ``slopes`` are the coefficients of the
+    columns of the border beside the constant, ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that
+    belong to them.
+    """
+
+    way: Way
+    facts: Facts
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    iterations: int
+    reason: str
+    slopes: Array | None = None
+    deviations: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfitted:
+    """A fit that is left to a factorisation: the reason as a fact, and the matrix if it is in memory."""
+
+    facts: Facts
+    gram: Gram | None = None
+
+
+def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
+    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
+    plan = _plan(question, max_iter)
+    if plan.sample is None or plan.patience is None:
+        return Unfitted((("choice", plan.fact),) if plan.fact else ())
+    progress = LateProgress()
+    stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
+    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
+    required, border = max_iter is not None or plan.only, question.border
+    try:
+        solved = _solved(question, matrix, plan.sample, plan.patience, progress)
+    except SolverError as error:
+        if required:
+            raise
+        return _factored(stored, 0, str(error))
+    finally:
+        progress.close()
+    iterations, rows = max(done.iterations for _, done in solved), _rows(question, solved, matrix.diagonal)
+    failed = next((done.reason for _, done in solved if not done.converged), "")
+    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
+    if failed and not required:
+        return _factored(stored, iterations, failed)
+    alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
+    for columns, done in solved:
+        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+        if border.slopes:
+            deviations[:, columns] = _deviations(question, matrix, plan.sample, plan.patience, columns[0])[:, None]
+    n, m = question.X.shape[0], plan.sample.rows.size
+    facts = [
+        ("kernel", repr(question.kernel)),
+        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
+        ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
+    ]
+    facts += [("choice", plan.fact)] if plan.fact else []
+    linear = (slopes, deviations) if border.slopes else (None, None)
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+
+
+def _deviations(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, column: int
+) -> Array:
+    r"""Of the slopes of one gamma, by as many more systems as the border has columns.
+
+    With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
+
+    .. math:: (Z^T A^{-1} Z)^{-1} = W A W^T - W A B A W^T
+              = \frac{1}{\operatorname{tr} D^{-1}} I + W K W^T - (K W^T)^T B\, (K W^T) .
+
+    Where these systems are not solved, the deviations are not known: they are NaN.
+    """
+    ridge, border = ridge_of(question.gammas[column], question.weights), question.border
+    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
+    across = shares[:, None] * border.matrix(ridge[:, None])
+    products = np.ascontiguousarray(matrix.product(across))
+    inverse = SampledInverse(sample, ridge)
+    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border=border)
+    if not solved.converged:
+        return np.full(border.slopes, np.nan)
+    covariance = across.T @ products - products.T @ solved.support_values
+    covariance = (covariance + covariance.T) / 2.0
+    covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
+    return border.deviations(np.asarray(np.linalg.inv(covariance), dtype=np.float64))
+
+
+def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
+    """Leave the fit to a factorisation, of the matrix that is in memory already."""
+    fact = f"a factorisation, after {iterations} iterations of conjugate gradients: {why}"
+    return Unfitted((("choice", fact),), None if stored is None else stored.gram())
+
+
+def _plan(question: Question, max_iter: int | None) -> Plan:
+    """By cost for the largest gamma, or the one that is required."""
+    kernel, X = question.kernel, question.X
+    ridge = ridge_of(max(question.gammas), question.weights)
+    systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
+    if max_iter is None:
+        return planned(kernel, X, systems, ridge, question.tolerance)
+    if not kernel.trusted:
+        raise DeclarationError(
+            f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
+            "use solver='cholesky', which finds out whether it is"
+        )
+    n = X.shape[0]
+    sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
+    seconds = iterated_seconds(n, sample.rows.size, systems, question.tolerance, stored=True)
+    warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
+    return Plan("stored_cg", sample, Patience(max_iter, max_iter))
+
+
+#: Columns that share a gamma, and their solution.
+_Solved = list[tuple[list[int], ProjectedSolution]]
+
+
+def _solved(
+    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, progress: LateProgress
+) -> _Solved:
+    """Every group of outputs that share a gamma, up to the first that does not converge."""
+    found: _Solved = []
+    for gamma in dict.fromkeys(question.gammas):
+        columns = [k for k, other in enumerate(question.gammas) if other == gamma]
+        ridge = ridge_of(gamma, question.weights)
+        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
+        Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
+        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress, question.border)
+        found.append((columns, solve_by_projected_gradients(*known)))
+    return found
+
+
+def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
+    """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
+    answers: dict[int, Accuracy] = {}
+    equations = []
+    envelope, tolerance = question.kernel.envelope, question.tolerance
+    rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
+    for columns, done in solved:
+        for k, column in enumerate(columns):
+            a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
+            machine = question.expansion(column, a, b, diagonal)
+            if question.border.slopes and done.slopes is not None:
+                machine = replace(machine, slopes=done.slopes[:, k])
+            answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
+            allowed = max(tolerance, roundoff(a.size))
+            known = (p, diagonal, machine.y, machine.ridge, a, b)
+            equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
+    in_order = [answers[column] for column in sorted(answers)]
+    return (accuracy_of_outputs(in_order), *worst_rows(equations))

@@ -1,0 +1,268 @@
+r"""Exact leave-one-out and left-out-block residuals of an LS-SVM without refitting, and its hat matrix.
+
+With B the block of the inverse of the bordered matrix that maps y to :math:`\alpha`
+(:func:`~substrate.least_squares.leave_one_out.projected_inverse`), eliminating the rows of a set F gives
+
+.. math:: y_F - f^{(-F)}(x_F) = (B_{FF})^{-1} \alpha_F, \qquad y_i - f^{(-i)}(x_i) = \frac{\alpha_i}{B_{ii}},
+
+where :math:`f^{(-F)}` is the machine fitted without those rows, bias included. Weights are in B already; a row of
+weight two is left out as a whole. In two-class classification :math:`y_i f^{(-i)}(x_i) = 1 - y_i \alpha_i / B_{ii}`.
+
+[Cawley2004]_ section 2.5 states the single row for a sparse basis; the blocks make k folds a closed form as well. The
+residuals are exact for the given kernel, gamma and scaling, which usually depend on the left-out row too.
+
+The fitted values are linear in y, :math:`f = H y`, bias included, and the trace of the hat matrix H is the effective
+number of degrees of freedom. With :math:`A = K + D`,
+
+.. math:: \alpha = B y, \qquad B = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}, \qquad H = I - D B,
+
+with the columns Z of a :mod:`~substrate.least_squares.border` in the place of 1 where there are others, since
+:math:`y - f = D \alpha`; [Suykens2002]_ eq. (5) and (12) with the errors eliminated. The row numbers of folds and
+splits are checked here for every model that is validated.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import EPS, Array
+from substrate.errors import DataError, SolverError
+from substrate.gram import Gram
+from substrate.least_squares.border import ONES, Border
+
+__all__ = [
+    "ROBUST",
+    "Rows",
+    "Split",
+    "checked_folds",
+    "checked_splits",
+    "effective_degrees_of_freedom",
+    "generalized_cross_validation",
+    "hat_matrix",
+    "k_fold_residuals",
+    "leave_one_out_residuals",
+    "left_out_residuals",
+    "mean_absolute",
+    "mean_square",
+    "median_absolute",
+    "misclassification",
+    "press",
+    "projected_diagonal",
+    "projected_inverse",
+    "relative_error",
+    "trimmed_mean_square",
+]
+
+Rows = NDArray[np.intp]
+Split = tuple[Rows, Rows]
+
+
+def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
+    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
+    checked = tuple(_row_numbers(fold, n, f"fold {number}") for number, fold in enumerate(folds))
+    if not checked:
+        raise DataError("there are no folds; give at least one set of rows to leave out")
+    seen = np.zeros(n, dtype=np.intp)
+    for number, fold in enumerate(checked):
+        if fold.size >= n:
+            raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
+        np.add.at(seen, fold, 1)
+        if seen.max() > 1:
+            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
+    return checked
+
+
+def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Split, ...]:
+    """Check pairs of rows that train and rows that validate: none empty, and no row on both sides of a split.
+
+    Splits name rows by their numbers among the n rows given. Where only some of these are ``kept``, since the others
+    have weight zero, the others are left out of both sides, a split without a row on one side is no split, and the
+    numbers returned are those among the rows kept.
+    """
+    checked = []
+    for number, (train, test) in enumerate(splits):
+        pair = _row_numbers(train, n, f"split {number}: train"), _row_numbers(test, n, f"split {number}: test")
+        both = np.intersect1d(*pair)
+        if both.size:
+            raise DataError(f"split {number} trains on row {both[0]} and validates on it; keep the two apart")
+        checked.append(pair)
+    if not checked:
+        raise DataError("cv gives no split; give at least one")
+    if kept is None or len(kept) == n:
+        return tuple(checked)
+    places = np.full(n, -1, dtype=np.intp)
+    places[kept] = np.arange(len(kept))
+    own = [tuple(places[part][places[part] >= 0] for part in pair) for pair in checked]
+    left = tuple((train, test) for train, test in own if train.size and test.size)
+    if not left:
+        raise DataError(
+            f"no split of cv has rows of positive weight on both sides, of {len(kept)} such rows; give other splits or "
+            "more rows a positive sample_weight"
+        )
+    return left
+
+
+def _row_numbers(rows: Any, n: int, name: str) -> Rows:
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise DataError(f"{name} must be row numbers, at least one, received {rows!r}")
+    if numbers.min() < 0 or numbers.max() >= n:
+        wrong = numbers[(numbers < 0) | (numbers >= n)][0]
+        raise DataError(f"{name} names row {wrong} of {n} rows; row numbers run from 0 to {n - 1}")
+    return numbers.astype(np.intp)
+
+
+def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
+    """alpha_i / B_ii, one column per output; ``diagonal`` is that of B, with one column per gamma if they differ.
+
+    B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
+    not positive semi-definite.
+
+    :place [Cawley2004]_ section 2.5: leave-one-out in closed form, for the full machine
+    """
+    (rows,) = np.nonzero(~(np.min(np.atleast_2d(diagonal.T), axis=0) > 0.0))
+    if rows.size:
+        raise SolverError(
+            f"without row {rows[0]} the machine is not determined: B_ii is {np.min(diagonal[rows[0]]):.3g} where it "
+            "must be positive; use a positive semi-definite kernel, more rows, or a smaller gamma"
+        )
+    by_row = diagonal[:, None] if support_values.ndim == 2 and diagonal.ndim == 1 else diagonal
+    return np.asarray(support_values / by_row)
+
+
+def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
+    """(B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    F = np.asarray(rows, dtype=np.intp)
+    if F.size >= B.shape[0]:
+        raise DataError(f"a fold holds all {B.shape[0]} rows, so nothing is left to fit; use at least two folds")
+    block = B[np.ix_(F, F)]
+    root = np.sqrt(np.abs(block.diagonal()))
+    if not (root > 0.0).all():
+        raise SolverError("a left-out block of B has a zero on its diagonal: the other rows determine no machine")
+    scaled = block / root / root[:, None]  # makes the solve independent of the weights' scales
+    try:
+        factor = cho_factor(scaled, lower=True)
+    except LinAlgError as error:
+        raise SolverError(
+            f"a left-out block of {F.size} rows is not positive definite, so the other rows determine no machine; use "
+            "a positive semi-definite kernel or a smaller gamma"
+        ) from error
+    alpha = support_values[F]
+    scale = root[:, None] if alpha.ndim == 2 else root
+    return np.asarray(cho_solve(factor, alpha / scale) / scale)
+
+
+def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> Array:
+    """The residuals of every row with its own fold left out; a row in no fold has none, NaN."""
+    residuals = np.full(support_values.shape, np.nan)
+    for fold in checked_folds(folds, B.shape[0]):
+        residuals[fold] = left_out_residuals(support_values, B, fold)
+    return residuals
+
+
+def press(residuals: Array) -> Any:
+    """The predicted residual sum of squares, one number per output."""
+    return np.sum(np.square(residuals), axis=0)
+
+
+def relative_error(explicit: Array, fast: Array) -> float:
+    """||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
+
+    :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
+    """
+    return float(np.linalg.norm(explicit - fast) / np.linalg.norm(explicit))
+
+
+def mean_square(residuals: Array) -> Any:
+    """PRESS over the number of rows."""
+    return np.mean(np.square(residuals), axis=0)
+
+
+def mean_absolute(residuals: Array) -> Any:
+    """The mean of the absolute residuals: outliers are not squared."""
+    return np.mean(np.abs(residuals), axis=0)
+
+
+def median_absolute(residuals: Array) -> Any:
+    """The median of the absolute residuals: half of the rows may be outliers."""
+    return np.median(np.abs(residuals), axis=0)
+
+
+def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
+    """The mean square without the given share of the largest residuals."""
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
+    squares = np.sort(np.square(residuals), axis=0)
+    return np.mean(squares[: max(1, int(np.ceil((1.0 - share) * squares.shape[0] - 1e-9)))], axis=0)
+
+
+#: Robust criteria of left-out residuals, by name.
+ROBUST: dict[str, Callable[[Array], Any]] = {
+    "mean_absolute": mean_absolute,
+    "median_absolute": median_absolute,
+    "trimmed": trimmed_mean_square,
+}
+
+
+def misclassification(residuals: Array, labels: Array) -> Any:
+    """The share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
+    return np.mean(labels * residuals >= 1.0, axis=0)
+
+
+def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
+    r"""Mean square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean.
+
+    With ``weights`` v of mean one both means are weighted, and :math:`\sum_i v_i H_{ii}` is given for the trace:
+
+    .. math:: \frac1N \sum_i v_i e_i^2 \Big/ \Big( 1 - \frac1N \sum_i v_i H_{ii} \Big)^2 .
+
+    A row whose weight tends to zero then counts as an absent one.
+    """
+    n = errors.shape[0]
+    squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
+    spare = 1.0 - degrees_of_freedom / n
+    if spare <= n * EPS:
+        raise SolverError(
+            f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
+        )
+    return np.mean(squares, axis=0) / spare**2
+
+
+def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
+    """B: the block of the inverse of the bordered matrix that maps y to alpha."""
+    gram.factorize(ridge)
+    inverse = gram.inverse()
+    if border.plain:
+        eta = inverse.sum(axis=1)
+        return np.asarray(inverse - np.outer(eta, eta) / eta.sum())
+    eliminated = border.eliminate(inverse @ border.matrix(inverse))
+    projected = np.asarray(inverse - eliminated.share @ eliminated.solved.T)
+    np.fill_diagonal(projected, border.without_rows(projected.diagonal(), ridge))
+    return projected
+
+
+def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
+    """The diagonal of B, at half the cost of B."""
+    gram.factorize(ridge)
+    eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
+    diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
+    return border.without_rows(diagonal, ridge)
+
+
+def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
+    """H with f = H y.
+
+    :place [Cawley2004]_ section 2.6: the hat matrix
+    """
+    H = -ridge[:, None] * projected_inverse(gram, ridge, border)
+    H[np.diag_indices(gram.n)] += 1.0
+    return H
+
+
+def effective_degrees_of_freedom(gram: Gram, ridge: Array, border: Border = ONES) -> float:
+    """trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
+    return float(gram.n - ridge @ projected_diagonal(gram, ridge, border))

@@ -1,0 +1,172 @@
+r"""Which solver a dense least-squares fit takes: a factorisation, or conjugate gradients on a stored or blocked matrix.
+
+Costs of N rows, m of them sampled for the preconditioner, and k iterations for c outputs:
+
+.. math:: \tfrac13 N^3 t_f \qquad\text{against}\qquad
+          N m\, t_k + N m^2\, t_f + k c\, (N^2 t_e + 2 N m\, t_e) ,
+
+with the time of a floating-point operation of a factorisation :math:`t_f`, of an entry of a stored matrix in a product
+:math:`t_e` and of a kernel value :math:`t_k`; a matrix that is not stored costs :math:`\tfrac12 N^2 t_k` per iteration
+more. The times are constants, between those of two processors (Neoverse N1 and a recent x86-64): a fit takes the same
+solver everywhere. The iterations follow from the share of the kernel that a sample of the rows leaves, in units of
+1/(gamma v), and from the digits requested; the formula was fitted to measurements, and where the first iterations
+contradict it, the matrix is factored after all, if it fits memory.
+
+What the chosen solver takes by these constants is known before it begins: above ten minutes a warning states time and
+memory, and that a reduced basis takes a fraction of both. What does not fit memory is refused before it is allocated.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from substrate.arrays import Array, available_memory, stated_memory
+from substrate.errors import LongFitWarning
+from substrate.kernels import Kernel
+from substrate.least_squares.projected_gradients import Patience
+from substrate.least_squares.saddle_system import FACTORED_ROWS
+from substrate.least_squares.stored_kernel import KernelSample
+
+__all__ = [
+    "Plan",
+    "factored_seconds",
+    "iterated_seconds",
+    "planned",
+    "sample_size",
+    "warn_of_long_fit",
+]
+
+#: Nanoseconds: an operation of a factorisation, an entry of a stored product, a kernel value.
+_FLOP, _ENTRY, _VALUE = 0.03, 0.4, 12.0
+#: Iterations do not reach smaller tolerances reliably.
+_LEAST_TOLERANCE = 1e-9
+#: Bytes of a stored triangle, unless a memory limit is stated.
+_STORED = 4.0 * 2**30
+#: After every so many iterations the estimate is judged by the eigenvalues they show.
+_JUDGED = 8
+#: Iterations that are allowed at most, whatever a factorisation costs.
+_MOST = 1000
+#: Seconds of an estimate above which a fit warns before it begins.
+_LONG = 600.0
+
+Way = Literal["cholesky", "stored_cg", "cg"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The solver, the sampled rows of its preconditioner, how long it may try, and a line for the certificate.
+
+    ``only`` states that a factorisation would not fit memory, so that none can follow.
+    """
+
+    way: Way
+    sample: KernelSample | None = None
+    patience: Patience | None = None
+    fact: str = ""
+    only: bool = False
+
+
+def factored_seconds(n: int) -> float:
+    """Estimate the time of a factorisation, and of the matrix that it takes."""
+    return 1e-9 * (n**3 / 3.0 * _FLOP + 0.5 * n * n * _VALUE)
+
+
+def iterated_seconds(
+    n: int, m: int, n_outputs: int, tolerance: float, remainder: float = 0.0, *, stored: bool = False
+) -> float:
+    """Estimate the time of conjugate gradients with m columns in the preconditioner; at least, where it leaves nothing.
+
+    A ``remainder`` that is not known to be finite counts as nothing: the estimate is then from below.
+    """
+    left = remainder if math.isfinite(remainder) else 0.0
+    matrix = 0.5 * n * n * _VALUE if stored else 0.0
+    return 1e-9 * (matrix + _preparation(n, m) + _iterations(left, tolerance) * _product(n, m, n_outputs, stored))
+
+
+def _preparation(n: int, m: int) -> float:
+    """Nanoseconds of a preconditioner."""
+    return n * m * _VALUE + float(n) * m * m * _FLOP
+
+
+def _product(n: int, m: int, n_outputs: int, stored: bool) -> float:
+    """Nanoseconds of an iteration."""
+    return n_outputs * (float(n) * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
+
+
+def warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:
+    """Warn, before a fit begins, that it takes more than ten minutes by its estimate."""
+    if seconds <= _LONG:
+        return
+    warnings.warn(
+        f"a fit to all {n} rows by {how} takes about {_in_words(seconds)} and {n_bytes / 2**30:.1f} GiB of memory, by "
+        "its estimate. A reduced basis takes a fraction of both: SparseLSSVMRegressor or SparseLSSVMClassifier with "
+        "basis=1000 fits the same rows in minutes, and reads them from files too",
+        LongFitWarning,
+        stacklevel=6,
+    )
+
+
+def _in_words(seconds: float) -> str:
+    return f"{seconds / 3600.0:.1f} hours" if seconds > 5400.0 else f"{seconds / 60.0:.0f} minutes"
+
+
+def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
+    """More sampled rows where the diagonal of K is large in units of 1/(gamma v)."""
+    with np.errstate(all="ignore"):
+        size = float(np.mean(diagonal / ridge))
+    digits = math.log10(1.0 + size) if math.isfinite(size) else 4.0
+    return min(n // 2, round(math.sqrt(n) * min(2.0 + 2.0 * digits, 10.0)))
+
+
+def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: float) -> Plan:
+    """The plan for targets of ``n_outputs`` columns, each to be known to ``tolerance`` times its spread."""
+    n = X.shape[0]
+    if n < FACTORED_ROWS:
+        return Plan("cholesky")
+    if not kernel.trusted:
+        return _factored(n, "a factorisation, which also shows whether the given kernel is definite")
+    if tolerance < _LEAST_TOLERANCE:
+        return _factored(n, f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
+    sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
+    limit = stated_memory()
+    room = available_memory() if limit is None else limit
+    triangle = 4.0 * n * n
+    if sample.bytes > room:
+        return Plan("cholesky")  # which is refused for the same reason, with what to do
+    stated = limit is not None and math.isfinite(limit)  # a guard that is lifted asks for no more than usual
+    stored = triangle + sample.bytes <= room and (stated or triangle <= _STORED)
+    remainder, m = sample.remainder(ridge), sample.rows.size
+    direct, product = n**3 / 3.0 * _FLOP, _product(n, m, n_outputs, stored)
+    share = (_preparation(n, m) + _iterations(remainder, tolerance) * product) / direct
+    most = min(max(math.ceil(direct / product), 1), _MOST)
+    way: Way = "stored_cg" if stored else "cg"
+    only = 2.0 * triangle > room
+    if share >= 1.0 and not only:
+        times = f"{share:.2g}" if share < 100.0 else "over 100"
+        return _factored(n, f"a factorisation: conjugate gradients would cost {times} times as much")
+    warn_of_long_fit(
+        n,
+        iterated_seconds(n, m, n_outputs, tolerance, remainder, stored=stored),
+        sample.bytes + (triangle if stored else 0.0),
+        "conjugate gradients",
+    )
+    if only:
+        fact = "conjugate gradients: a factorisation would not fit"
+        return Plan(way, sample, Patience(_MOST, _MOST), fact, only=True)
+    return Plan(
+        way, sample, Patience(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
+    )
+
+
+def _factored(n: int, fact: str) -> Plan:
+    warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
+    return Plan("cholesky", fact=fact)
+
+
+def _iterations(remainder: float, tolerance: float) -> float:
+    """The iterations expected, fitted to measurements: a few for every digit, more where the sample leaves much."""
+    digits = max(-math.log10(tolerance), 1.0)
+    return digits * (1.3 + 3.0 * math.sqrt(remainder))

@@ -1,0 +1,361 @@
+r"""One eigendecomposition of the centred kernel matrix, and every gamma after it.
+
+With :math:`P = I - 11^T/N`, :math:`P K P = U \operatorname{diag}(s) U^T` off the direction 1,
+:math:`\lambda = 1/\gamma` and :math:`z = U^T y`,
+
+.. math::
+
+    \alpha = U \frac{z}{s + \lambda}, \qquad b = \bar y - \bar k^T \alpha, \qquad
+    B_{ii} = \sum_k \frac{u_{ik}^2}{s_k + \lambda}, \qquad
+    \operatorname{tr} H = N - \lambda \sum_k \frac{1}{s_k + \lambda},
+
+with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and the quantities of
+:mod:`~substrate.least_squares.leave_one_out` as matrix products with one column per gamma. The direction 1 is removed
+by a reflection first (:mod:`~substrate.least_squares.stacked_least_squares`), so :math:`1^T \alpha = 0` to rounding.
+
+With weights :math:`V = \operatorname{diag}(v)` of the rows the diagonal is :math:`\lambda V^{-1}`, and all of this
+holds for :math:`V^{1/2} K V^{1/2}` and :math:`V^{1/2} y` with :math:`V^{1/2} 1` in place of 1: support values are
+:math:`V^{1/2}` times those, and a left-out residual is one over :math:`v_i^{1/2}` times its own.
+
+With further columns Q that are not penalised (:mod:`~substrate.least_squares.border`, orthonormal by the weights beside
+1) their directions are removed too, of the dimension N - m is left, and
+:math:`\theta = W y - W K \alpha` are their coefficients, :math:`W = Q^T V / \sum_i v_i`.
+
+A matrix with a negative eigenvalue is lifted by it: ``values`` are then those of K + ``lift`` I, which is the same
+family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.rows import roundoff
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.gram import Gram
+from substrate.kernels.base import blocks_beside
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.spectrum_error import measured_error
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.threads import blas_threads
+
+__all__ = ["Spectrum", "Targets", "centred_spectrum"]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
+
+    ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
+    ``slopes`` are the coefficients W y of the columns of a border beside the constant.
+    """
+
+    coordinates: Array
+    mean: Array
+    unit: float
+    rest: Any = 0.0
+    slopes: Array | None = None
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return int(self.coordinates.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Orthonormal ``basis`` (N x N-1, off the direction 1), ``values`` in ascending order, and the mean row of K.
+
+    ``error`` and ``skew`` bound their distance from those of K
+    (:mod:`~substrate.least_squares.spectrum_error`). ``root`` holds the roots of the weights of the rows, if any;
+    ``linear`` the border and its rows W K, where it has columns beside the constant.
+    """
+
+    basis: Array
+    values: Array
+    mean_row: Array
+    lift: float
+    trace: float
+    norm: float
+    error: float
+    skew: float
+    root: Array | None = None
+    linear: tuple[Border, Array] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self.basis.shape[0])
+
+    def targets(self, Y: Array) -> Targets:
+        """z = U'y for every column of Y (a vector is one column)."""
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        if Y.shape[0] != self.n:
+            raise DataError(f"y must have one entry for each of the {self.n} rows, received {Y.shape[0]}")
+        unit, xp = target_unit(Y), namespace_of(Y)
+        scaled = Y / unit
+        # exact where y is constant
+        mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
+        rest = self._mean(scaled - mean)
+        centred, slopes = (scaled - mean) - rest, None
+        if self.linear is not None:
+            slopes = self._slopes(centred)
+            centred = centred - on_device_of(centred, self.linear[0].basis) @ slopes
+        return Targets(
+            self.basis.T @ (centred if self.root is None else self.root[:, None] * centred), mean, unit, rest, slopes
+        )
+
+    def _slopes(self, values: Array) -> Array:
+        """W times the values, one column per output."""
+        if self.linear is None:
+            raise TypeError("there are no columns beside the constant")
+        return _border_means(self.linear[0], self.root, values)
+
+    def about_border(self, rows: Array, linear: Array | None = None) -> Array:
+        """Rows of kernel values of points less what the border takes up of them.
+
+        ``linear`` are the columns of the linear part of these points, less their center.
+        """
+        centred: Array = rows - self.mean_row
+        if self.linear is None or linear is None:
+            return centred
+        border, means = self.linear
+        return centred - border.line(linear)[:, 1:] @ means
+
+    def _mean(self, values: Array) -> Array:
+        """The mean over the rows, by their weights."""
+        if self.root is None:
+            mean: Array = namespace_of(values).mean(values, axis=0)
+            return mean
+        shares: Array = self.root**2 / float(to_numpy(self.root**2).sum())
+        return shares @ values
+
+    def inverses(self, lambdas: Array) -> Array:
+        """1/(s + lambda), one column per lambda."""
+        shifted = np.asarray(lambdas, dtype=np.float64) - self.lift
+        if not (shifted > 0.0).all():
+            raise SolverError(
+                f"lambda must exceed {self.lift:.3g} where K + lambda I is positive definite, received "
+                f"{float(np.min(lambdas)):.3g}"
+            )
+        inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, shifted))
+        return inverses
+
+    def support_values(self, targets: Targets, lambdas: Array) -> Array:
+        """alpha, of shape (N, number of lambdas, outputs), in the units of y."""
+        g, xp = self.inverses(lambdas), namespace_of(self.basis)
+        columns = xp.reshape(g[:, :, None] * targets.coordinates[:, None, :], (g.shape[0], -1))
+        with blas_threads(self.n):
+            alpha = self.basis @ columns if self.root is None else self.root[:, None] * (self.basis @ columns)
+        support_values: Array = targets.unit * xp.reshape(alpha, (self.n, g.shape[1], targets.outputs))
+        return support_values
+
+    def bias(self, targets: Targets, support_values: Array) -> Array:
+        """b, of shape (number of lambdas, outputs)."""
+        xp = namespace_of(self.mean_row)
+        bias: Array = targets.unit * targets.mean - xp.tensordot(self.mean_row, support_values, axes=1)
+        return bias
+
+    def leverages(self, lambdas: Array) -> Array:
+        """B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
+        g = self.inverses(lambdas)
+        diagonal: Array = zeros_beside(g, (self.n, g.shape[1]))
+        with blas_threads(self.n):
+            for rows in blocks_beside(g, self.n, self.n):
+                block = self.basis[rows, :]
+                diagonal[rows, :] = (block * block) @ g
+        return diagonal if self.root is None else self.root[:, None] ** 2 * diagonal
+
+    def masses(self) -> Array | None:
+        """The sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all one."""
+        if self.root is None:
+            return None
+        shares = self.root**2 * (self.n / float(to_numpy(self.root**2).sum()))
+        total: Array = zeros_beside(shares, self.values.shape[0])
+        for rows in blocks_beside(shares, self.n, self.n):
+            total += shares[rows] @ self.basis[rows, :] ** 2
+        return total
+
+    def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
+        """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
+        residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]
+        return residuals
+
+    def degrees_of_freedom(self, lambdas: Array) -> Array:
+        """trace H for each lambda, on the host."""
+        g = self.inverses(lambdas)
+        return np.asarray(self.n - np.asarray(lambdas) * to_numpy(namespace_of(g).sum(g, axis=0)))
+
+    def predictions(self, targets: Targets, lambdas: Array, rows: Array, linear: Array | None = None) -> Array:
+        """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
+
+        ``linear`` are their columns of the linear part, less their center, where there is one.
+        """
+        alpha = self.support_values(targets, lambdas)
+        xp = namespace_of(rows)
+        values: Array = xp.tensordot(rows, alpha, axes=1) + self.bias(targets, alpha)
+        if self.linear is not None and linear is not None and targets.slopes is not None:
+            border, means = self.linear
+            theta = targets.unit * targets.slopes[:, None, :] - xp.tensordot(means, alpha, axes=1)
+            values = values + xp.tensordot(border.line(linear)[:, 1:], theta, axes=1)
+        return values
+
+    def decomposition_error(self, lam: float) -> float:
+        """q, the relative error of what is computed at this lambda: the measured error over s_1 + lambda."""
+        return float(self.error / (float(self.values[0]) + lam - self.lift) + self.skew)
+
+    def unknown_below(self, q: float) -> float:
+        """The lambda, counted from ``lift`` on, below which the relative error may exceed q."""
+        return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
+
+    def perturbation(self, lam: float) -> float:
+        """A bound on the difference of PKP + lambda and the matrix whose exact inverse is computed at this lambda."""
+        return self.error + self.skew * (lam - self.lift)
+
+
+def _border_means(border: Border, root: Array | None, values: Array) -> Array:
+    """Q'V values / sum v."""
+    Q = on_device_of(values, border.basis)
+    weighted = values if root is None else root[:, None] ** 2 * values
+    mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
+    found: Array = Q.T @ weighted / mass
+    return found
+
+
+def centred_spectrum(
+    gram: Gram,
+    rounding: float = 0.0,
+    weights: Array | None = None,
+    coarse: bool = False,
+    border: Border = ONES,
+) -> Spectrum:
+    """Decompose; the Gram matrix is left unchanged.
+
+    ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
+    are those of the rows, all positive. ``coarse`` is that of
+    :func:`~substrate.least_squares.spectrum_error.measured_error`. ``border`` holds a constant, and further columns,
+    orthonormal by these weights.
+    """
+    if not border.constant:
+        raise DeclarationError("a spectrum is that of a machine with a bias; solve without one for each gamma")
+    n = gram.n
+    if n < 2:
+        raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
+    if n <= border.count:
+        raise DataError(f"{border.count} columns that are not penalised leave nothing of {n} rows to a kernel matrix")
+    if weights is None:
+        K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
+        root = direction = None
+        mean_row: Array = xp.mean(K, axis=0)
+        constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
+        # errors of p s_i s_j are a matrix of norm at most p sum s_i^2
+        own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
+    else:
+        s, xp = np.sqrt(to_numpy(weights)), namespace_of(gram.matrix)
+        root, direction = on_device_of(gram.matrix, s), on_device_of(gram.matrix, s / np.linalg.norm(s))
+        K, v = root[:, None] * gram.matrix * root[None, :], s / np.linalg.norm(s)
+        v[0] += 1.0  # to minus the first axis: nothing cancels, whatever the weights
+        v /= np.linalg.norm(v)
+        mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
+        constant = abs(float(xp.sum(root**2 * mean_row)))
+        # scaling rounds an entry twice, in addition to the error of the kernel value
+        own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
+    linear = None
+    if border.slopes:
+        linear = (border, _border_means(border, root, gram.matrix))
+        scaled = to_numpy(border.matrix(gram.matrix)) * (1.0 if root is None else to_numpy(root)[:, None])
+        direction = on_device_of(K, np.linalg.qr(scaled)[0])
+        trace, values, basis = _decomposition_off_border(K, np.asarray(to_numpy(direction)))
+        # columns that are off by an angle remove directions that are off by it
+        v = np.ones(n) if root is None else to_numpy(root) ** 2
+        own += 4.0 * border.misfit(v) * float(xp.sum(xp.abs(gram.diagonal) * (1.0 if root is None else root**2)))
+    elif is_device_array(K):
+        trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
+    else:
+        # a symmetric copy in LAPACK's order
+        trace, values, basis = _decomposition(np.array(K, order="C").T, v)
+    largest = float(xp.max(xp.abs(values)))
+    lowest, norm = float(values[0]), max(largest, constant)
+    # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
+    lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
+    values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
+    with blas_threads(n):
+        known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
+    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root, linear)
+
+
+def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:
+    """Off orthonormal directions: all reflections as one orthonormal matrix, whose last columns span the others."""
+    from scipy.linalg import qr
+
+    xp, m = namespace_of(K), directions.shape[1]
+    reflected = on_device_of(K, qr(directions)[0])
+    inner = reflected[:, m:].T @ (K @ reflected[:, m:])
+    inner = (inner + inner.T) / 2.0
+    trace = float(xp.linalg.trace(inner))
+    values, vectors = xp.linalg.eigh(inner)
+    return trace, values, reflected[:, m:] @ vectors
+
+
+def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
+    with blas_threads(v.size):
+        inner = _reflected(K, v)
+        trace = float(inner.trace())
+        values, vectors = _eigen(inner)
+        return trace, values, _restored(vectors, v)
+
+
+def _decomposition_on_device(K: Any, v: Any) -> tuple[float, Any, Any]:
+    """The same in functions of the array API: the reflection is a product of two thin matrices."""
+    xp = namespace_of(K)
+    product = K @ v
+    q = 2.0 * (product - xp.sum(v * product) * v)
+    inner = (K - xp.stack([v, q], axis=1) @ xp.stack([q, v], axis=0))[1:, 1:]
+    trace = float(xp.linalg.trace(inner))
+    values, vectors = xp.linalg.eigh(inner)
+    basis = xp.concat([zeros_beside(vectors, (1, vectors.shape[1])), vectors], axis=0)
+    basis -= 2.0 * v[:, None] * (v[1:] @ vectors)[None, :]
+    return trace, values, basis
+
+
+def _reflector(n: int) -> Array:
+    """The unit vector v of the reflection I - 2 v v' that takes 1 to the first axis."""
+    v = np.full(n, 1.0 / np.sqrt(n))
+    v[0] -= 1.0
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def _reflected(K: Array, v: Array) -> Array:
+    """The upper triangle of (I - 2vv')K(I - 2vv') without its first row and column; K is overwritten.
+
+    One symmetric rank-two update: K - v q' - q v' with q = 2 (K v - (v'K v) v).
+    """
+    from scipy.linalg.blas import dsyr2
+
+    product = K @ v
+    q = 2.0 * (product - float(v @ product) * v)
+    K = dsyr2(-1.0, v, q, a=K, overwrite_a=1)
+    return np.asfortranarray(K[1:, 1:])
+
+
+def _eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and vectors, from the upper triangle, which is destroyed.
+
+    Relatively robust representations: the fastest of LAPACK's methods in measurements, by a few per cent.
+    """
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(matrix, lower=False, overwrite_a=True, check_finite=False, driver="evr")
+    return values, vectors
+
+
+def _restored(vectors: Any, v: Array) -> Array:
+    """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
+    from scipy.linalg.blas import dger
+
+    basis = np.zeros((v.size, vectors.shape[1]), order="F")
+    basis[1:] = vectors
+    return np.asarray(dger(-2.0, v, v[1:] @ vectors, a=basis, overwrite_a=1))

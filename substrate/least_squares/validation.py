@@ -1,0 +1,171 @@
+"""The criterion of validation rows, and sums of criteria over folds or machines.
+
+Both are bounded as in :mod:`substrate.least_squares.criteria`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.criteria import Criterion, Samples, following, unknown_at
+from substrate.least_squares.kernel_slope import Slope, validation_slope
+from substrate.least_squares.spectrum import Spectrum
+from substrate.threads import blas_threads
+
+__all__ = ["Sum", "Validation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(Criterion):
+    """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
+
+    Both are multiplied by ``roots``, those of the weights of these points, if any.
+
+    :equation [Pelckmans2005]_ (3): the validation error as a function of gamma
+    """
+
+    cone: ClassVar[int] = 2
+    growth: ClassVar[float] = 2.0
+
+    spectrum: Spectrum
+    directions: Array
+    offsets: Array
+    rounding: float
+    roots: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        spectrum: Spectrum,
+        Y: Array,
+        rows: Array,
+        Y_val: Array,
+        *,
+        pooled: bool = False,
+        rounding: float = 0.0,
+        weights: Array | None = None,
+        linear: Array | None = None,
+    ) -> Self:
+        """From targets and the rows of kernel values of the validation points against the training points.
+
+        ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
+        are those of the validation points in the mean, ``linear`` their columns of a linear part, less their center.
+        """
+        if rows.shape[0] == 0:
+            raise DataError("the validation set is empty; give at least one validation row")
+        targets = spectrum.targets(Y)
+        with blas_threads(spectrum.n):
+            centred = spectrum.about_border(rows, linear)
+            directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
+        known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
+        offsets = (known / targets.unit - targets.mean) - targets.rest
+        if spectrum.linear is not None and linear is not None and targets.slopes is not None:
+            offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
+        roots = None
+        if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
+            roots = np.sqrt(weights / weights.mean())
+            directions, offsets = roots[:, None] * directions, roots[:, None] * offsets
+        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding, roots)
+
+    def sample(self, t: Array) -> Samples:
+        """One matrix product per output, and the ceiling from each interval's lowest lambda."""
+        z = self.targets.coordinates
+        g = self._inverses(t)
+        lowest = g.reshape(-1, *t.shape)[:, :, 0]
+        values, ceiling = np.empty((t.size, z.shape[1])), np.empty((t.shape[0], z.shape[1]))
+        unknown, q = unknown_at(self.spectrum, t)
+        with blas_threads(self.spectrum.n):
+            squared = np.square(self.directions)
+            kappa = squared @ lowest
+            lengths = np.sqrt(np.mean(squared @ np.square(g), axis=0)).reshape(t.shape)
+            for k in range(z.shape[1]):
+                errors = self.offsets[:, [k]] - self.directions @ (g * z[:, [k]])
+                values[:, k] = np.mean(errors**2, axis=0)
+                sizes = np.abs(self.offsets[:, [k]]) + np.sqrt(kappa * (z[:, k] ** 2 @ lowest))
+                ceiling[:, k] = np.mean(sizes**2, axis=0)
+        share = (following(unknown, t) * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
+        alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
+        moved = self._moved(q, share, alpha, np.ones(len(t)))
+        top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
+        return Samples(self._shaped(values, t), top, *moved)
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        if self.spectrum.linear is not None:
+            raise DeclarationError("the slope of a validation error in the kernel values is known for a bias alone")
+        root = np.ones(self.spectrum.n) if self.spectrum.root is None else self.spectrum.root
+        known = (self.directions, self.offsets[:, columns], root / float(root @ root), self.roots)
+        return validation_slope(self.spectrum.basis, g, z, *known).weighted(self.spectrum.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
+
+    parts: tuple[Criterion, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Criterion], weights: Sequence[float]) -> Self:
+        """Count lambda from the same point on in all parts."""
+        lift = max(part.lift for part in parts)
+        return cls(tuple(part.lifted(lift) for part in parts), tuple(weights))
+
+    @property
+    def size(self) -> int:
+        """The size of the largest part."""
+        return max(part.size for part in self.parts)
+
+    @property
+    def outputs(self) -> int:
+        """As each part has."""
+        return self.parts[0].outputs
+
+    @property
+    def lift(self) -> float:
+        """As each part has."""
+        return self.parts[0].lift
+
+    @property
+    def cone(self) -> int:
+        """The largest of the parts."""
+        return max(part.cone for part in self.parts)
+
+    @property
+    def growth(self) -> float:
+        """The largest of the parts."""
+        return max(part.growth for part in self.parts)
+
+    @property
+    def unit(self) -> float:
+        """The largest; parts in smaller units are converted."""
+        return max(part.unit for part in self.parts)
+
+    @property
+    def spread(self) -> Array:
+        """That of the part where it is largest, in the common unit, one number per criterion."""
+        spreads = [part.spread * (part.unit / self.unit) ** 2 for part in self.parts]
+        return np.asarray(np.max(spreads, axis=0))
+
+    def sample(self, t: Array) -> Samples:
+        """The sums of values and of ceilings."""
+        values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
+        shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
+            values += scale * samples.values
+            ceiling += scale * samples.ceiling
+            if samples.shrink is not None:
+                shrink = np.minimum(shrink, samples.shrink)
+            if samples.shifts is not None:
+                squares += scale * samples.shifts**2  # the triangle inequality for all errors in one vector
+        return Samples(values, ceiling, shrink, np.sqrt(squares))
+
+    def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
+        """The slope of every part, as it is in the sum."""
+        scales = [weight * (part.unit / self.unit) ** 2 for part, weight in zip(self.parts, self.weights, strict=True)]
+        found = [part.slopes(t, shares)[0] for part in self.parts]
+        return tuple(slope.scaled(scale) for slope, scale in zip(found, scales, strict=True))

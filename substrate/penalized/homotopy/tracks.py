@@ -1,0 +1,213 @@
+r"""Exact paths and validation sets: the input of the chord certificate.
+
+*Maximal variation* has :math:`u = \tilde y - \sum_l B^{lT} \xi^l`; from the multipliers alone, brought into their
+balls, u and :math:`t_l = \|B^l u\|_\infty` are recomputed, so that
+
+.. math:: g_k = \rho_k \sum_l t_l - \tilde y^T u + u^T u, \qquad
+          c_{12} = \rho_1 1^T t_2 + \rho_2 1^T t_1 - \tilde y^T (u_1 + u_2) + 2 u_1^T u_2 .
+
+*The L1 substrate* determines the fitted values f, but with a smooth kernel f hardly determines a, and thereby
+predictions. It helps that :math:`\|a\|_1` is known, and that of the optimum too:
+:math:`\zeta \|a^*\|_1 \le \zeta \|a\|_1 + \|e\| r` with :math:`r^2` the gap. With any matrix W,
+
+.. math:: \|(\Omega^v - 1 \bar k^T)(a - a^*)\| \le \|W\| \, r + \max_j \|E_j\| \, \|a - a^*\|_1,
+          \qquad E = (\Omega^v - 1 \bar k^T - W P \Omega) P ,
+
+and W is taken from a family of regularised inverses, the best of them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
+
+from substrate.arrays import Array
+from substrate.penalized.homotopy.chord_certificate import Track
+from substrate.penalized.homotopy.homotopies import l1_path, variation_path
+from substrate.penalized.homotopy.knots import Path, SparseRows
+from substrate.penalized.l1.active_set import correlation_noise, zeta_max
+from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
+
+__all__ = ["L1Fold", "VariationFold", "VariationKnots"]
+
+#: Columns whose entries differ by less than this share of the largest are constant.
+_CONSTANT = 1e-9
+#: Ridges, relative to the largest eigenvalue, from which the way from fitted values to predictions is chosen.
+_RIDGES = 10.0 ** np.arange(-15.0, -2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class VariationFold:
+    """One training set, its path in rho, and one validation set."""
+
+    path: Path
+    knots: "VariationKnots"
+
+    @classmethod
+    def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
+        """``below`` takes v to the validation values without bias: kernel rows times coefficients."""
+        B = right_divided(coordinates.parts, coordinates.metric)
+        target = coordinates.targets(y)
+        path = variation_path(list(B), target)
+        mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
+        M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
+        offsets = y_val - (y.mean() if coordinates.bias else 0.0)
+        return cls(path, VariationKnots.of(B, target, path, M, offsets))
+
+
+def _rows(rows: Array | SparseRows, width: int) -> Any:
+    """Vectors of a path as one sparse matrix."""
+    if isinstance(rows, SparseRows):
+        return csr_array((rows.value, rows.index, rows.starts), shape=(len(rows), width))
+    return csr_array(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class VariationKnots:
+    """Knots in rho, with their points ``u`` and validation errors; levels, gaps and cross terms come when asked for.
+
+    The levels take most of the work of a certificate: all rows of the components ``B`` (d x N x r) times every u.
+    """
+
+    values: Array
+    u: Array
+    errors: Array
+    B: Array
+    target: Array
+    sigma: float
+    _levels: Array = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_levels", np.full((self.values.size, self.B.shape[0]), np.nan))  # not computed yet
+
+    @classmethod
+    def of(cls, B: Array, target: Array, path: Path, M: Array, offsets: Array) -> "VariationKnots":
+        """From the multipliers of a path alone; ``M`` takes u to the validation values, up to their offsets."""
+        d, n, r = B.shape
+        xi, rho = _rows(path.dual, d * n), path.values
+        # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
+        knot, part = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
+        sizes = np.bincount(knot * d + part, np.abs(xi.data), rho.size * d).reshape(-1, d)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
+        xi = csr_array((xi.data * shares[knot, part], xi.indices, xi.indptr), shape=xi.shape)
+        u = target - xi @ B.reshape(d * n, r)
+        sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
+        return cls(rho, u, offsets - u @ M.T, B, target, sigma)
+
+    def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
+        """The maximal variation of each component, one row per knot: of those with these numbers, or of all."""
+        d, n, r = self.B.shape
+        chosen = np.arange(self.values.size) if chosen is None else chosen
+        flat, missing = self.B.reshape(d * n, r), chosen[np.isnan(self._levels[chosen]).any(axis=1)]
+        step = max(1, 600_000 // max(d * n, 1))
+        for start in range(0, missing.size, step):
+            part = missing[start : start + step]
+            self._levels[part] = np.abs(self.u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
+        return self._levels[chosen]
+
+    def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
+        """The track of the knots with these numbers, ascending, or of all."""
+        own = np.arange(self.values.size) if chosen is None else chosen
+        rho, u, total = self.values[own], self.u[own], self.variations(own).sum(axis=1)
+        along, inner = u @ self.target, np.einsum("kr,kr->k", u, u)
+        gaps = np.maximum(rho * total - along + inner, 0.0)
+        both = np.einsum("kr,kr->k", u[:-1], u[1:])
+        crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
+        return Track(rho, self.errors[own], gaps, crosses, self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class L1Fold:
+    """One training set, its path in zeta, and one validation set."""
+
+    path: Path
+    track: Track
+
+    @classmethod
+    def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
+        """``below`` are the kernel rows of the validation points."""
+        centre = Phi - Phi.mean(axis=0)
+        if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
+            # a kernel that is constant but for rounding: nothing but the bias
+            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
+        path = l1_path(Phi, y, zeta_min)
+        return cls(path, _l1_track(Phi, y, path, below, y_val))
+
+
+def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:
+    a = _rows(path.primal, Phi.shape[1])
+    zeta, nu = path.values, np.asarray([path.dual[k][0] for k in range(len(path))])
+    e = y - a @ Phi.T
+    e = e - e.mean(axis=1, keepdims=True)
+    c = e @ Phi
+    sizes = np.asarray(abs(a).sum(axis=1)).ravel()
+    aligned = _paired(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
+    # where correlations exceed zeta by x, ||f - f*||^2 <= zeta |a|_1 - (c - nu)'a + x |a*|_1, and
+    # zeta |a*|_1 <= zeta |a|_1 + ||e|| ||f - f*||
+    excess = np.maximum(np.abs(c - nu[:, None]).max(axis=1) - zeta, 0.0)
+    lengths = np.linalg.norm(e, axis=1)
+    gaps = np.maximum(zeta * sizes - aligned, 0.0) + excess * sizes
+    crosses = (
+        zeta[:-1] * sizes[1:]
+        + zeta[1:] * sizes[:-1]
+        - (_paired(a[:-1], c[1:]) + _paired(a[1:], c[:-1]))
+        + (nu[1:] * np.asarray(a[:-1].sum(axis=1)).ravel() + nu[:-1] * np.asarray(a[1:].sum(axis=1)).ravel())
+        + (excess[:-1] * sizes[1:] + excess[1:] * sizes[:-1])
+    )
+    gaps, crosses = _with_excess(zeta, gaps, crosses, excess, lengths)
+    errors = y_val - y.mean() - a @ (below - Phi.mean(axis=0)).T
+    worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
+    beyond = np.maximum(lengths[:-1], lengths[1:]) * worst
+    apart = 2.0 * np.maximum(sizes[:-1], sizes[1:])
+    # at zeta = 0 the 1-norm of the optimum is not bounded
+    apart += np.divide(beyond, zeta[:-1], out=np.full_like(beyond, np.inf), where=zeta[:-1] > 0.0)
+    sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
+    return Track(zeta, np.asarray(errors), gaps, crosses, sigma, floors)
+
+
+def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, lengths: Array) -> tuple[Array, Array]:
+    """Gaps and cross terms with what the 1-norm of the optimum adds: r^2 <= c + b r, so r^2 <= c + b sqrt(c) + b^2."""
+
+    def extra(c: Array, x: Array, length: Array, low: Array) -> Array:
+        b = np.divide(x * length, low, out=np.zeros_like(low), where=low > 0.0)  # floors cover the unknown at zero
+        return np.asarray(b * (np.sqrt(c) + b))
+
+    def both(rows: Array) -> Array:
+        return np.asarray(np.maximum(rows[:-1], rows[1:]))
+
+    inside = extra(both(gaps) + 0.25 * np.maximum(crosses, 0.0), both(excess), both(lengths), zeta[:-1])
+    more = extra(gaps, excess, lengths, zeta)
+    more[:-1], more[1:] = np.maximum(more[:-1], inside), np.maximum(more[1:], inside)
+    # a constant is (1-th)^2 + th^2 + 2 th (1-th) times itself
+    return gaps + more, np.maximum(crosses, 0.0) + 2.0 * inside
+
+
+def _paired(a: Any, c: Array) -> Array:
+    """a_k'c_k for every knot."""
+    return np.asarray(a.multiply(c).sum(axis=1)).ravel()
+
+
+def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) -> tuple[Array, Array]:
+    """sigma and floors, one each per interval, from the W of the family that gives the best bound."""
+    # both a and a* sum to zero, so that only what is orthogonal to 1 counts on either side
+    centre = Phi - Phi.mean(axis=0)
+    _, s, Vt = np.linalg.svd(centre - centre.mean(axis=1, keepdims=True), full_matrices=False)
+    below = below - below.mean(axis=1, keepdims=True)
+    best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.full(radii.size, np.inf)
+    along = below @ Vt.T
+    for ridge in _RIDGES * float(s[0]):
+        # s / (s^2 + ridge^2), without squares that underflow
+        W = along * np.divide(1.0, s + ridge * (ridge / np.where(s > 0.0, s, 1.0)), out=np.zeros_like(s), where=s > 0.0)
+        E = below - (W * s) @ Vt
+        E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]
+        size, left = float(np.linalg.norm(W, 2)), float(np.linalg.norm(E, axis=0).max())
+        better = size * radii + left * apart < best
+        best[better] = (size * radii + left * apart)[better]
+        # (x + y)^2 <= 2 x^2 + 2 y^2
+        sigma[better], floors[better] = np.sqrt(2.0) * size, 2.0 * (left * apart[better]) ** 2
+    return sigma, floors

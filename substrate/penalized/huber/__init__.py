@@ -1,0 +1,1 @@
+"""The LS-SVM with Huber's loss: its active set, and bounds on the answer."""

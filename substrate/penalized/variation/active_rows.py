@@ -1,0 +1,290 @@
+r"""Maximal variation solved in conditioned coordinates, by generation of rows.
+
+.. math::
+
+    \min_v \; \tfrac12 \|R v - \tilde y\|^2 + \sum_{l=1}^d \rho_l \|C^l v\|_\infty
+
+(:mod:`substrate.penalized.variation.component_coordinates` defines v, R and C; all :math:`\rho_l` are :math:`\rho` in
+the paper). As a quadratic program it has two rows :math:`\pm C^l_i v \le t_l` for every point and component, of which
+few are active. The program is solved by PIQP's dense interior-point method with a subset of the rows; rows that the
+solution violates are added, until there are none. The last point is polished: active rows and vanishing components are
+identified, and the optimum among them is linear algebra (:mod:`substrate.penalized.variation.polish`), so that zeros
+are exact.
+
+From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
+
+.. math:: \rho_{max} = \min_\xi \Big\{ \max_l \|\xi^l\|_1 : \sum_l C^{lT} \xi^l = R^T \tilde y \Big\}
+          = \max_v \Big\{ \tilde y^T R v : \sum_l \|C^l v\|_\infty \le 1 \Big\},
+
+and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so that :math:`\|y - \bar y 1\|_1` bounds
+it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25). With weights :math:`\rho_l = \kappa\, r_l` it is the smallest
+:math:`\kappa`, and the programs have :math:`\|\xi^l\|_1 / r_l` and :math:`\sum_l r_l \|C^l v\|_\infty`.
+
+The interior-point method solves the second program up to its tolerance. Its multipliers are made feasible for the first
+one by least squares, and their value there is the number returned: an upper bound, with its proof. Zero is taken as the
+solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of :math:`\rho_{max}`,
+of the units or of the matrices turns it into a small number. The multipliers, times :math:`1 - \delta`, bound the
+effect: the duality gap of zero there is at most :math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than the rounding of
+the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of those of the optimum.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from substrate.arrays import Array
+from substrate.errors import SolverError
+from substrate.ingredients.component_weights import Weights
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
+from substrate.penalized.variation.polish import BALL, VariationPoint, gap_of, polished
+
+__all__ = ["PointOnRows", "VariationSolution", "right_divided", "sides_of", "solve_maximal_variation", "solve_on_rows"]
+
+#: Number of initial rows of a component at either end, and of rows added to it in one round.
+_FIRST, _JOIN = 4, 8
+_ROUNDS = 200
+#: A row counts as violated beyond this share of the largest component value.
+_VIOLATED = 1e-9
+#: Where u is this short in the unit of the target, zero is tried. From (1 - delta) rho_max on u is no longer
+#: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
+_NEARLY_ZERO = 1e-4
+#: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
+#: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
+_TOLERANCE, _REFINED = 1e-10, 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class VariationSolution:
+    """v, the maximal variations t, the multipliers xi^-, xi^+ (d x N each) and a record of the computation."""
+
+    v: Array
+    maximal_variation: Array
+    xi_minus: Array
+    xi_plus: Array
+    rounds: int
+    rows: int
+    polished: bool
+
+
+def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: Weights) -> VariationSolution:
+    """Solve for one rho, or for one weight per component.
+
+    :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
+    """
+    target = coordinates.targets(y)
+    R, parts = coordinates.metric, coordinates.parts
+    spread = float(np.linalg.norm(centred(y, coordinates.bias)))
+    unit = float(np.linalg.norm(target))
+    if unit <= 1e-14 * max(spread, float(np.linalg.norm(y))):  # nothing to fit
+        return _solution(
+            coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(parts.shape[:2])), 0, 0, True
+        )
+    if np.min(rho) >= rho_bound(coordinates, y):
+        xi = np.tile(centred(y, coordinates.bias), (parts.shape[0], 1))
+        return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
+    found = solve_on_rows(parts, R, target, rho)
+    return _solution(coordinates, y, rho, found.point, found.rounds, found.rows, found.exact)
+
+
+class PointOnRows(NamedTuple):
+    """u and net multipliers, the numbers of rounds and rows generated, and whether the active rows settled."""
+
+    point: VariationPoint
+    rounds: int
+    rows: int
+    exact: bool
+
+
+def solve_on_rows(parts: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
+    """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
+    unit = float(np.linalg.norm(target))
+    B, goal, weight = right_divided(parts, R), target / unit, rho / unit
+    H, c = _fitting(R, goal, weight, parts.shape[0])
+    guess = parts @ solve_triangular(R, target)
+    x, xi, rounds, rows = _generated(parts, H, c, guess)
+    point = VariationPoint(R @ x[: target.size], xi)
+    exact = _checked(B, goal, weight, point)
+    if exact is None:
+        try:
+            x, xi, rounds, rows = _generated(parts, H, c, guess, tolerance=_REFINED)
+        except SolverError:  # the solver cannot reach this tolerance; its best point is kept
+            pass
+        else:
+            point = VariationPoint(R @ x[: target.size], xi)
+            exact = _checked(B, goal, weight, point)
+    if exact is None or exact.u.any():
+        exact = _zero_if_optimal(parts, R, goal, weight, point, exact) or exact
+    chosen = point if exact is None else exact
+    return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
+
+
+def _checked(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
+    """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
+    exact = polished(B, goal, rho, point)
+    larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
+    return None if larger else exact
+
+
+def _zero_if_optimal(
+    parts: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
+) -> VariationPoint | None:
+    """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
+    lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
+    if min(lengths) > _NEARLY_ZERO:
+        return None
+    try:
+        top = float(np.max(rho))
+        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(parts.shape[0])
+        largest, at_zero = _least_rho_of_zero(parts, R, goal, ratios)
+    except SolverError:
+        if exact is None:
+            raise
+        return None
+    return VariationPoint(np.zeros_like(goal), at_zero) if top >= largest * (1.0 - BALL) else None
+
+
+def right_divided(parts: Array, R: Array) -> Array:
+    """B^l = C^l R^{-1}."""
+    d, n, r = parts.shape
+    return np.asarray(solve_triangular(R, parts.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
+
+
+def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
+    """Quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
+    r = target.size
+    H = np.zeros((r + d, r + d))
+    H[:r, :r] = R.T @ R
+    return H, np.append(-(R.T @ target), np.full(d, rho))
+
+
+def _generated(
+    parts: Array,
+    H: Array,
+    c: Array,
+    guess: Array,
+    extra: Array | None = None,
+    limit: float = 0.0,
+    tolerance: float = _TOLERANCE,
+) -> tuple[Array, Array, int, int]:
+    """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
+
+    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` holds
+    component values whose largest and smallest entries give the first rows.
+    """
+    d, n, r = parts.shape
+    order = np.argsort(guess, axis=1)
+    above, below = np.zeros((d, n), dtype=bool), np.zeros((d, n), dtype=bool)
+    np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
+    np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
+    if extra is not None:  # without a quadratic term the first rows must bound v, or there is no solution
+        order = qr(parts.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
+        above[order // n, order % n] = below[order // n, order % n] = True
+    more = np.zeros((0, r + d)) if extra is None else extra[None, :]
+    for rounds in range(1, _ROUNDS + 1):
+        at_part, at_row = np.nonzero(np.concatenate([above, below]))
+        sides = np.where(at_part < d, 1.0, -1.0)
+        at_part = at_part % d
+        G = np.zeros((at_part.size, r + d))
+        G[:, :r] = sides[:, None] * parts[at_part, at_row]
+        G[np.arange(at_part.size), r + at_part] = -1.0
+        x, multipliers = _piqp(
+            H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)), tolerance
+        )
+        values = parts @ x[:r]
+        excess = np.abs(values) - x[r:, None]
+        # a row that is already included is violated by the solver's rounding only
+        excess[np.where(values > 0.0, above, below)] = 0.0
+        worst = np.argsort(-excess, axis=1)[:, :_JOIN]
+        joining = np.take_along_axis(excess, worst, axis=1) > _VIOLATED * float(np.abs(values).max())
+        if not joining.any():
+            xi = np.zeros((d, n))
+            np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
+            return x, xi, rounds, int(at_part.size)
+        which, column = np.nonzero(joining)
+        rows = worst[which, column]
+        positive = values[which, rows] > 0.0
+        above[which[positive], rows[positive]] = True
+        below[which[~positive], rows[~positive]] = True
+    raise SolverError(f"rows were still being added after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
+
+
+def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
+    import piqp
+
+    solver = piqp.DenseSolver()
+    solver.settings.eps_abs = solver.settings.eps_rel = tolerance
+    solver.settings.max_iter = 250
+    solver.settings.verbose = False
+    size = c.size
+    solver.setup(H, c, np.zeros((0, size)), np.zeros(0), G, None, h, None, None)
+    status = solver.solve()
+    if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED):
+        raise SolverError(f"PIQP ended with {status}; use solver='cvxpy', or a larger cutoff")
+    return np.array(solver.result.x), np.array(solver.result.z_u)
+
+
+def _solution(
+    coordinates: ComponentCoordinates,
+    y: Array,
+    rho: Weights,
+    point: VariationPoint,
+    rounds: int,
+    rows: int,
+    exact: bool,
+) -> VariationSolution:
+    v = solve_triangular(coordinates.metric, point.u)
+    values = coordinates.parts @ v
+    t = np.abs(values).max(axis=1)
+    if exact:
+        t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
+    return VariationSolution(v, t, *sides_of(point.xi, rho), rounds, rows, exact)
+
+
+def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
+    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
+
+    The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
+    rounding, and the products show its cost.
+    """
+    rest = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
+    return np.maximum(-net, 0.0) + rest, np.maximum(net, 0.0) + rest
+
+
+def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
+    """A cheap upper bound of :func:`rho_max`."""
+    return float(np.abs(centred(y, coordinates.bias)).sum())
+
+
+def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
+    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows.
+
+    With ``ratios``, one for each component, the smallest common factor of these weights.
+    """
+    target = coordinates.targets(y)
+    unit = float(np.linalg.norm(target))
+    if unit <= 1e-14 * float(np.linalg.norm(y)):
+        return 0.0
+    d = coordinates.parts.shape[0]
+    top = 1.0 if ratios is None else float(np.max(ratios))
+    relative = np.ones(d) if ratios is None else ratios / top
+    return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit, relative)[0] / top
+
+
+def _least_rho_of_zero(parts: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
+    """rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is one."""
+    d, n, r = parts.shape
+    _, xi, _, _ = _generated(
+        parts,
+        np.zeros((r + d, r + d)),
+        np.append(-(R.T @ target), np.zeros(d)),
+        parts @ solve_triangular(R, target),
+        np.append(np.zeros(r), ratios),
+        1.0,
+    )
+    B = right_divided(parts, R).reshape(d * n, r)
+    for _ in range(2):  # the residuals of the solver, then of the factorisation
+        missing = target - B.T @ xi.ravel()
+        xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)
+    return float((np.abs(xi).sum(axis=1) / ratios).max()), xi

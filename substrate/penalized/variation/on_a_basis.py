@@ -1,0 +1,324 @@
+r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows are added until none is left.
+
+.. math::
+
+    \min_{u, b, t} \; \tfrac12 \sum_{i=1}^N v_i \Big( y_i - \sum_l f^l(x_i) - b \Big)^2
+        + \tfrac{\tau}{2} \sum_l w_l^T w_l + \rho \sum_l t_l \quad \text{s.t.} \quad |f^l(x_i)| \le t_l \; \forall i, l
+
+([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)). The
+weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
+With the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
+:math:`R^T R = \sum_i v_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i v_i \tilde z_i y_i`,
+after which
+
+.. math:: \min_v \; \tfrac12 \| R v - \tilde y \|^2 + \rho \sum_l \max_{i \in W} |z^{lT}_i v^l|
+
+is solved for few rows W by :func:`~substrate.penalized.variation.active_rows.solve_on_rows`. A pass then finds the rows
+furthest above :math:`t_l`, a few for each component and each sign; they are added to W, and when there is none the
+solution is that of all rows. The multipliers :math:`\xi` of the rows in W are the certificate: with
+:math:`q = R^{-T} \sum_l \sum_{i \in W} \xi^l_i z^l_i` and :math:`\|\xi^l\|_1 \le \rho` the dual objective is
+:math:`\tfrac12 \|y - \bar y\|^2 - \tfrac12 \|\tilde y - q\|^2`, and the gap to the primal one, computed from all rows,
+bounds the distance from the minimum.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import ACCURATE, unpolished
+from substrate.errors import SolverError
+from substrate.ingredients.component_bounds import variation_rows
+from substrate.penalized.variation.accuracy_on_a_basis import VariationJudge
+from substrate.penalized.variation.active_rows import PointOnRows, solve_on_rows
+from substrate.penalized.variation.polish import VariationPoint
+from substrate.reduced.features import ComponentFeatures
+from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.streaming.passes import OpenPasses
+from substrate.streaming.source import Block, Source
+from substrate.streaming.survey import TargetSummary
+
+__all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced_variation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
+
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows. ``place`` is the number of the
+    component, plus that of all components where the value is negative.
+    """
+
+    mass: float
+    slope: Array
+    total: float
+    squares: float
+    targets: float
+    largest: Array
+    place: NDArray[np.int64]
+    excess: Array
+    number: NDArray[np.int64]
+    features: Array
+    most: int
+
+    def __add__(self, other: "Swept") -> "Swept":
+        place, number = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("place", "number"))
+        excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
+        kept = _first_of_each(place, excess, number, self.most)
+        return Swept(
+            self.mass + other.mass,
+            self.slope + other.slope,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.targets + other.targets,
+            np.maximum(self.largest, other.largest),
+            place[kept],
+            excess[kept],
+            number[kept],
+            features[kept],
+            self.most,
+        )
+
+
+def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The rows furthest above, at most ``most`` per place, among equal ones the first."""
+    order = np.lexsort((number, -excess, place))
+    begins = np.searchsorted(place[order], place[order], side="left")
+    return np.asarray(order[np.arange(order.size) - begins < most])
+
+
+@dataclass(frozen=True, slots=True)
+class VariationSweep:
+    """The machine f = Z v + b and the bounds of the sweep, in units of the targets."""
+
+    values: ComponentFeatures
+    unit: float
+    v: Array
+    bias: float
+    bounds: Array
+    most: int
+
+    def __call__(self, blocks: Iterable[Block]) -> Swept:
+        """Over the micro-blocks of a leaf."""
+        swept, buffer = self._nothing(), self.values.buffer()
+        for block in blocks:
+            for rows, tile in self.values.tiles(block, buffer):
+                light = None if block.weights is None else block.weights[rows]
+                swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, light, block.start + rows.start)
+        return swept
+
+    def _of_tile(self, tile: Array, known: Array, light: Array | None, first: int) -> Swept:
+        d = len(self.values.slices)
+        values = np.column_stack([tile[:, place] @ self.v[place] for place in self.values.slices])
+        errors = known - values.sum(axis=1) - self.bias
+        above = np.concatenate([values - self.bounds, -values - self.bounds], axis=1)
+        # only the rows furthest above per place: the others of this tile cannot be among the first
+        step = max(above.shape[0] - self.most, 0)
+        floor = np.partition(above, step, axis=0)[step] if step else np.full(2 * d, -np.inf)
+        row, place = np.nonzero((above > 0.0) & (above >= floor))
+        excess = above[row, place]
+        kept = _first_of_each(place, excess, row, self.most)
+        pulled = errors if light is None else light * errors
+        return Swept(
+            float(known.size if light is None else light.sum()),
+            tile.T @ pulled,
+            float(pulled.sum()),
+            float(pulled @ errors),
+            float(known @ (known if light is None else light * known)),
+            np.abs(values).max(axis=0),
+            place[kept].astype(np.int64),
+            excess[kept],
+            row[kept].astype(np.int64) + first,
+            tile[row[kept]],
+            self.most,
+        )
+
+    def _nothing(self) -> Swept:
+        r, d = self.v.size, len(self.values.slices)
+        none = np.zeros(0, dtype=np.int64)
+        return Swept(0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most)
+
+
+#: Number of rows added to a component at either end in one round, and largest number of rounds.
+_JOIN, _ROUNDS = 8, 100
+#: A row counts as violated beyond this share of the largest component value.
+_VIOLATED = 1e-9
+#: Size of a centred target, relative to the target, below which there is nothing to fit.
+_NOTHING = 1e-14
+_REMEDY = "use a larger ridge, a larger cutoff, or weights that are closer together"
+#: A component below this share of the largest target is zero, where the active rows settled.
+_ZERO = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class VariationRows:
+    """All rows: their features, their source, the settings of passes, and a summary of the targets."""
+
+    values: ComponentFeatures
+    source: Source
+    passes: OpenPasses
+    targets: TargetSummary
+    unit: float
+    anchor: Any
+
+    def sums(self) -> tuple[Array, Array, Array, float, float]:
+        """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
+        near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
+        origin = Origin(near, self.targets.about(self.unit), self.unit)
+        function = MomentsOfLeaf(self.values, origin)
+        total, _ = self.passes.sums(self.source, function, "sums of component features").moments()
+        mean, target = total.first / total.mass, total.targets / total.mass
+        centred = total.about(mean, target)
+        known = float(target[0] + origin.targets[0])
+        return centred.second, centred.cross[:, 0], mean + near, known, float(centred.squares[0])
+
+    def spread(self) -> dict[int, Array]:
+        """Numbers of rows spread over all of them, enough for every direction of a component."""
+        wanted = min(2 * max(self.values.ranks), self.source.n_rows)
+        numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
+        return dict(zip(numbers.tolist(), self.values.matrix(self.source.taken(numbers)), strict=True))
+
+    def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
+        """One pass with the machine v, b."""
+        sweep = VariationSweep(self.values, self.unit, v, bias, bounds, _JOIN)
+        swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
+        return swept
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedVariation:
+    """v, b and t in the units of y; certificate rows; passes, rows bounded, and whether zeros are exact."""
+
+    v: Array
+    bias: float
+    maximal_variation: Array
+    rows: tuple[Row, ...]
+    rounds: int
+    bounded: int
+    exact: bool
+    numbers: tuple[int, ...]
+    xi: Array
+    scatter: Array
+    mean: Array
+
+    def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
+        """The judge of any coefficients, with the multipliers found here as the dual point."""
+        numbers = np.array(self.numbers, dtype=np.intp)
+        order = np.argsort(numbers)
+        return VariationJudge(
+            rows.values,
+            rows.source,
+            rows.passes,
+            rows.targets,
+            rows.unit,
+            self.scatter,
+            self.mean,
+            rho / rows.unit,
+            ridge,
+            rows.source.taken(numbers[order]) if numbers.size else None,
+            self.xi[:, order] if numbers.size else self.xi,
+            tolerance if self.exact else unpolished(tolerance),
+        )
+
+
+def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
+    """Solve for one rho and ridge, both positive, in the units of y."""
+    inside = rho / rows.unit
+    scatter, cross, mean, target_mean, squares = rows.sums()
+    try:
+        R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(f"ridge = {ridge:g} is below the rounding of the sums over all rows; {_REMEDY}") from error
+    goal = solve_triangular(R, cross, trans="T")
+    d = len(rows.values.ranks)
+    nothing = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
+    v = np.zeros(cross.size) if nothing else solve_triangular(R, goal)
+    swept, bounded = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d)), {} if nothing else rows.spread()
+    found = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
+    t, rounds, largest = np.zeros(d), 0, float(np.abs(rows.targets.extremes).max()) / rows.unit
+    joining = {} if nothing else _joined(bounded, swept)
+    while not nothing and (joining or not rounds):
+        if rounds == _ROUNDS:
+            raise SolverError(
+                f"rows still exceeded their bounds after {_ROUNDS} rounds; use a larger ridge, or a larger cutoff"
+            )
+        bounded |= joining
+        parts = rows.values.split(np.array(list(bounded.values())))
+        found = solve_on_rows(parts, R, goal, inside)
+        v = solve_triangular(R, found.point.u)
+        t = np.abs(parts @ v).max(axis=1)
+        if found.exact:
+            t[t <= max(_VIOLATED * float(t.max()), _ZERO * largest)] = 0.0
+        swept = rows.sweep(v, target_mean - float(mean @ v), t + _VIOLATED * float(t.max()))
+        joining = _joined(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
+        rounds += 1
+    parts = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
+    state = _State(R, goal, mean, cross, squares, inside, ridge)
+    checks = state.checks(parts, v, t, found.point.xi, swept, tolerance)
+    unit, bias = rows.unit, target_mean - float(mean @ v)
+    return ReducedVariation(
+        unit * v,
+        unit * bias,
+        unit * t,
+        checks,
+        rounds,
+        len(bounded),
+        found.exact,
+        tuple(bounded),
+        found.point.xi,
+        scatter,
+        mean,
+    )
+
+
+def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
+    """Rows above their bounds that are not bounded yet, by number."""
+    return {k: row for k, row in zip(swept.number.tolist(), swept.features, strict=True) if k not in bounded}
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The data of the optimality conditions."""
+
+    R: Array
+    goal: Array
+    mean: Array
+    cross: Array
+    squares: float
+    rho: float
+    ridge: float
+
+    def checks(self, parts: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float) -> tuple[Row, ...]:
+        """The conditions (27) and the duality gap, with errors and bounds of all rows."""
+        pull, rho = np.tensordot(xi, parts, 2), self.rho
+        gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
+        size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
+        # where nothing is fitted, a millionth of the largest possible correlation of features and targets
+        norm = np.linalg.norm(self.R) + np.sqrt(swept.mass) * np.linalg.norm(self.mean)
+        size += 1e-6 * float(norm * np.sqrt(swept.targets))
+        cost = 0.5 * self.squares + 0.5e-6 * swept.targets
+        length = float(np.sqrt(swept.targets / swept.mass))
+        unit = max(float(np.sqrt(self.squares / swept.mass)), 1e-6 * length) or 1.0
+        # the difference of rho and the net multipliers is divided between both sides, over the bounded rows
+        rest = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
+        minus, plus = np.maximum(-xi, 0.0) + rest, np.maximum(xi, 0.0) + rest
+        named = variation_rows(parts @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()
+        excess = float(np.max(swept.largest - t, initial=0.0))
+        primal = 0.5 * (swept.squares - swept.total**2 / swept.mass) + 0.5 * self.ridge * float(v @ v)
+        primal += rho * float(swept.largest.sum())
+        ball = np.minimum(1.0, rho / np.maximum(np.abs(xi).sum(axis=1), rho))
+        q = solve_triangular(self.R, np.tensordot(ball[:, None] * xi, parts, 2), trans="T")
+        dual = 0.5 * self.squares - 0.5 * float(np.sum((self.goal - q) ** 2))
+        scale = cost + rho * (float(t.sum()) + 1e-6 * unit)
+        return (
+            Row("(27a) stationarity", float(np.linalg.norm(gradient)), size, tolerance, "||tau v - Z'e + Z'xi||"),
+            *(row for row in named if not row.name.startswith("(27d)")),
+            Row("(27d) bounds at all rows", excess, unit, tolerance, "max (|f^l| - t_l)"),
+            Row("1'e = 0", swept.total, np.sqrt(swept.mass * swept.targets) or 1.0, tolerance, "|1'e|"),
+            Row("duality gap over all rows", primal - dual, scale, tolerance, "primal - dual objective"),
+        )

@@ -1,0 +1,120 @@
+"""What a search of gamma found: the choice, its criterion, the lower bound, and the facts for a certificate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import WIDER, Row
+from substrate.search.range_end import end_row
+
+__all__ = ["GammaSearch"]
+
+
+@dataclass(frozen=True, slots=True)
+class GammaSearch:
+    """The best gamma per output, its criterion, a lower bound over the range, and the effort.
+
+    ``values``, ``bounds``, ``slack`` (what was subtracted from the bounds for rounding), ``floor`` (a criterion that
+    needs no bound), ``beyond`` (the least one to expect outside of a default range; None for a range that was given)
+    and ``outside`` (the least one that was seen there) are in units of ``unit`` squared, in which they neither overflow
+    nor vanish; ``criterion`` and ``lower_bound`` are in the units of y squared. ``ended`` is whether the range was
+    ended where rounding reaches the gap, or where the
+    criterion is negligible. ``seen`` are the gammas, ascending, at which the criterion was evaluated, ``curve`` its
+    values there, one column per output.
+    """
+
+    gamma: Array
+    values: Array
+    bounds: Array
+    slack: Array
+    unit: float
+    gamma_range: tuple[float, float]
+    gap: float
+    intervals: int
+    evaluations: int
+    seen: Array
+    curve: Array
+    floor: Any = 0.0
+    ended: bool = False
+    beyond: Any = None
+    outside: Any = None
+
+    @property
+    def criterion(self) -> Array:
+        """The criterion at gamma."""
+        return _in_units(self.values, self.unit)
+
+    @property
+    def lower_bound(self) -> Array:
+        """No gamma of the range has a smaller criterion; minus infinity where nothing is claimed."""
+        return _in_units(self.bounds, self.unit)
+
+    @property
+    def path(self) -> dict[str, Any]:
+        """What was seen of the criterion, in the units of y squared, and the range that it is of."""
+        curve = _in_units(self.curve, self.unit)
+        values = curve[:, 0] if self.gamma.size == 1 else curve
+        return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is a lower bound at all; a search on a grid has none."""
+        return bool(np.isfinite(self.bounds).all())
+
+    @property
+    def closed(self) -> bool:
+        """Whether every lower bound is within the gap, rounding included."""
+        return self.certified and self.rows()[0].passes
+
+    def rows(self) -> tuple[Row, ...]:
+        """The gap of the worst output, and what is beyond a default range, as rows; none without a lower bound."""
+        if not self.certified:
+            return ()
+        formula = "criterion - lower bound, over the range of gamma"
+        floors = np.broadcast_to(self.floor, self.values.shape)
+        rows = [
+            Row("gap of gamma", float(value - bound), float(value + floor / self.gap), self.gap, formula)
+            for value, bound, floor in zip(self.values, self.bounds, floors, strict=True)
+        ]
+        worst = max(rows, key=lambda row: row.relative)
+        return (worst,) if self.beyond is None else (worst, end_row("gamma", self.values, self.beyond, self.floor))
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The range, the effort and the rounding, for a certificate's record."""
+        low, high = self.gamma_range
+        rounding = float(np.max(self.slack / np.where(self.values > 0.0, self.values, 1.0)))
+        ends = [
+            f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
+        ]
+        found = f"{low:.3g} to {high:.3g}"
+        if ends:
+            found += f"; best at the {' and '.join(ends)}, gamma_range widens it"
+        if self.ended:
+            negligible = bool((self.values <= self.floor).all())
+            found += "; it ends where " + (
+                "the criterion is negligible" if negligible else "rounding hides what is beyond"
+            )
+        effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
+        if not self.certified:
+            effort = f"{self.evaluations} points of a grid, without a lower bound"
+        return (("gamma searched", found), ("search of gamma", effort), *self._to_widen())
+
+    def _to_widen(self) -> tuple[tuple[str, str], ...]:
+        """What to do where a row fails."""
+        rows, (low, high) = self.rows(), self.gamma_range
+        advice = []
+        if rows and not rows[0].passes:
+            needed = float(np.max((self.values - self.bounds) / np.where(self.values > 0.0, self.values, 1.0)))
+            said = f"the lower bound is not within gap={self.gap:g} of the criterion"
+            advice.append(f"{said}: gap={needed:.2g} would be met")
+        if rows[1:] and not rows[1].passes:
+            further = f"gamma_range=({low:.2g}, {1e3 * high:.2g})"
+            advice.append(f"the criterion may fall beyond gamma={high:.3g}: {further} searches there")
+        return ((WIDER, "; ".join(advice)),) if advice else ()
+
+
+def _in_units(values: Array, unit: float) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(values * unit * unit)

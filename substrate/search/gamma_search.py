@@ -1,0 +1,402 @@
+r"""The best gamma of a whole range, with a proof: branch and bound on a criterion of :math:`t = \log\lambda`.
+
+.. math:: \min_{\lambda_0 \le \lambda \le \lambda_1} F(\lambda), \qquad \lambda = 1/\gamma
+
+The range is cut into intervals. On each, F is replaced by its interpolant, with a computed bound on the error, and the
+interpolant is bounded from below by second-order Taylor bounds (:mod:`~substrate.search.polynomial_minimum`). An
+interval whose bound comes within ``gap`` of the best value known is closed; the others are halved. One evaluation costs
+two matrix products for all points at once, and about five intervals of 33 points cover ten decades. [Pelckmans2005]_
+eq. (17)-(19) call the problem non-convex, which it is; it has one variable.
+
+The effect of rounding, in the sums, in the decomposition and in the kernel values
+(:mod:`~substrate.least_squares.criteria`), is subtracted from the bound on every stretch of an interval, at its size
+there; ``slack`` is the size where it counts. It grows like 1/lambda, so a default range ends where it reaches the gap,
+by the rule of :mod:`~substrate.search.range_end`: not where a better machine would be lost. The record states the end.
+
+Medians, trimmed means, absolute values and misclassification of leave-one-out residuals have kinks or steps in lambda,
+so the best gamma of a grid is taken: nothing is bounded between two points, and no certificate states a lower bound.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import EPS, Array, ascending_pair, positive
+from substrate.errors import DeclarationError
+from substrate.least_squares.criteria import Criterion, Samples, Spectral
+from substrate.least_squares.spectrum import Spectrum
+from substrate.least_squares.validation import Sum
+from substrate.namespaces import to_numpy
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.polynomial_minimum import (
+    DEGREE,
+    LEBESGUE,
+    coefficients,
+    interpolation_error,
+    largest_on_cells,
+    minimum_of_polynomial,
+    points,
+)
+from substrate.search.range_end import (
+    HIGHEST_PRICE,
+    NEGLIGIBLE,
+    PRICE,
+    STEP,
+    affordable_limit,
+    is_affordable,
+    least_beyond,
+)
+
+__all__ = ["GAP", "gamma_ends", "grid_gamma", "lambda_range", "search_gamma", "search_spectra", "search_widest"]
+
+#: Default relative distance between criterion and lower bound.
+GAP = 1e-4
+#: Length of the first intervals in t; shorter ones need more evaluations in all, longer ones are halved at once.
+_LENGTH = 6.25
+_MOST_INTERVALS = 2000
+#: Share of the gap that the error of the decomposition may have at the end of a default range.
+_SHARE = 0.08
+#: An interval shorter than this is not halved for the sake of the decomposition's error, which hardly varies on it.
+_SHORT = 0.25
+#: Factor of the end of a default range where the gap is not proved.
+_STEP = 10.0**0.25
+#: Distance in log lambda of the points at which the widest range is looked at: half a decade.
+_SURVEY = 0.5 * float(np.log(10.0))
+#: How much further down than the widest range, as a factor, it is looked at, and searched where it is worth it.
+_FURTHER = 1e-2
+#: A criterion is known where rounding can raise its root by no more than this share.
+_KNOWN = 0.1
+#: Points, and rounds of them, that find where the criterion becomes negligible.
+_CROSSING, _ROUNDS = 33, 3
+#: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
+_TIE = 1e-12
+#: Points of a grid, equally spaced in log lambda, and how many of them are evaluated at once.
+_GRID, _AT_ONCE = 400, 50
+
+
+def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float, float]:
+    """The range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
+
+    Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
+    kernel matrix begins to matter.
+    """
+    lift = max(spectrum.lift for spectrum in spectra)
+    if gammas is None:
+        trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
+        noise = 1e3 * EPS * norm  # a constant kernel, whose trace is rounding, is measured by its own size
+        scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
+        low = max(1e-11 * scale, 1e5 * EPS * norm, 2.0 * lift)
+        return low, max(10.0 * scale, 10.0 * low)
+    lowest, highest = gamma_ends(gammas)
+    low, high = 1.0 / highest, 1.0 / lowest
+    if low <= lift:
+        raise DeclarationError(
+            f"K + I/gamma is not positive definite above gamma = {1.0 / lift:.3g}: the kernel matrix has the "
+            f"eigenvalue {-lift:.3g}; end the range below that, or use a positive semi-definite kernel"
+        )
+    return low, high
+
+
+def search_spectra(
+    criterion: Criterion | Sum, spectra: Sequence[Spectrum], gammas: Any = None, gap: float = GAP
+) -> GammaSearch:
+    """Minimise over a given range of gamma, or over the range that matters, which ends where rounding fills the gap."""
+    if gammas is not None:
+        return search_gamma(criterion, lambda_range(spectra, gammas), gap)
+    widest, high = lambda_range(spectra)
+    usual = max(widest, *(spectrum.lift + spectrum.unknown_below(_SHARE * gap) for spectrum in spectra))
+    return search_widest(criterion, (widest, max(high, 10.0 * usual)), gap, usual)
+
+
+def search_widest(
+    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, usual: float | None = None
+) -> GammaSearch:
+    """Minimise over a default range, which ends by the rule of :mod:`~substrate.search.range_end`.
+
+    The criterion is looked at over the widest range first. It ends at ``usual``, where rounding is known to leave the
+    gap, or else where the survey expects a proof; further down where a better machine is; and where the criterion
+    becomes negligible.
+    """
+    low, high = lambdas
+    survey = _Survey.of(criterion, max(_FURTHER * low, min(low, 2.0 * criterion.lift)), high, gap, usual)
+    end = survey.end(usual)
+    found = search_gamma(criterion, (end, high), gap)
+    first, floor, begin = found, found.floor, end
+    while not found.closed and _STEP * end < high and (found.slack > 0.25 * gap * found.values).any():
+        end *= _STEP
+        found = search_gamma(criterion, (end, high), gap)
+        if not is_affordable(found.values, first.values, gap, floor, HIGHEST_PRICE):
+            found, end = first, begin  # the proof would cost too much
+            break
+    return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found), outside=survey.outside(end))
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """The criterion at points of the widest range, lambda descending, one row each, one column per output.
+
+    ``lower`` and ``upper`` are what rounding leaves of it, ``known`` whether it can raise it but little, there and
+    above.
+    """
+
+    criterion: Criterion | Sum
+    lambdas: Array
+    values: Array
+    lower: Array
+    upper: Array
+    known: Any
+    floor: Array
+    gap: float
+
+    @classmethod
+    def of(cls, criterion: Criterion | Sum, low: float, high: float, gap: float, usual: float | None) -> "_Survey":
+        count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
+        lambdas = np.exp(np.linspace(np.log(high), np.log(low), count))
+        lambdas[0], lambdas[-1] = high, low
+        if usual is not None:
+            lambdas = np.unique(np.append(lambdas, np.clip(usual, low, high)))[::-1]
+        samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
+        values = samples.values[:, 0, :]
+        shrink = np.ones_like(values) if samples.shrink is None else samples.shrink
+        shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
+        floor = _negligible(criterion)
+        rounding = _rounding(criterion, values, samples.ceiling)
+        roots, most = np.sqrt(values), np.sqrt(values + rounding)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
+        known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
+        known[:2] = True
+        least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
+        lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
+        known = np.logical_and.accumulate(known)
+        return cls(criterion, lambdas, values, lower, np.square(upper), known, floor, gap)
+
+    def end(self, usual: float | None) -> float:
+        """The lambda at which the range ends."""
+        least = np.minimum.accumulate(self.values, axis=0)
+        below: Any = (least <= self.floor).all(axis=1)
+        if below.any() and not below[0] and self.known[crossed := int(below.argmax())]:
+            return self._crossing(crossed, self.floor)
+        best = np.where(self.known[:, None], self.values, np.inf).min(axis=0)
+        bounds = np.minimum.accumulate(self.lower, axis=0)
+        proved: Any = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
+        for price in (PRICE, HIGHEST_PRICE):
+            enough: Any = np.array([is_affordable(each, best, self.gap, self.floor, price) for each in least])
+            if usual is not None and enough[self.lambdas >= usual].any():
+                return max(usual, float(self.lambdas[-1]))
+            good = np.flatnonzero(enough & proved & self.known)
+            if good.size:
+                return float(self.lambdas[max(int(good[-1]), 2)])
+            if price == PRICE:
+                number = int(enough.argmax())
+        level = affordable_limit(best, self.gap, self.floor)
+        return self._crossing(number, level) if number > 2 else float(self.lambdas[2])
+
+    def _crossing(self, number: int, level: Array) -> float:
+        """The largest lambda at which every criterion is at most its level, between a point and the one before."""
+        low, high = (float(np.log(self.lambdas[k] - self.criterion.lift)) for k in (number, number - 1))
+        for _ in range(_ROUNDS):
+            t = np.linspace(low, high, _CROSSING)
+            values = self.criterion.sample(t[None, :]).values[0]
+            inside = np.flatnonzero((values <= level).all(axis=1))
+            if not inside.size or inside[-1] + 1 == t.size:
+                break
+            low, high = float(t[inside[-1]]), float(t[inside[-1] + 1])
+        return float(np.exp(low)) + self.criterion.lift
+
+    def outside(self, end: float) -> Array:
+        """The least criterion that was seen outside of a range with this end."""
+        return np.asarray(np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0))
+
+    def beyond(self, end: float, found: GammaSearch) -> Array:
+        """The least criterion to expect outside of a range with this end.
+
+        What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the known
+        ones end, their fall is continued.
+        """
+        outside = self.outside(end)
+        if self.criterion.lift > 0.0:  # beyond 1/lift K + I/gamma is not positive definite
+            return np.asarray(np.minimum(outside, found.values))
+        last = int(np.flatnonzero(self.known)[-1])
+        if self.lambdas[0] > STEP**2 * self.lambdas[last]:
+            nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
+            outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest]))
+        return np.asarray(np.minimum(outside, found.values))
+
+
+def _rounding(criterion: Criterion | Sum, values: Array, ceiling: Array) -> Array:
+    """A bound on the rounding of the sums in a value of the criterion."""
+    eta = (criterion.size + 16) * EPS
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
+    return np.asarray(np.where(np.isnan(found), np.inf, found))
+
+
+def _negligible(criterion: Criterion | Sum) -> Array:
+    """A criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be gained."""
+    share = max(NEGLIGIBLE, (30.0 * criterion.size * EPS) ** 2)
+    return np.asarray(share * criterion.spread)
+
+
+def gamma_ends(gammas: Any) -> tuple[float, float]:
+    """A range of gamma as an ascending pair of positive numbers."""
+    return ascending_pair(gammas, "the range of gamma")
+
+
+def search_gamma(
+    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, most_intervals: int = _MOST_INTERVALS
+) -> GammaSearch:
+    """Minimise a criterion over lambda between two ends, every output on its own."""
+    gap = positive(gap, "gap")
+    low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
+    count = max(1, int(np.ceil((high - low) / _LENGTH)))
+    edges = np.linspace(low, high, count + 1)
+    todo = np.column_stack([edges[:-1], edges[1:]])
+    best = _Best(criterion, low, high, gap)
+    bounds, slacks = np.full(criterion.outputs, np.inf), np.zeros(criterion.outputs)
+    intervals = 0
+    while todo.size:
+        intervals += len(todo)
+        pieces = best.explore(todo)
+        again: list[tuple[float, float]] = []
+        for piece in pieces:
+            above, below = piece.lower - piece.error, piece.below
+            # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
+            # decomposition's error at the far end of the interval
+            open_still = below < (1.0 - 0.5 * gap) * best.values
+            moved = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
+            halve = open_still & ((piece.error > 2.0 * piece.rounding) | moved)
+            if halve.any() and intervals + len(again) + 2 <= most_intervals:
+                middle = 0.5 * (piece.start + piece.stop)
+                again += [(piece.start, middle), (middle, piece.stop)]
+            else:
+                # the effect of rounding: half of the error, and as much in bounding the interpolant
+                taken = 3.0 * piece.rounding + np.maximum(above - below, 0.0)
+                slacks = np.where(below < bounds, taken, slacks)
+                bounds = np.minimum(bounds, below)
+        todo = np.array(again)
+    seen, curve = best.path()
+    return GammaSearch(
+        gamma=1.0 / (np.exp(best.places) + criterion.lift),
+        values=best.values,
+        bounds=np.minimum(np.maximum(bounds, 0.0), best.values),
+        slack=np.minimum(slacks, best.values),
+        unit=criterion.unit,
+        gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
+        gap=gap,
+        intervals=intervals,
+        evaluations=best.evaluations,
+        seen=1.0 / (np.exp(seen) + criterion.lift),
+        curve=curve,
+        floor=_negligible(criterion),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
+
+    ``below`` is the bound that all of these leave.
+    """
+
+    start: float
+    stop: float
+    lower: Array
+    error: Array
+    rounding: Array
+    shrink: Array
+    below: Array
+
+
+class _Best:
+    """The best points so far, and the evaluation of intervals."""
+
+    def __init__(self, criterion: Criterion | Sum, low: float, high: float, gap: float) -> None:
+        self.criterion, self.low, self.high, self.gap = criterion, low, high, gap
+        self.values = np.full(criterion.outputs, np.inf)
+        self.places = np.full(criterion.outputs, high)
+        self.evaluations = 0
+        self._seen: list[tuple[Array, Array]] = []
+
+    def explore(self, todo: Array) -> list[_Piece]:
+        """Evaluate all intervals at once; then the interpolants' best points, which may lie between the nodes."""
+        middle, half = todo.mean(axis=1)[:, None], 0.5 * (todo[:, 1] - todo[:, 0])[:, None]
+        t = middle + half * points()
+        samples = self.criterion.sample(t)
+        self._take(t.ravel(), samples.values.reshape(t.size, -1))
+        pieces, candidates = [], []
+        for number, (start, stop) in enumerate(todo):
+            piece, best_points = self._bounded(start, stop, samples, number)
+            pieces.append(piece)
+            candidates += [0.5 * (start + stop) + 0.5 * (stop - start) * x for x in best_points]
+        if candidates:
+            trial = np.clip(np.unique(candidates), self.low, self.high)[None, :]
+            self._take(trial.ravel(), self.criterion.sample(trial).values[0])
+        return pieces
+
+    def _bounded(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
+        criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
+        shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
+        largest = values.max(axis=0)
+        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + 64.0 * DEGREE * EPS * largest)
+        error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
+        series = coefficients(values)
+        lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
+        for k in range(criterion.outputs):
+            known = float(self.values[k])
+            found = minimum_of_polynomial(series[:, k], known, 0.1 * self.gap * known + float(rounding[k]))
+            lower[k] = found.lower_bound
+            # the decomposition's error falls along the interval: each cell of the interpolant has its own
+            shift = 0.0 if samples.shifts is None else largest_on_cells(samples.shifts[number, :, k])
+            roots = shrink[k] * np.sqrt(np.maximum(found.cells - error[k], 0.0)) - shift
+            below[k] = float(np.square(np.maximum(roots, 0.0)).min())
+            if found.value < known * (1.0 + _TIE):
+                best_points.append(found.point)
+        return _Piece(start, stop, lower, error, rounding, shrink, below), best_points
+
+    def path(self) -> tuple[Array, Array]:
+        """Every point at which the criterion was evaluated, gamma ascending, and its values there."""
+        t, first = np.unique(np.concatenate([places for places, _ in self._seen]), return_index=True)
+        return t[::-1], np.concatenate([values for _, values in self._seen])[first[::-1]]
+
+    def _take(self, t: Array, values: Array) -> None:
+        self.evaluations += t.size
+        self._seen.append((t, values))
+        for k in range(values.shape[1]):
+            lowest = min(float(values[:, k].min()), float(self.values[k]))
+            level = lowest * (1.0 + _TIE)
+            places = t[values[:, k] <= level]
+            held = self.places[k] if self.values[k] <= level else -np.inf
+            self.places[k], self.values[k] = max(held, places.max(initial=-np.inf)), lowest
+
+
+def grid_gamma(
+    spectrum: Spectrum, Y: Array, lambdas: tuple[float, float], loss: Callable[[Array], Array], points: int = _GRID
+) -> GammaSearch:
+    """Evaluate ``loss`` of the residuals, from shape (N, lambdas, outputs) to (lambdas, gammas to choose).
+
+    Of equal values the largest lambda wins, the smoothest machine.
+    """
+    targets = spectrum.targets(Y)
+    low, high = (np.log(value - spectrum.lift) for value in lambdas)
+    grid = np.exp(np.linspace(high, low, points)) + spectrum.lift
+    losses = np.concatenate(
+        [loss(to_numpy(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE]))) for k in range(0, points, _AT_ONCE)]
+    )
+    best = losses.argmin(axis=0)
+    values = losses.min(axis=0)
+    return GammaSearch(
+        gamma=1.0 / grid[best],
+        values=values,
+        bounds=np.full(values.size, -np.inf),
+        slack=np.zeros(values.size),
+        unit=1.0,
+        gamma_range=(1.0 / lambdas[1], 1.0 / lambdas[0]),
+        gap=np.inf,
+        intervals=0,
+        evaluations=points,
+        seen=1.0 / grid,
+        curve=losses,
+    )

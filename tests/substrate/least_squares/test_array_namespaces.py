@@ -1,0 +1,177 @@
+"""The closed forms under every array namespace there is, against numpy's."""
+
+import numpy as np
+import pytest
+from array_homes import HOMES, assert_close, sender
+
+from substrate.device_gram import DeviceGram, gram_kind
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear, Precomputed
+from substrate.least_squares.criteria import LeaveOneOut
+from substrate.least_squares.evidence import GeneralizedCrossValidation
+from substrate.least_squares.leave_one_out import projected_diagonal
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.reduced.features import eigen_features
+from substrate.reduced.folds import GivenFolds
+from substrate.reduced.left_out import ReducedLeaveOneOut, leverage_factor
+from substrate.reduced.moments import origin_of
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.solution import residual_pass, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
+from substrate.reduced.statistic import accumulate
+from substrate.search.gamma_search import lambda_range, search_gamma
+
+everywhere = pytest.mark.parametrize("home", HOMES)
+
+
+def data(n=60, d=3, outputs=2):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, :1]) + 0.3 * rng.normal(size=(n, outputs)), rng.uniform(0.5, 2.0, size=n)
+
+
+@everywhere
+@pytest.mark.parametrize("gamma", [1.0, 1e8])
+@pytest.mark.parametrize("unit", [1.0, 1e80])
+def test_the_saddle_system(home, gamma, unit):
+    send, (X, Y, v) = sender(home), data()
+    ridge = ridge_of(gamma, v)
+    wanted = solve_saddle_system(Gram.of(RBF(1.0), X), unit * Y, ridge)
+    found = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y), ridge_of(gamma, send(v)))
+    tolerance = 1e-10 if gamma == 1.0 else 1e-6
+    for name in ("support_values", "bias", "products"):
+        assert_close(getattr(found, name), getattr(wanted, name), tolerance)
+    assert found.backward_error < 1e-14
+    one = solve_saddle_system(gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y[:, 0]), ridge_of(gamma, send(v)))
+    assert_close(one.support_values, wanted.support_values[:, 0], tolerance)
+
+
+@everywhere
+def test_leave_one_out_by_factor_and_by_spectrum(home):
+    send, (X, Y, _) = sender(home), data()
+    gram, there = Gram.of(RBF(1.0), X), gram_kind(send(X)).of(RBF(1.0), send(X))
+    ridge = np.full(60, 0.5)
+    assert_close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
+    lambdas = np.array([1e-3, 0.5, 20.0])
+    spectrum, found = centred_spectrum(gram), centred_spectrum(there)
+    assert_close(found.leverages(lambdas), spectrum.leverages(lambdas))
+    assert_close(found.values, spectrum.values)
+    a, b = spectrum.targets(Y), found.targets(send(Y))
+    assert_close(found.leave_one_out(b, lambdas), spectrum.leave_one_out(a, lambdas))
+    alpha, known = found.support_values(b, lambdas), spectrum.support_values(a, lambdas)
+    assert_close(alpha, known)
+    assert_close(found.bias(b, alpha), spectrum.bias(a, known))
+    assert_close(found.predictions(b, lambdas, send(X @ X.T)), spectrum.predictions(a, lambdas, X @ X.T))
+    np.testing.assert_allclose(found.degrees_of_freedom(lambdas), spectrum.degrees_of_freedom(lambdas), rtol=1e-10)
+
+
+@everywhere
+@pytest.mark.parametrize("kind", [LeaveOneOut, GeneralizedCrossValidation])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_best_gamma(home, kind, pooled, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
+    send, (X, Y, _) = sender(home), data()
+    here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
+    there = kind.of(centred_spectrum(gram_kind(send(X)).of(RBF(1.0), send(X))), send(Y), pooled=pooled)
+    wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
+    np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
+    np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
+    assert found.closed
+
+
+@everywhere
+@pytest.mark.parametrize(("sigma", "method"), [(1.0, "accumulated"), (1.0, "row-wise"), (6.0, "accumulated")])
+def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    send, (X, Y, _) = sender(home), data(400)
+    kernel, Z, lam = RBF(sigma), X[::40], 0.5
+    K = kernel(Z)
+    features, rows = eigen_features(K), KernelRows.of(kernel, X, Z, Y)
+    statistic = accumulate(rows, features, origin_of(K, rows.target_summary(), 1.0), lam, method=method)
+    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+    wanted = solve_reduced(rows, spectrum, lam, K, most=0)
+    there = KernelRows.of(kernel, send(X), send(Z), send(Y))
+    own = eigen_features(kernel(send(Z)))
+    origin = origin_of(kernel(send(Z)), there.target_summary(), 1.0)
+    found = accumulate(there, own, origin, lam, method=method)
+    assert found.method == method
+    assert found.total.count == 400
+    tolerance = 1e-10 if sigma == 1.0 else 1e-6
+    # the sign of an eigenvector is nobody's: what is compared does not depend on it
+    T, S = own.transform, features.transform
+    assert_close(T @ found.total.second @ T.T, S @ statistic.total.second @ S.T, tolerance)
+    assert_close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
+    decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
+    assert_close(decomposed.values, spectrum.values, tolerance)
+    squares, known = found.kernel_squares, residual_pass(there, 1.0, send(np.zeros((10, 2))), send(np.zeros(2)))
+    assert known.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
+    assert squares is None if method == "row-wise" else squares == pytest.approx(known.kernel_squares, rel=1e-12)
+    solved = solve_reduced(there, decomposed, lam, kernel(send(Z)), kernel_squares=squares)
+    assert_close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
+    assert_close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
+    assert all(row.passes for row in solved.rows)
+    factor, known = leverage_factor(decomposed, lam), leverage_factor(spectrum, lam)
+    assert_close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
+    assert decomposed.degrees_of_freedom(lam) == pytest.approx(spectrum.degrees_of_freedom(lam), rel=tolerance)
+
+
+@everywhere
+@pytest.mark.parametrize(("method", "kept"), [("accumulated", 0.0), ("row-wise", 2.0**25)])
+def test_sums_over_folds_and_left_out_rows(home, method, kept, monkeypatch):
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    monkeypatch.setattr("substrate.reduced.left_out.KEPT", kept)
+    send, (X, Y, _) = sender(home), data(300)
+    kernel, Z, lam = RBF(1.0), X[::30], 0.5
+    folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
+    rows, there = KernelRows.of(kernel, X, Z, Y), KernelRows.of(kernel, send(X), send(Z), send(Y))
+    criteria, parts = [], []
+    for given, K in ((rows, kernel(Z)), (there, kernel(send(Z)))):
+        features = eigen_features(K)
+        statistic = accumulate(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
+        criteria.append(ReducedLeaveOneOut.of(spectrum, given))
+        assert (criteria[-1].kept is None) == (kept == 0.0)
+        T = features.transform
+        parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
+    for known, found in zip(*parts, strict=True):
+        assert found[0] == known[0]
+        for this, that in zip(found[1:], known[1:], strict=True):
+            assert_close(this, that, 1e-9)
+    g = 1.0 / (criteria[0].spectrum.values[:, None] + np.array([1e-2, 0.5, 20.0]))
+    known, found = (criterion.sums(g) for criterion in criteria)
+    for name in ("squares", "reciprocal", "smallest"):
+        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=1e-9)
+
+
+@everywhere
+def test_what_a_device_cannot_factor_is_refused(home):
+    send, X = sender(home), data()[0]
+    gram = gram_kind(send(X)).of(Linear(), send(X))
+    with pytest.raises(DeclarationError, match="factorize"):
+        gram.solve(send(np.ones((60, 1))))
+
+    def solved():
+        gram.factorize(send(np.full(60, -1.0)))
+        return gram.solve(send(np.ones((60, 1))))  # where a factor is checked at the latest
+
+    with pytest.raises(SolverError, match="not positive definite"):
+        solved()
+    assert_close(gram.matrix, X @ X.T)  # as it was
+    with pytest.raises((DeclarationError, SolverError), match=r"factorize|not positive definite"):
+        gram.inverse_factor()
+
+
+@everywhere
+def test_a_given_matrix_is_checked(home):
+    send, X = sender(home), data()[0]
+    K = X @ X.T
+    with pytest.raises(DataError, match="not symmetric"):
+        gram_kind(send(np.tril(K))).of(Precomputed(), send(np.tril(K)))
+    with pytest.raises(DataError, match="must be square"):
+        gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
+    with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
+        gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
+    part = DeviceGram(send(K)).block([4, 2])
+    assert_close(part.matrix, K[np.ix_([4, 2], [4, 2])])

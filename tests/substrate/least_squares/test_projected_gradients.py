@@ -1,0 +1,225 @@
+"""Conjugate gradients among vectors that sum to zero: as accurate as asked, on a stored triangle or on blocks."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate.arrays import memory_limit
+from substrate.certificates.rows import root_mean_square, spread_of
+from substrate.errors import DataError, DegenerateKernelWarning
+from substrate.gram import Gram
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from substrate.kernels.foreign import Foreign
+from substrate.least_squares import solver_choice, stored_kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.projected_gradients import Patience, _condition, _Run, solve_by_projected_gradients
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.solver_choice import planned, sample_size
+from substrate.least_squares.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse
+
+KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
+LONG = Patience(500, 500)
+
+
+def make(n=150, outputs=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.column_stack([np.sin((k + 1) * X[:, 0]) + 0.1 * rng.normal(size=n) for k in range(outputs)])
+
+
+def solved(kernel, X, Y, ridge, tolerance, patience=LONG, size=20):
+    inverse = SampledInverse(KernelSample.of(kernel, X, size), ridge)
+    return solve_by_projected_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, patience)
+
+
+def assert_accurate(found, kernel, X, Y, ridge, tolerance):
+    """Fitted values within the tolerance of the exact ones, in the norm and the units of the certificate."""
+    exact = solve_saddle_system(Gram.of(kernel, X), Y, ridge)
+    apart = found.products + found.bias - exact.products - exact.bias
+    for k in range(Y.shape[1]):
+        spread, rounding = spread_of(Y[:, k], 1.0 / ridge)
+        assert root_mean_square(apart[:, k], 1.0 / ridge) <= max(tolerance * spread, rounding)
+
+
+# ---- the matrix and its sample -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("columns", [1, 9])
+def test_products_of_a_triangle_and_of_blocks(kernel, columns):
+    X, _ = make(300)
+    V, K = np.random.default_rng(1).normal(size=(300, columns)), kernel(X)
+    bound = 300 * np.finfo(float).eps * np.abs(K) @ np.abs(V)
+    for matrix in (KernelTriangle.of(kernel, X), KernelBlocks(kernel, X)):
+        assert (np.abs(matrix.product(V) - K @ V) <= bound).all()
+        assert_array_equal(matrix.diagonal, kernel.diag(X))
+
+
+@pytest.mark.parametrize("points", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_the_whole_matrix_from_a_triangle_has_the_bits_of_one_computed_whole(points, monkeypatch):
+    X = points(make(300)[0])
+    whole = Gram.of(RBF(1.0), X).matrix
+    assert_array_equal(KernelTriangle.of(RBF(1.0), X).gram().matrix, whole)
+    monkeypatch.setattr(stored_kernel, "_SMALL_PAGES_FROM", 0.0)
+    assert_array_equal(KernelTriangle.of(RBF(1.0), X).gram().matrix, whole)
+
+
+def test_a_triangle_that_does_not_fit_is_refused_and_so_is_the_other_one():
+    X, _ = make(50)
+    with memory_limit(4.0 * 49**2), pytest.raises(DataError, match=r"one triangle of the 50 x 50.*solver='cg'"):
+        KernelTriangle.of(RBF(1.0), X)
+    triangle = KernelTriangle.of(RBF(1.0), X)
+    with memory_limit(4.0 * 49**2), pytest.raises(DataError, match="the other triangle"):
+        triangle.gram()
+
+
+@pytest.mark.parametrize(("sigma", "words"), [(1e-9, "the identity"), (1e9, "constant")])
+def test_a_triangle_in_which_no_points_are_told_apart_is_warned_about(sigma, words):
+    with pytest.warns(DegenerateKernelWarning, match=words):
+        KernelTriangle.of(RBF(sigma), make(40)[0])
+
+
+def test_the_preconditioner_inverts_the_sampled_matrix_with_the_diagonal():
+    X, _ = make(80)
+    ridge = np.random.default_rng(1).uniform(0.1, 10.0, 80)
+    sample = KernelSample.of(RBF(1.0), X, 12)
+    C = RBF(1.0)(X, X[sample.rows])
+    M = C @ np.linalg.solve(C[sample.rows], C.T) + np.diag(ridge)
+    assert_allclose(M @ SampledInverse(sample, ridge)(np.eye(80)), np.eye(80), atol=1e-8)
+    assert not set(sample.rows) & set(sample.probes)
+
+
+def test_the_remainder_is_zero_where_the_sample_explains_the_kernel():
+    X, _ = make(100)
+    ridge = np.full(100, 0.01)
+    assert KernelSample.of(Linear(), X, 10).remainder(ridge) < 1e-6
+    assert KernelSample.of(RBF(1e-3), X, 10).remainder(ridge) == pytest.approx(100.0)
+    assert KernelSample.of(RBF(1.0), X, 100).remainder(ridge) == 0.0  # no probe is left
+
+
+def test_equal_rows_in_the_sample():
+    X = np.repeat(make(20)[0], 10, axis=0)
+    Y = np.sin(X[:, :1]) + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
+    found = solved(RBF(1.0), X, Y, np.full(200, 0.1), 1e-6, size=60)
+    assert found.converged
+    assert_accurate(found, RBF(1.0), X, Y, np.full(200, 0.1), 1e-6)
+
+
+# ---- the iteration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
+    X, Y = make()
+    ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
+    found = solved(kernel, X, Y, ridge, tolerance)
+    assert found.converged
+    assert found.reached <= tolerance
+    assert_accurate(found, kernel, X, Y, ridge, tolerance)
+    assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
+
+
+def test_outputs_of_any_unit_and_offset_and_constant_ones():
+    X, Y = make(outputs=4)
+    Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
+    ridge = np.full(len(Y), 0.2)
+    found = solved(RBF(1.0), X, Y, ridge, 1e-6)
+    assert found.converged
+    assert_accurate(found, RBF(1.0), X, Y, ridge, 1e-6)
+    assert (found.support_values[:, 3] == 0.0).all()
+    assert found.bias[3] == 2.0
+
+
+def test_a_coarser_tolerance_takes_fewer_iterations():
+    X, Y = make()
+    coarse, fine = (solved(RBF(0.3), X, Y, np.full(len(Y), 0.01), tolerance) for tolerance in (1e-2, 1e-8))
+    assert coarse.iterations < fine.iterations
+
+
+def test_an_iteration_that_ends_early_says_why():
+    X, Y = make()
+    ridge = np.full(len(Y), 1e-4)
+    ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(3, 500))
+    assert (ended.iterations, ended.converged, ended.reason) == (3, False, "no more were allowed")
+    judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(12, 4))
+    assert judged.iterations < 12
+    assert "by the eigenvalues that these show" in judged.reason
+    hopeless = solved(RBF(1.0), X, Y, np.full(len(Y), 1e-18), 1e-6)
+    assert not hopeless.converged
+
+
+def test_the_condition_seen_by_the_steps_is_that_of_the_matrix():
+    values = np.array([1.0, 2.0, 3.0, 7.0])
+    r, lengths, ratios = np.ones(4), [], []
+    p = r.copy()
+    for _ in range(4):
+        lengths.append(float(r @ r / (p @ (values * p))))
+        renewed = r - lengths[-1] * values * p
+        ratios.append(float(renewed @ renewed / (r @ r)))
+        r, p = renewed, renewed + ratios[-1] * p
+    assert _condition(lengths, ratios) == pytest.approx(7.0)
+    assert _condition(lengths[:2], ratios[:2]) < 7.0
+
+
+# ---- the choice ----------------------------------------------------------------------------------
+
+
+def plan_of(n=2000, kernel=RBF(1.0), outputs=1, gamma=1.0, tolerance=1e-6):  # noqa: B008
+    return planned(kernel, make(n)[0], outputs, np.full(n, 1.0 / gamma), tolerance)
+
+
+def test_conjugate_gradients_where_they_cost_less():
+    plan = plan_of()
+    assert plan.way == "stored_cg"
+    assert "of the cost of a factorisation" in plan.fact
+    assert plan.sample.rows.size == sample_size(2000, np.ones(2000), np.ones(2000))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n": 1999}, ""),
+        ({"kernel": RBF(0.01), "gamma": 1e4}, "would cost"),
+        ({"outputs": 300}, "would cost"),
+        ({"tolerance": 1e-12}, "the tolerance is below"),
+        ({"kernel": Foreign(lambda A, B: A @ B.T)}, "whether the given kernel is definite"),
+    ],
+)
+def test_a_factorisation_otherwise(options, words):
+    plan = plan_of(**options)
+    assert (plan.way, plan.sample) == ("cholesky", None)
+    assert words in plan.fact
+
+
+def test_blocks_where_a_stated_memory_does_not_hold_a_triangle():
+    with memory_limit(4.0 * 1999**2):
+        plan = plan_of(gamma=1e4, kernel=RBF(0.01))
+        assert (plan.way, plan.fact) == ("cg", "conjugate gradients: a factorisation would not fit")
+    with memory_limit(4.0 * 2000**2 + plan_of().sample.bytes):
+        assert plan_of().way == "stored_cg"
+    with memory_limit(0.9 * plan_of().sample.bytes):  # not even the preconditioner: refused when the matrix is made
+        assert plan_of().way == "cholesky"
+
+
+def test_the_size_of_the_sample_grows_with_gamma_and_is_finite():
+    sizes = [sample_size(4000, np.full(4000, 1.0 / gamma), np.ones(4000)) for gamma in (0.1, 1.0, 100.0, 1e300)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == sample_size(4000, np.full(4000, 1e-300), np.full(4000, 1e300)) <= 2000
+    assert solver_choice.sample_size(3, np.ones(3), np.ones(3)) == 1
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linear):
+    X, Y = make(40)
+    ridge, kernel = np.full(40, 0.5), RBF(1.0)
+    border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
+    inverse = SampledInverse(KernelSample.of(kernel, X, 8), ridge)
+    run = _Run(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
+    run.a += np.random.default_rng(0).normal(size=run.a.shape)
+    run.restart()
+    Z = border.matrix(run.a)
+    assert np.abs(Z.T @ run.a).max() <= 1e-12 * np.abs(run.a).sum()
+    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - Z @ run.c, atol=1e-12)
+    assert_allclose(Z.T @ run.residual, 0.0, atol=1e-11)

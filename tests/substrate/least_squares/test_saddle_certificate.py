@@ -1,0 +1,136 @@
+"""The certificate of the closed form: true solutions pass, tampered ones do not."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from substrate.certificates import Row
+from substrate.datasets import motorcycle
+from substrate.gram import Gram
+from substrate.kernels import RBF
+from substrate.least_squares.saddle_certificate import saddle_rows, target_unit, worst_rows
+from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+
+X, Y = motorcycle()
+NAMES = ["fit equalities", "stationarity in e", "1'alpha = 0", "duality gap", "backward error"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    gram = Gram.of(RBF(6.6), X)
+    ridge = ridge_of(2.0, np.ones(len(Y)))
+    return gram.matrix.copy(), ridge, solve_saddle_system(gram, Y, ridge)
+
+
+def _verdicts(K, ridge, alpha, bias, y=Y):
+    return {row.name: row.passes for row in saddle_rows(K @ alpha, K.diagonal(), y, ridge, alpha, bias)}
+
+
+def test_the_true_solution_passes_every_row(fitted):
+    K, ridge, solved = fitted
+    verdicts = _verdicts(K, ridge, solved.support_values, solved.bias)
+    assert list(verdicts) == NAMES
+    assert all(verdicts.values())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_tampering_with_any_single_support_value_is_caught(fitted, sign):
+    K, ridge, solved = fitted
+    step = sign * 1e-3 * np.abs(solved.support_values).max()
+    missed = []
+    for i in range(len(Y)):
+        alpha = solved.support_values.copy()
+        alpha[i] += step
+        verdicts = _verdicts(K, ridge, alpha, solved.bias)
+        if any(verdicts[name] for name in NAMES if name != "duality gap"):
+            missed.append((i, verdicts))
+    assert missed == []
+
+
+@pytest.mark.parametrize("step", [1e-3, -1e-3, 1e-6, 1e-9])
+def test_tampering_with_the_bias_is_caught(fitted, step):
+    K, ridge, solved = fitted
+    verdicts = _verdicts(K, ridge, solved.support_values, solved.bias + step * np.abs(Y).max())
+    assert not verdicts["fit equalities"]
+    assert not verdicts["stationarity in e"]
+    assert not verdicts["backward error"]
+
+
+def test_a_feasible_point_that_is_not_optimal_has_a_gap(fitted):
+    K, ridge, solved = fitted
+    alpha = 0.9 * solved.support_values
+    verdicts = _verdicts(K, ridge, alpha, solved.bias)
+    assert verdicts["1'alpha = 0"]
+    assert not verdicts["duality gap"]
+
+
+def test_swapping_two_support_values_is_caught_although_their_sum_is_kept(fitted):
+    K, ridge, solved = fitted
+    alpha = solved.support_values.copy()
+    alpha[[0, 100]] = alpha[[100, 0]]
+    verdicts = _verdicts(K, ridge, alpha, solved.bias)
+    assert verdicts["1'alpha = 0"]
+    assert not verdicts["fit equalities"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_solution_that_is_not_finite_fails_every_row_it_touches(fitted, bad):
+    K, ridge, solved = fitted
+    alpha = solved.support_values.copy()
+    alpha[3] = bad
+    with np.errstate(invalid="ignore"):
+        assert not any(_verdicts(K, ridge, alpha, solved.bias).values())
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-150, 1e-12, 1e12, 1e150, 1e250])
+def test_the_verdict_does_not_depend_on_the_unit_of_the_target(fitted, unit):
+    K, ridge, solved = fitted
+    alpha, b = unit * solved.support_values, unit * solved.bias
+    assert all(_verdicts(K, ridge, alpha, b, unit * Y).values())
+    tampered = alpha.copy()
+    tampered[7] += 1e-3 * np.abs(alpha).max()
+    verdicts = _verdicts(K, ridge, tampered, b, unit * Y)
+    assert not any(verdicts[name] for name in NAMES if name != "duality gap")
+
+
+def test_the_rows_are_the_formulas(fitted):
+    """:equation [Suykens2002]_ (4): each row against the condition written out."""
+    K, ridge, _ = fitted
+    rng = np.random.default_rng(0)
+    alpha, b = rng.normal(size=len(Y)), 0.7
+    rows = {row.name: row for row in saddle_rows(K @ alpha, K.diagonal(), Y, ridge, alpha, b)}
+    f = K @ alpha + b
+    primal = 0.5 * alpha @ K @ alpha + 0.5 * np.sum((Y - f) ** 2 / ridge)
+    dual = Y @ alpha - 0.5 * alpha @ K @ alpha - 0.5 * np.sum(ridge * alpha**2)
+    assert_allclose(rows["fit equalities"].value, np.linalg.norm(Y - f - ridge * alpha), rtol=1e-12)
+    assert_allclose(rows["stationarity in e"].value, np.linalg.norm(ridge * alpha - (Y - f)), rtol=1e-12)
+    assert_allclose(rows["1'alpha = 0"].value, abs(alpha.sum()), rtol=1e-12)
+    assert_allclose(rows["duality gap"].value, primal - dual, rtol=1e-12)
+    assert_allclose(
+        rows["backward error"].value, np.hypot(np.linalg.norm(Y - f - ridge * alpha), alpha.sum()), rtol=1e-12
+    )
+    # the scale of a backward error is never larger than it deserves
+    M = np.block([[np.zeros((1, 1)), np.ones((1, len(Y)))], [np.ones((len(Y), 1)), K + np.diag(ridge)]])
+    x = np.append(b, alpha)
+    assert rows["backward error"].scale <= 2.0 * (np.linalg.norm(M, 2) * np.linalg.norm(x) + np.linalg.norm(Y))
+
+
+def test_the_unit_is_one_or_a_power_of_two_near_the_largest():
+    assert target_unit(np.array([3.0, -1e49])) == 1.0
+    assert target_unit(np.zeros(3)) == 1.0
+    for size in (1e200, 1e-200, -1e300):
+        unit = target_unit(np.array([0.0, size]))
+        assert np.frexp(unit)[0] == 0.5
+        assert 1.0 <= abs(size) / unit < 2.0
+
+
+def test_of_several_outputs_the_worst_row_is_kept():
+    good, bad = Row("a", 1e-9, 1.0, 1e-6, "r"), Row("a", 1.0, 1.0, 1e-6, "r")
+    fine, worse = Row("b", 0.0, 1.0, 1e-6, "s"), Row("b", 1e-8, 1.0, 1e-6, "s")
+    kept = worst_rows([(good, worse), (bad, fine)])
+    assert [row.value for row in kept] == [1.0, 1e-8]
+    assert [row.passes for row in kept] == [False, True]
+    assert kept[0].formula == "r, worst of 2 outputs"
+    assert worst_rows([(good, fine)]) == (good, fine)
+    unknown = Row("a", np.nan, 1.0, 1e-6, "r")
+    assert not worst_rows([(good,), (unknown,), (bad,)])[0].passes
