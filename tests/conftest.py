@@ -4,6 +4,7 @@ Oracles are slow and obvious programs that the fast ones are compared with.
 """
 
 import os
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -78,6 +79,10 @@ pytest.register_assert_rewrite("array_homes", "every_model")
 
 # the tests are shared out over all cores: more BLAS threads would only wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# a shell starts its background jobs with interrupts ignored, and tests of interrupts would wait for ever
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from sampled_cases import SAMPLED, kind_of, sampled  # noqa: E402  by the path above, and numpy after the number of threads
 
