@@ -81,6 +81,8 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
+# how far down zeta is proved depends on the last digits of the path
+@pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", ["lssvm", "robust", "l1", "structure", "fused"])
 def test_regression_is_that_of_python(tmp_path, regression, model):
     path, X, y = regression
@@ -99,10 +101,10 @@ def test_regression_is_that_of_python(tmp_path, regression, model):
         "--kernel",
         "rbf",
     ]
-    assert main(line) == 0
-    assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
     Z, train, held = prepared(X, y)
     expected = by_hand(model, "regression", Z, y, train, held)
+    assert main(line) == (0 if expected.certificate_.holds else 1)
+    assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
     found = np.array([float(row["prediction"]) for row in read_csv(predictions)])
     np.testing.assert_array_equal(found, expected.predict(Z))
     assert problems.load(out).certificate_ == expected.certificate_
@@ -515,7 +517,8 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
     assert "intervals by method gaussian: approximate" in _intervals(tmp_path, capsys, kept, path)[1]
-    assert main([*line, "--model", "l1"]) == 0
+    # how far down zeta is proved depends on the last digits of the path
+    assert main([*line, "--model", "l1"]) == (0 if problems.load(kept).certificate_.holds else 1)
     assert main(["predict", str(kept), str(path), "--coverage", "0.9"]) == 2
     assert "fit with --no-refit, and where the held-out rows chose the weight, with that" in capsys.readouterr().err
     assert main([*line, "--model", "l1", "--zeta", "0.1"]) == 0
