@@ -154,8 +154,8 @@ def write_pages(app: Sphinx, config: Config) -> None:
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.write_text(text, encoding="utf-8")
     names = {name for text in texts.values() for name in listed(text)}
-    for page in folder.glob("generated/*.rst"):
-        if page.stem not in names:
+    for page in [*folder.glob("generated/*.rst"), *folder.glob("*.rst")]:
+        if page.stem not in names | set(texts):
             page.unlink()
 
 
