@@ -28,6 +28,7 @@ from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import CHECKED
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 
 __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
 
@@ -37,7 +38,7 @@ _ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class CarefulErrors:
+class CarefulErrors(Tally):
     """Sums over rows, and squares of the error bounds and of the deviations of ``predict``.
 
     ``outside`` bounds the squared lengths of the rows outside the features, where those are given.
@@ -47,14 +48,6 @@ class CarefulErrors:
     unsure: Array
     apart: Array
     outside: float = 0.0
-
-    def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
-        return CarefulErrors(
-            self.residuals + other.residuals,
-            self.unsure + other.unsure,
-            self.apart + other.apart,
-            self.outside + other.outside,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +131,8 @@ class CarefulErrorsOfLeaf:
             predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
-        ones, buffer = np.ones(block.X.shape[0]), self.values.buffer()
-        for rows, tile in self.values.tiles(block, buffer):
+        ones = np.ones(block.X.shape[0])
+        for _, rows, tile in self.values.walk([block]):
             ones[rows] = weights_of_tile(block, rows, tile, block.Y[rows] / self.unit, self.weights)
         return predicted, ones
 

@@ -19,7 +19,7 @@ expansion of [Cawley2004]_ eq. (2).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, own_copy
 from substrate.reduced.rows import KernelValues, RowValues
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -208,13 +209,10 @@ def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Ar
 
 
 @dataclass(frozen=True, slots=True)
-class LargestValues:
+class LargestValues(Tally):
     """max |f^l| over rows."""
 
-    largest: Array
-
-    def __add__(self, other: "LargestValues") -> "LargestValues":
-        return LargestValues(np.maximum(self.largest, other.largest))
+    largest: Annotated[Array, np.maximum]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +223,7 @@ class VariationOfLeaf:
 
     def __call__(self, blocks: Iterable[Block]) -> LargestValues:
         """Over its micro-blocks."""
-        largest, buffer = np.zeros(self.functions.n_basis), self.functions.buffer()
-        for block in blocks:
-            for _, tile in self.functions.tiles(block, buffer):
-                np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
+        largest = np.zeros(self.functions.n_basis)
+        for _, _, tile in self.functions.walk(blocks):
+            np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
         return LargestValues(largest)

@@ -6,9 +6,9 @@ do, so everything that is computed from it is computed block by block, in memory
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
+from substrate.streaming.tally import Tally
 
 __all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 
@@ -34,7 +35,7 @@ _MOVED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Tally):
     """What a pass knows of its kernel values: bounds on them, and how far those that were computed twice differ.
 
     ``diagonal`` is the sum of v k(x, x), ``rounding`` the largest relative error of a kernel value by its theory, and
@@ -42,12 +43,8 @@ class Seen:
     """
 
     diagonal: float = 0.0
-    rounding: float = 0.0
-    deviation: float = 0.0
-
-    def __add__(self, other: "Seen") -> "Seen":
-        rounding, deviation = max(self.rounding, other.rounding), max(self.deviation, other.deviation)
-        return Seen(self.diagonal + other.diagonal, rounding, deviation)
+    rounding: Annotated[float, max] = 0.0
+    deviation: Annotated[float, max] = 0.0
 
 
 class RowValues(ABC):
@@ -100,6 +97,16 @@ class RowValues(ABC):
             tile = buffer[: rows.stop - rows.start]
             self.fill(block.X[rows], tile)
             yield rows, tile
+
+    def walk(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, slice, Array]]:
+        """Yield the tiles of all blocks, one after another in the same memory, each with its block and its rows there.
+
+        This is how a function of a leaf goes through its rows.
+        """
+        buffer = self.buffer()
+        for block in blocks:
+            for rows, tile in self.tiles(block, buffer):
+                yield block, rows, tile
 
     def matrix(self, X: Any) -> Array:
         """The values of given rows."""

@@ -17,8 +17,8 @@ are summed in doubled precision (:mod:`~substrate.certificates.doubled_precision
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -31,16 +31,16 @@ from substrate.reduced.rows import KernelValues
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 
 __all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
 
 _HALF = EPS / 2.0
 _ROWS = 512
-_LARGEST = ("largest", "longest", "rounding")
 
 
 @dataclass(frozen=True, slots=True)
-class VariationErrors:
+class VariationErrors(Tally):
     """Sums over rows: e; squares of e, of targets about a centre, of error bounds and of deviations of predict.
 
     Sums are weighted where rows have weights, and ``mass`` is that of all rows. One number per component: ``slopes``
@@ -58,16 +58,9 @@ class VariationErrors:
     apart: float
     slopes: Array
     diagonal: Array
-    largest: Array
-    longest: Array
-    rounding: Array
-
-    def __add__(self, other: "VariationErrors") -> "VariationErrors":
-        parts: dict[str, Any] = {}
-        for field in fields(self):
-            one, another = getattr(self, field.name), getattr(other, field.name)
-            parts[field.name] = np.maximum(one, another) if field.name in _LARGEST else one + another
-        return VariationErrors(**parts)
+    largest: Annotated[Array, np.maximum]
+    longest: Annotated[Array, np.maximum]
+    rounding: Annotated[Array, np.maximum]
 
 
 @dataclass(frozen=True, slots=True)
