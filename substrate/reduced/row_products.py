@@ -67,26 +67,25 @@ class ProductSums:
         self._mass += float(n) if roots is None else float(roots @ roots)
         self._targets += known @ beside[0]
         self._squares += np.square(known).sum(axis=1)
-        if features.shape[1]:
-            for rows in strips(n, CHUNK):
-                self._add_part(features[rows], beside[:, rows], None if roots is None else roots[rows, None])
-
-    def _add_part(self, part: Array, beside: Array, roots: Array | None) -> None:
+        if not features.shape[1]:
+            return
         from scipy.linalg.blas import dsyrk
 
-        products, others, checks = self._group
-        if self._origin is not None:
-            part -= self._origin
-        if roots is not None:
-            part = part * roots
-        if self._tested is not None:
-            beside[-1] = part @ self._tested
-            checks += beside[:-1] @ beside[-1]
-        others += part.T @ beside.T  # before the update, whose own copies replace these rows in the cache
-        self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
-        self._parts += 1
-        if self._parts == GROUP:
-            self._end_group()
+        for rows in strips(n, CHUNK):
+            products, others, checks = self._group
+            part, near = features[rows], beside[:, rows]
+            if self._origin is not None:
+                part -= self._origin
+            if roots is not None:
+                part = part * roots[rows, None]
+            if self._tested is not None:
+                near[-1] = part @ self._tested
+                checks += near[:-1] @ near[-1]
+            others += part.T @ near.T  # before the update, whose own copies replace these rows in the cache
+            self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
+            self._parts += 1
+            if self._parts == GROUP:
+                self._end_group()
 
     def _end_group(self) -> None:
         if self._parts == 0:

@@ -58,6 +58,26 @@ def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
     assert not path.exists()
 
 
+def test_a_function_that_is_interrupted_loses_its_leaf_only(tmp_path):
+    path, reached = tmp_path / "sums.npz", 6 * LEAF
+    kept = Checkpoint(path, "these")
+    honest, name = MomentsOfLeaf.__call__, digest(FUNCTION)
+
+    def stopped(blocks):
+        held = list(blocks)
+        if held and held[0].start == reached:
+            raise KeyboardInterrupt
+        return honest(FUNCTION, held)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MomentsOfLeaf, "__call__", lambda self, blocks: stopped(blocks))
+        with pytest.raises(KeyboardInterrupt):
+            OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")
+    assert Checkpoint(path, "these").begun(name, FUNCTION)[0] == reached
+    again = OpenPasses(checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
+
+
 @pytest.mark.parametrize("begun", [1, 6, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 20))])
 @pytest.mark.parametrize("executor", [Serial(), Joblib(1), Joblib(3)], ids=repr)
 def test_another_executor_goes_on_from_any_leaf(tmp_path, begun, executor):
