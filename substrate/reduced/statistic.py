@@ -154,7 +154,10 @@ def _in_features(
         entry = _entry(total.second)
         scatter = None if first else paired_sums(T, total.second @ T, 0)
         if not first:
-            total, *parts = (part.about(o, 0.0 * origin.targets) for part in (total, *parts))
+            total, parts = (
+                total.about(o, 0.0 * origin.targets),
+                tuple(part.about(o, 0.0 * origin.targets) for part in parts),
+            )
         moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
         own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
         error = _error(entry, own, features, lam)

@@ -57,14 +57,16 @@ class Tally:
         return self.combine(other)
 
     def __sub__(self, other: Self) -> Self:
-        if any(rule is not add for _, rule in _rules(type(self))):
-            raise TypeError(f"not all fields of {type(self).__name__} are sums: no rows can be left out of it")
-        return type(self)(*(getattr(self, name) - getattr(other, name) for name, _ in _rules(type(self))))
+        kind: type = type(self)
+        if any(rule is not add for _, rule in _rules(kind)):
+            raise TypeError(f"not all fields of {kind.__name__} are sums: no rows can be left out of it")
+        return type(self)(*(getattr(self, name) - getattr(other, name) for name, _ in _rules(kind)))
 
     def combine(self, other: Self, **given: Any) -> Self:
         """Return the tally of the rows of both; fields that depend on each other are given."""
+        kind: type = type(self)
         parts = (
             given[name] if name in given else rule(getattr(self, name), getattr(other, name))
-            for name, rule in _rules(type(self))
+            for name, rule in _rules(kind)
         )
         return type(self)(*parts)
