@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.least_squares.kernel_products import expansion_values
@@ -73,13 +73,15 @@ class CarefulErrorsOfLeaf:
         count = 0
         for block in blocks:
             count += int(block.X.shape[0])
-            p = self._rounding(block)
+            p = self.values.careful_rounding(block.X)
             rounding = max(rounding, p)
             lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
             predicted, v = self._predicted(block)
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
-                tile, known, light = self._filled(block, some), block.Y[some] / self.unit, v[some]
+                known, light = block.Y[some] / self.unit, v[some]
+                tile = np.empty((known.shape[0], m))
+                self.values.fill_carefully(block.X[some], tile)
                 for k in range(outputs):
                     product, check = exact_product(tile, self.coefficients[:, k])
                     zero = np.zeros(known.shape[0])
@@ -104,23 +106,6 @@ class CarefulErrorsOfLeaf:
                     outside += _outside(*self.features, tile, lengths[some], light, p)
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
-
-    def _rounding(self, block: Block) -> float:
-        kernel, X = self.values.kernel, block.X
-        if kernel is None:
-            return 0.0
-        if is_sparse(X) or is_sparse(self.values.points):
-            return self.values.rounding(X)
-        return kernel.careful_rounding(np.concatenate([X, self.values.points]))
-
-    def _filled(self, block: Block, some: slice) -> Array:
-        kernel, points = self.values.kernel, self.values.points
-        out = np.empty((some.stop - some.start, self.values.n_basis))
-        if kernel is None or is_sparse(block.X) or is_sparse(points):
-            self.values.fill(block.X[some], out)
-        else:
-            kernel.fill_carefully(block.X[some], points, out)
-        return out
 
     def _predicted(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""

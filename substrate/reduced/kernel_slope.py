@@ -36,6 +36,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.reduced.criteria import ReducedGCV
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -196,9 +197,8 @@ def _features(
     values: KernelValues, transform: Array, origin: Origin, blocks: Iterable[Block]
 ) -> Iterator[tuple[slice, Array, Block]]:
     """Tiles of features about the origin, and their rows in a block."""
-    for block, rows, tile in values.walk(blocks):
-        tile -= origin.kernel_values
-        yield rows, tile @ transform, block
+    for block, rows, Z in LinearFeatures(values, origin.kernel_values, transform).walk(blocks):
+        yield rows, Z, block
 
 
 def _known(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:

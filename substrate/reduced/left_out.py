@@ -36,6 +36,7 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.streaming.array_source import ArraySource
@@ -231,10 +232,9 @@ class LeftOutOfLeaf:
         if self.values is None:
             yield from ((block.X, block.Y, block.weights) for block in blocks)
             return
-        for block, rows, tile in self.values.walk(blocks):
-            tile -= self.origin
-            weights = None if block.weights is None else block.weights[rows]
-            yield tile @ self.directions - self.mean, block.Y[rows, :], weights
+        features = LinearFeatures(self.values, self.origin, self.directions, self.mean)
+        for block, rows, z in features.walk(blocks):
+            yield z, block.Y[rows, :], None if block.weights is None else block.weights[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +248,7 @@ class FeaturesOfBlock:
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
         """Tile by tile."""
-        made = zeros_beside(self.mean, (block.X.shape[0], self.mean.shape[0]))
-        for _, rows, tile in self.values.walk([block]):
-            tile -= self.origin
-            made[rows, :] = tile @ self.directions - self.mean
-        return made, block.Y
+        return LinearFeatures(self.values, self.origin, self.directions, self.mean).matrix(block.X), block.Y
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,13 +163,23 @@ class KernelValues(RowValues):
         lengths = np.maximum(self.diagonal(block), 0.0)
         return float(lengths.sum() if weights is None else weights @ lengths)
 
+    def fill_carefully(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``, by operations of least rounding where the kernel has them."""
+        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+            self.fill(X, out)
+        else:
+            self.kernel.fill_carefully(X, self.points, out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
+        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+            return self.rounding(X)
+        return self.kernel.careful_rounding(np.concatenate([X, self.points]))
+
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
         again, scale = np.empty_like(values), np.ones((1, 1))
-        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
-            self.fill(X, again)
-        else:
-            self.kernel.fill_carefully(X, self.points, again)
+        self.fill_carefully(X, again)
         if self.kernel is not None:
             scale = self._sizes(X)[:, None] * self._sizes(self.points)
         gap = np.abs(values - again)

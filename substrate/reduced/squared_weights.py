@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.moments import Origin
 from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
@@ -41,11 +42,11 @@ class SquaredWeightsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
         """Over its micro-blocks."""
         sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
-        for block, rows, tile in self.values.walk(blocks):
+        features = LinearFeatures(self.values, self.origin.kernel_values, self.directions, self.mean)
+        for block, rows, z in features.walk(blocks):
             if block.weights is None:
                 raise TypeError("squares of weights come with weights")
-            tile -= self.origin.kernel_values
             v = block.weights[rows]
-            heavy = v[:, None] * (tile @ self.directions - self.mean)
+            heavy = v[:, None] * z
             sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
         return sums

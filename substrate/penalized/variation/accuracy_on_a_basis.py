@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
 from substrate.reduced.features import ComponentFeatures
@@ -81,7 +81,7 @@ class VariationErrorsOfLeaf:
         none = np.zeros(d)
         total = VariationErrors(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.zeros((m, d)), none, none, none, none)
         for block in blocks:
-            p = np.array([self._rounding(values, block.X) for values in self.components])
+            p = self._rounding(block.X)
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
                 light = None if block.weights is None else block.weights[some]
@@ -90,24 +90,25 @@ class VariationErrorsOfLeaf:
 
     def values(self, X: Any) -> tuple[Array, Array]:
         """f^l of given rows, one column per component, and a bound on their errors."""
-        p = np.array([self._rounding(values, X) for values in self.components])
-        f, unsure, _ = self._values([self._filled(values, X) for values in self.components], X, p)
+        f, unsure, _ = self._values(self._tiles(X), X, self._rounding(X))
         return f[0] + f[1], unsure
 
     def pulled(self, X: Any, multipliers: Array) -> Array:
         """K_l'xi_l of given rows, one column per component."""
-        pulls = [self._filled(values, X).T @ xi for values, xi in zip(self.components, multipliers, strict=True)]
-        return np.column_stack(pulls)
+        return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
     def _of_rows(self, X: Any, known: Array, light: Array | None, p: Array) -> VariationErrors:
-        tiles, zero = [self._filled(values, X) for values in self.components], np.zeros_like(known)
+        tiles, zero = self._tiles(X), np.zeros_like(known)
         (high, low), unsure, lengths = self._values(tiles, X, p)
         rest: Pair = add((known, zero), (np.full_like(known, -self.bias), zero))
         for k in range(p.size):
             rest = add(rest, minus((high[:, k], low[:, k])))
         e = rest[0] + rest[1]
         off = unsure.sum(axis=1) + EPS * np.abs(e) + EPS**1.9 * (np.abs(known) + np.abs(high).sum(axis=1))
-        sums = sum((self._plain(values, X) @ self.coefficients[:, k] for k, values in enumerate(self.components)), zero)
+        sums = zero
+        for values, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
+            plain = _values_of(values, X, False) if self.careful else tile  # those that predict uses
+            sums = sums + plain @ beta
         about = known - self.centre
         apart = known - e - (sums + self.bias)
         squared = np.square(lengths)
@@ -153,23 +154,20 @@ class VariationErrorsOfLeaf:
         (high, low), _ = exact_product(np.ascontiguousarray(tile.T), e)
         return high + low
 
-    def _rounding(self, values: KernelValues, X: Any) -> float:
-        kernel = values.kernel
-        if kernel is None or not self.careful or is_sparse(X) or is_sparse(values.points):
-            return values.rounding(X)
-        return kernel.careful_rounding(np.concatenate([X, values.points]))
+    def _rounding(self, X: Any) -> Array:
+        """Return the relative errors of kernel values, one per component."""
+        return np.array(
+            [values.careful_rounding(X) if self.careful else values.rounding(X) for values in self.components]
+        )
 
-    def _filled(self, values: KernelValues, X: Any) -> Array:
-        if values.kernel is None or not self.careful or is_sparse(X) or is_sparse(values.points):
-            return self._plain(values, X)
-        out = np.empty((X.shape[0], values.n_basis))
-        values.kernel.fill_carefully(X, values.points, out)
-        return out
+    def _tiles(self, X: Any) -> list[Array]:
+        return [_values_of(values, X, self.careful) for values in self.components]
 
-    def _plain(self, values: KernelValues, X: Any) -> Array:
-        out = np.empty((X.shape[0], values.n_basis))
-        values.fill(X, out)
-        return out
+
+def _values_of(values: KernelValues, X: Any, careful: bool) -> Array:
+    out = np.empty((X.shape[0], values.n_basis))
+    (values.fill_carefully if careful else values.fill)(X, out)
+    return out
 
 
 FORMULA = "sqrt(2 (primal - dual objective)) + rounding, over all rows"
