@@ -29,6 +29,7 @@ from substrate.errors import SolverError
 from substrate.least_squares.criteria import Criterion, Samples, between
 from substrate.namespaces import (
     is_device_array,
+    multiply_rows,
     namespace_of,
     on_device_of,
     own_copy,
@@ -69,12 +70,7 @@ class LeverageFactor:
     def leverages(self, block: Array, weights: Array | None = None) -> Array:
         """h of rows of kernel values; the block is overwritten where that saves a copy."""
         square = self.matrix.shape[0] == self.matrix.shape[1] > 0
-        if square and not is_device_array(block):
-            from scipy.linalg.blas import dtrmm
-
-            product = dtrmm(1.0, self.matrix.T, block.T, lower=1, trans_a=1, overwrite_b=1).T
-        else:
-            product = block @ self.matrix.T
+        product = multiply_rows(block, self.matrix.T) if square else block @ self.matrix.T
         product -= self.offset
         leverages: Array = 1.0 / self.mass + paired_sums(product, product, 1)
         return leverages if weights is None else weights * leverages

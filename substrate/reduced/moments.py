@@ -21,7 +21,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows
+from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
 from substrate.reduced.row_products import ProductSums, ProductSumsOnDevice
@@ -235,10 +235,9 @@ class MomentsOfLeaf:
         return self.about and self.transform is None and not is_device_array(self.origin.kernel_values)
 
     def _features(self, tile: Array) -> Array:
-        from scipy.linalg.blas import dtrmm
-
         if self.about and not self._about_while_added:
             tile -= self.origin.kernel_values
         if self.triangular:
-            return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
+            features: Array = multiply_rows(tile, self.transform)
+            return features
         return tile if self.transform is None else tile @ self.transform

@@ -10,9 +10,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.base import strips
-from substrate.namespaces import namespace_of, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 
-__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "products_on_device", "terms_in_parts"]
+__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "sum_products", "terms_in_parts"]
 
 #: Rows whose products are added up at once on a device.
 PART = 4096
@@ -30,8 +30,15 @@ def terms_in_parts(n_rows: int, size: int) -> int:
     return min(n_rows, size) + min(parts, GROUP) + -(-parts // GROUP)
 
 
-def products_on_device(left: Array, right: Array) -> Array:
-    """The sum over rows of products of their entries, left'right, with few columns on the right: all parts at once."""
+def sum_products(left: Array, right: Array) -> Array:
+    """Return the sum over rows of products of their entries, left'right, with few columns on the right.
+
+    On a device rows are added up in parts, all parts at once. One number per row on the left gives one row of sums.
+    """
+    if not is_device_array(left):
+        return np.asarray(left.T @ right)
+    if left.ndim == 1:
+        return sum_products(left[:, None], right)[0, :]
     xp, n = namespace_of(left), int(left.shape[0])
     whole = n - n % PART
     made: Array = left[whole:, :].T @ right[whole:, :]
@@ -124,11 +131,11 @@ class ProductSumsOnDevice:
             features, targets = features * ones[:, None], targets * ones[:, None]
         self.count += int(features.shape[0])
         self._mass += float(features.shape[0]) if weights is None else float(ones @ ones)
-        self._targets += products_on_device(ones[:, None], targets)[0, :]
+        self._targets += sum_products(ones, targets)
         self._squares += xp.sum(targets * targets, axis=0)
         if self._first.shape[0] == 0:
             return
-        both = products_on_device(features, xp.concat([ones[:, None], targets], axis=1))
+        both = sum_products(features, xp.concat([ones[:, None], targets], axis=1))
         self._first += both[:, 0]
         self._cross += both[:, 1:]
         for rows in strips(int(features.shape[0]), PART):
