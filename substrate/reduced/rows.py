@@ -178,17 +178,19 @@ class KernelValues(RowValues):
 
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
-        again, scale = np.empty_like(values), np.ones((1, 1))
+        again = np.empty_like(values)
         self.fill_carefully(X, again)
-        if self.kernel is not None:
-            scale = self._sizes(X)[:, None] * self._sizes(self.points)
         gap = np.abs(values - again)
         with np.errstate(divide="ignore", invalid="ignore"):
+            scale = self.sizes(X)[:, None] * self.sizes(self.points)
             found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
         return math.inf if math.isnan(found) else found  # max would pass over what is not a number
 
-    def _sizes(self, X: Any) -> Array:
-        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))  # type: ignore[union-attr]
+    def sizes(self, X: Any) -> Array:
+        """Return the root of k(x, x) of points in numpy; one for columns of a matrix, which has no other rows."""
+        if self.kernel is None:
+            return np.ones(X.shape[0])
+        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))
 
     def rounding(self, X: Any) -> float:
         """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""

@@ -137,8 +137,7 @@ class VariationErrorsOfLeaf:
         high, low, unsure, lengths = (np.zeros((n, d)) for _ in range(4))
         for k, (values, tile) in enumerate(zip(self.components, tiles, strict=True)):
             beta = self.coefficients[:, k]
-            diagonal = values.kernel.diag(X) if values.kernel is not None else np.ones(n)
-            lengths[:, k] = np.sqrt(np.maximum(diagonal, 0.0))
+            lengths[:, k] = values.sizes(X)
             size = lengths[:, k] * float(self.sizes[:, k] @ np.abs(beta))
             if self.careful:
                 (high[:, k], low[:, k]), check = exact_product(tile, beta)
@@ -209,10 +208,7 @@ class VariationJudge:
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """The row from one pass over the rows."""
         parts = self.values.components
-        points = parts[0].points
-        sizes = np.column_stack(
-            [np.sqrt(np.maximum(part.kernel.diag(points) if part.kernel is not None else 1.0, 0.0)) for part in parts]
-        )
+        sizes = np.column_stack([part.sizes(parts[0].points) for part in parts])
         centre = float(self.targets.about(self.unit)[0])
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
