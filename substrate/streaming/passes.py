@@ -107,8 +107,8 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], problem: str, interval: float = INTERVAL) -> None:
         self.path, self.problem, self.interval = Path(path), problem, interval
-        self._content: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
+        #: The state of every pass begun, and its arrays by number of node and of array.
+        self._passes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._written = time.monotonic()
         if self.path.exists():
             self._read()
@@ -125,38 +125,42 @@ class Checkpoint:
                 f"the checkpoint {self.path} belongs to another problem (other rows, basis, kernel or gamma); go "
                 "on with that one, name another file, or remove this one"
             )
-        self._content = {str(name): state for name, state in content["passes"].items()}
-        self._values = dict(arrays)
+        for name, state in content["passes"].items():
+            begin = f"{name}."
+            held = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
+            self._passes[str(name)] = state, held
 
     def begun(self, name: str, function: LeafSum) -> tuple[int, SummationTree]:
         """The row to continue from, and the tree so far; the sum over no rows has the shape of all others."""
-        if name not in self._content:
+        if name not in self._passes:
             return 0, SummationTree()
-        state, like = self._content[name], function(())
+        (state, arrays), like = self._passes[name], function(())
+        if state["arrays"] != sum(1 for _ in _arrays(like)):
+            return 0, SummationTree()  # sums of another version, which had other fields: this pass begins again
         nodes = []
         for number, level in enumerate(state["levels"]):
-            held = iter([self._values[f"{name}.{number}.{k}"] for k in range(state["arrays"])])
+            held = iter([arrays[f"{number}.{k}"] for k in range(state["arrays"])])
             nodes.append((int(level), _rebuilt(like, held)))
         return int(state["row"]), SummationTree(nodes)
 
     def at(self, name: str, row: int, tree: SummationTree) -> None:
         """Keep the state of a pass, and write it after enough time."""
-        for key in [key for key in self._values if key.startswith(f"{name}.")]:
-            del self._values[key]
-        count = 0
+        count, held = 0, {}
         for number, (_, value) in enumerate(tree.nodes):
             arrays = list(_arrays(value))
             count = len(arrays)
-            self._values |= {f"{name}.{number}.{k}": array for k, array in enumerate(arrays)}
+            held |= {f"{number}.{k}": array for k, array in enumerate(arrays)}
         levels = [level for level, _ in tree.nodes]
-        self._content[name] = {"row": row, "levels": levels, "arrays": count}
+        # in one assignment: an interrupt before it leaves the state before, which is whole
+        self._passes[name] = {"row": row, "levels": levels, "arrays": count}, held
         if time.monotonic() - self._written >= self.interval:
             self.write()
 
     def write(self) -> None:
         """Write the file."""
-        content = {"kind": _KIND, "problem": self.problem, "passes": self._content}
-        write_archive(self.path, content, self._values)
+        states = {name: state for name, (state, _) in self._passes.items()}
+        arrays = {f"{name}.{key}": array for name, (_, held) in self._passes.items() for key, array in held.items()}
+        write_archive(self.path, {"kind": _KIND, "problem": self.problem, "passes": states}, arrays)
         self._written = time.monotonic()
 
     def done(self) -> None:
