@@ -28,7 +28,10 @@ __all__ = [
     "device_points",
     "device_vector",
     "diagonal_set",
+    "invert_triangle",
     "is_device_array",
+    "multiply_rows",
+    "multiply_triangle",
     "namespace_of",
     "on_device_of",
     "own_copy",
@@ -36,6 +39,7 @@ __all__ = [
     "room_on_device",
     "same_home",
     "solve_triangular",
+    "sum_squares",
     "take_rows",
     "to_numpy",
     "where_it_lives",
@@ -262,6 +266,41 @@ def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> An
 
         return solve(factor, right, trans=int(transposed), lower=True)
     return namespace_of(factor).linalg.solve(factor.mT if transposed else factor, right)
+
+
+def invert_triangle(L: Any) -> Any:
+    """Return the inverse of a lower triangle."""
+    if is_device_array(L):
+        return namespace_of(L).linalg.inv(L)
+    from scipy.linalg.lapack import dtrtri
+
+    inverse, status = dtrtri(L, lower=1)
+    if status != 0:
+        raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
+    return np.asarray(inverse)
+
+
+def multiply_triangle(L: Any, right: Any) -> Any:
+    """Return L B with a lower triangle L, in half the time where there is a function for it."""
+    if is_device_array(L):
+        return L @ right
+    from scipy.linalg.blas import dtrmm
+
+    return np.asarray(dtrmm(1.0, np.asfortranarray(L), np.asfortranarray(right), lower=1))
+
+
+def multiply_rows(rows: Any, L: Any) -> Any:
+    """Return rows times a lower triangle L, stored by columns; in numpy in the memory of the rows, in half the time."""
+    if is_device_array(rows):
+        return rows @ L
+    from scipy.linalg.blas import dtrmm
+
+    return np.asarray(dtrmm(1.0, L, rows.T, lower=1, trans_a=1, overwrite_b=1).T)
+
+
+def sum_squares(array: Any) -> Any:
+    """Return the sum of the squares of all entries; numpy's without an array of squares."""
+    return namespace_of(array).sum(array * array) if is_device_array(array) else np.vdot(array, array)
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.least_squares.kernel_products import expansion_values
@@ -28,6 +28,7 @@ from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import CHECKED
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 
 __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
 
@@ -37,7 +38,7 @@ _ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class CarefulErrors:
+class CarefulErrors(Tally):
     """Sums over rows, and squares of the error bounds and of the deviations of ``predict``.
 
     ``outside`` bounds the squared lengths of the rows outside the features, where those are given.
@@ -47,14 +48,6 @@ class CarefulErrors:
     unsure: Array
     apart: Array
     outside: float = 0.0
-
-    def __add__(self, other: "CarefulErrors") -> "CarefulErrors":
-        return CarefulErrors(
-            self.residuals + other.residuals,
-            self.unsure + other.unsure,
-            self.apart + other.apart,
-            self.outside + other.outside,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +73,15 @@ class CarefulErrorsOfLeaf:
         count = 0
         for block in blocks:
             count += int(block.X.shape[0])
-            p = self._rounding(block)
+            p = self.values.careful_rounding(block.X)
             rounding = max(rounding, p)
             lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
             predicted, v = self._predicted(block)
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
-                tile, known, light = self._filled(block, some), block.Y[some] / self.unit, v[some]
+                known, light = block.Y[some] / self.unit, v[some]
+                tile = np.empty((known.shape[0], m))
+                self.values.fill_carefully(block.X[some], tile)
                 for k in range(outputs):
                     product, check = exact_product(tile, self.coefficients[:, k])
                     zero = np.zeros(known.shape[0])
@@ -112,23 +107,6 @@ class CarefulErrorsOfLeaf:
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
 
-    def _rounding(self, block: Block) -> float:
-        kernel, X = self.values.kernel, block.X
-        if kernel is None:
-            return 0.0
-        if is_sparse(X) or is_sparse(self.values.points):
-            return self.values.rounding(X)
-        return kernel.careful_rounding(np.concatenate([X, self.values.points]))
-
-    def _filled(self, block: Block, some: slice) -> Array:
-        kernel, points = self.values.kernel, self.values.points
-        out = np.empty((some.stop - some.start, self.values.n_basis))
-        if kernel is None or is_sparse(block.X) or is_sparse(points):
-            self.values.fill(block.X[some], out)
-        else:
-            kernel.fill_carefully(block.X[some], points, out)
-        return out
-
     def _predicted(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""
         kernel, points = self.values.kernel, self.values.points
@@ -138,8 +116,8 @@ class CarefulErrorsOfLeaf:
             predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
-        ones, buffer = np.ones(block.X.shape[0]), self.values.buffer()
-        for rows, tile in self.values.tiles(block, buffer):
+        ones = np.ones(block.X.shape[0])
+        for _, rows, tile in self.values.walk([block]):
             ones[rows] = weights_of_tile(block, rows, tile, block.Y[rows] / self.unit, self.weights)
         return predicted, ones
 

@@ -24,6 +24,7 @@ the basis; and of the sums.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -36,12 +37,13 @@ from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 
 __all__ = ["Bound", "ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
 
 
 @dataclass(frozen=True, slots=True)
-class Residuals:
+class Residuals(Tally):
     """Sums over rows, one column per output: K'e, 1'e, e'e and t't; and the squares of all kernel values.
 
     ``shifts`` and ``spreads`` are of the targets about a centre, and their squares; ``mass`` is the weight of all rows,
@@ -58,22 +60,7 @@ class Residuals:
     spreads: Array
     mass: float
     diagonal: float
-    rounding: float
-
-    def __add__(self, other: "Residuals") -> "Residuals":
-        return Residuals(
-            self.count + other.count,
-            self.slope + other.slope,
-            self.total + other.total,
-            self.squares + other.squares,
-            self.targets + other.targets,
-            self.kernel_squares + other.kernel_squares,
-            self.shifts + other.shifts,
-            self.spreads + other.spreads,
-            self.mass + other.mass,
-            self.diagonal + other.diagonal,
-            max(self.rounding, other.rounding),
-        )
+    rounding: Annotated[float, max]
 
     @property
     def norm(self) -> float:

@@ -40,7 +40,7 @@ visibly: nearly noise-free targets have a criterion far below the size of y, whi
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = ["Doubt", "Lift", "OfSums", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
@@ -191,17 +192,12 @@ _BETWEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class RowSizes:
+class RowSizes(Tally):
     """The sum of v k(x, x) over rows, the largest of them, and the largest relative error of a kernel value."""
 
     diagonal: float
-    largest: float
-    rounding: float
-
-    def __add__(self, other: "RowSizes") -> "RowSizes":
-        return RowSizes(
-            self.diagonal + other.diagonal, max(self.largest, other.largest), max(self.rounding, other.rounding)
-        )
+    largest: Annotated[float, max]
+    rounding: Annotated[float, max]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.namespaces import is_device_array, namespace_of, to_numpy
+from substrate.namespaces import invert_triangle, multiply_triangle, namespace_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.features import INNER, EigenFeatures
 from substrate.threads import blas_threads
@@ -91,13 +91,13 @@ class Curvature:
         with blas_threads(r):
             try:
                 L = xp.linalg.cholesky((A + lam * xp.eye(r, dtype=A.dtype, device=A.device)) / roots[:, None] / roots)
-                inner = _inverse_of_triangle(L)
+                inner = invert_triangle(L)
             except Exception as error:  # every namespace raises an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
                     raise
                 return Reach(self, A, A, math.inf, own, spread, summed, lengths)
             W = inner / roots
-            pull = _triangle_times(W, T.T)
+            pull = multiply_triangle(W, T.T)
             faint = float(xp.linalg.vector_norm(xp.abs(pull) @ s))
         eta = 2.0 * own * spread * faint + (own * spread * faint) ** 2
         eta += summed * float(xp.sum((xp.abs(W) @ lengths) ** 2))
@@ -144,27 +144,6 @@ class Curvature:
         one = math.sqrt(once) * (self.columns @ xp.abs(beta))
         two = math.sqrt(after) * ((xp.abs(T.T) @ self.columns) @ xp.abs(x))
         return np.asarray(to_numpy(one + two))
-
-
-def _inverse_of_triangle(L: Array) -> Array:
-    if is_device_array(L):
-        inverse: Array = namespace_of(L).linalg.inv(L)
-        return inverse
-    from scipy.linalg.lapack import dtrtri
-
-    inverse, status = dtrtri(L, lower=1)
-    if status != 0:
-        raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
-    return np.asarray(inverse)
-
-
-def _triangle_times(L: Array, right: Array) -> Array:
-    """The product with a lower triangle, in half the time where there is a function for it."""
-    if is_device_array(L):
-        return L @ right
-    from scipy.linalg.blas import dtrmm
-
-    return np.asarray(dtrmm(1.0, np.asfortranarray(L), np.asfortranarray(right), lower=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,24 +17,26 @@ are left out, as in :mod:`~substrate.penalized.variation.component_coordinates`.
 expansion of [Cawley2004]_ eq. (2).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, own_copy
+from substrate.namespaces import is_device_array, namespace_of, own_copy, zeros_beside
 from substrate.reduced.rows import KernelValues, RowValues
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = [
     "INNER",
     "ComponentFeatures",
     "EigenFeatures",
+    "LinearFeatures",
     "VariationOfLeaf",
     "component_functions",
     "eigen_features",
@@ -208,13 +210,52 @@ def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Ar
 
 
 @dataclass(frozen=True, slots=True)
-class LargestValues:
+class LinearFeatures(RowValues):
+    """Linear functions of kernel values about an origin: T'(k_S(x) - o) - m, with m zero where no mean is given."""
+
+    values: RowValues
+    origin: Array
+    transform: Array
+    mean: Array | None = None
+
+    @property
+    def n_basis(self) -> int:
+        """The number of features of a row."""
+        return int(self.transform.shape[1])
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Write the features of rows into ``out``."""
+        for rows, features in self.tiles(Block(X, None, 0), self.buffer()):
+            out[rows, :] = features
+
+    def evaluate(self, X: Any) -> Array:
+        """The features of rows on a device."""
+        out: Array = zeros_beside(self.transform, (X.shape[0], self.n_basis))
+        self.fill(X, out)
+        return out
+
+    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
+        """The features of the tiles of kernel values, whose memory ``buffer`` is."""
+        for rows, tile in self.values.tiles(block, buffer):
+            tile -= self.origin
+            features = tile @ self.transform
+            yield rows, features if self.mean is None else features - self.mean
+
+    def buffer(self) -> Array:
+        """Memory for tiles of kernel values."""
+        return self.values.buffer()
+
+    @property
+    def step(self) -> int:
+        """Rows of a tile of kernel values."""
+        return self.values.step
+
+
+@dataclass(frozen=True, slots=True)
+class LargestValues(Tally):
     """max |f^l| over rows."""
 
-    largest: Array
-
-    def __add__(self, other: "LargestValues") -> "LargestValues":
-        return LargestValues(np.maximum(self.largest, other.largest))
+    largest: Annotated[Array, np.maximum]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +266,7 @@ class VariationOfLeaf:
 
     def __call__(self, blocks: Iterable[Block]) -> LargestValues:
         """Over its micro-blocks."""
-        largest, buffer = np.zeros(self.functions.n_basis), self.functions.buffer()
-        for block in blocks:
-            for _, tile in self.functions.tiles(block, buffer):
-                np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
+        largest = np.zeros(self.functions.n_basis)
+        for _, _, tile in self.functions.walk(blocks):
+            np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
         return LargestValues(largest)

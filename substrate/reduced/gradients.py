@@ -52,6 +52,7 @@ from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = ["PER_VECTOR", "TOLERANCE", "IteratedSolution", "SampledScatter", "sampled_scatter", "solve_by_gradients"]
@@ -148,14 +149,11 @@ class IteratedSolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class Products(Tally):
     """Sums over rows of K'f and 1'f, one column per output f."""
 
     slope: Array
     total: Array
-
-    def __add__(self, other: "Products") -> "Products":
-        return Products(self.slope + other.slope, self.total + other.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +167,12 @@ class ProductsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> Products:
         """Over the micro-blocks of a leaf."""
         slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
-        buffer = self.values.buffer()
-        for block in blocks:
-            for rows, tile in self.values.tiles(block, buffer):
-                outputs = tile @ self.coefficients + self.bias
-                if block.weights is not None:
-                    outputs *= block.weights[rows, None]
-                slope += tile.T @ outputs
-                total += outputs.sum(axis=0)
+        for block, rows, tile in self.values.walk(blocks):
+            outputs = tile @ self.coefficients + self.bias
+            if block.weights is not None:
+                outputs *= block.weights[rows, None]
+            slope += tile.T @ outputs
+            total += outputs.sum(axis=0)
         return Products(slope, total)
 
 

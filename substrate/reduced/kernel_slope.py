@@ -36,11 +36,13 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.reduced.criteria import ReducedGCV
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = ["RowSlopes", "evidence_rows", "fold_rows", "gcv_rows", "leave_one_out_rows", "scale_slopes"]
@@ -160,18 +162,13 @@ def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) 
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutSums:
+class LeftOutSums(Tally):
     """Sums over rows: of w; of w times features; of omega times features, and times their products."""
 
     total: Array
     cross: Array
     first: Array
     second: Array
-
-    def __add__(self, other: "LeftOutSums") -> "LeftOutSums":
-        return LeftOutSums(
-            self.total + other.total, self.cross + other.cross, self.first + other.first, self.second + other.second
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +197,8 @@ def _features(
     values: KernelValues, transform: Array, origin: Origin, blocks: Iterable[Block]
 ) -> Iterator[tuple[slice, Array, Block]]:
     """Tiles of features about the origin, and their rows in a block."""
-    buffer = values.buffer()
-    for block in blocks:
-        for rows, tile in values.tiles(block, buffer):
-            tile -= origin.kernel_values
-            yield rows, tile @ transform, block
+    for block, rows, Z in LinearFeatures(values, origin.kernel_values, transform).walk(blocks):
+        yield rows, Z, block
 
 
 def _known(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
@@ -214,14 +208,11 @@ def _known(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleSums:
+class ScaleSums(Tally):
     """The slopes in the scales through the kernel values of rows, and Z'G."""
 
     slopes: Array
     products: Array
-
-    def __add__(self, other: "ScaleSums") -> "ScaleSums":
-        return ScaleSums(self.slopes + other.slopes, self.products + other.products)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from substrate.errors import SolverError
 from substrate.least_squares.criteria import Criterion, Samples, between
 from substrate.namespaces import (
     is_device_array,
+    multiply_rows,
     namespace_of,
     on_device_of,
     own_copy,
@@ -36,11 +37,13 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum, spread_of
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOut", "left_out_rows", "leverage_factor"]
@@ -67,12 +70,7 @@ class LeverageFactor:
     def leverages(self, block: Array, weights: Array | None = None) -> Array:
         """h of rows of kernel values; the block is overwritten where that saves a copy."""
         square = self.matrix.shape[0] == self.matrix.shape[1] > 0
-        if square and not is_device_array(block):
-            from scipy.linalg.blas import dtrmm
-
-            product = dtrmm(1.0, self.matrix.T, block.T, lower=1, trans_a=1, overwrite_b=1).T
-        else:
-            product = block @ self.matrix.T
+        product = multiply_rows(block, self.matrix.T) if square else block @ self.matrix.T
         product -= self.offset
         leverages: Array = 1.0 / self.mass + paired_sums(product, product, 1)
         return leverages if weights is None else weights * leverages
@@ -132,7 +130,7 @@ class LeftOutOfBlock:
     def __call__(self, block: Block) -> LeftOutRows:
         """Tile by tile."""
         fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
-        for rows, tile in self.values.tiles(block, self.values.buffer()):
+        for _, rows, tile in self.values.walk([block]):
             fitted[rows, :] = tile @ self.coefficients + self.bias
             leverages[rows] = self.factor.leverages(tile, None if block.weights is None else block.weights[rows])
         return LeftOutRows(block.start, block.Y, fitted, leverages, block.weights)
@@ -157,7 +155,7 @@ class OutputsOfBlock:
     def __call__(self, block: Block) -> Array:
         """Tile by tile."""
         made = np.empty((block.X.shape[0], self.bias.size))
-        for rows, tile in self.values.tiles(block, self.values.buffer()):
+        for _, rows, tile in self.values.walk([block]):
             made[rows] = tile @ self.coefficients + self.bias
         return made
 
@@ -169,7 +167,7 @@ KEPT = 2.0**25
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualSums:
+class ResidualSums(Tally):
     """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii.
 
     ``levered`` are those of squared residuals over (1 - h_ii)^2, ``lifted`` those of the same times h_ii.
@@ -177,18 +175,9 @@ class ResidualSums:
 
     squares: Array
     reciprocal: Array
-    smallest: Array
+    smallest: Annotated[Array, np.minimum]
     levered: Array
     lifted: Array
-
-    def __add__(self, other: "ResidualSums") -> "ResidualSums":
-        return ResidualSums(
-            self.squares + other.squares,
-            self.reciprocal + other.reciprocal,
-            np.minimum(self.smallest, other.smallest),
-            self.levered + other.levered,
-            self.lifted + other.lifted,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +225,12 @@ class LeftOutOfLeaf:
         return ResidualSums(*(to_numpy(part) for part in (squares, reciprocal, smallest, levered, lifted)))
 
     def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array, Array | None]]:
-        buffer = None if self.values is None else self.values.buffer()
-        for block in blocks:
-            if self.values is None or buffer is None:
-                yield block.X, block.Y, block.weights
-                continue
-            for rows, tile in self.values.tiles(block, buffer):
-                tile -= self.origin
-                weights = None if block.weights is None else block.weights[rows]
-                yield tile @ self.directions - self.mean, block.Y[rows, :], weights
+        if self.values is None:
+            yield from ((block.X, block.Y, block.weights) for block in blocks)
+            return
+        features = LinearFeatures(self.values, self.origin, self.directions, self.mean)
+        for block, rows, z in features.walk(blocks):
+            yield z, block.Y[rows, :], None if block.weights is None else block.weights[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +244,7 @@ class FeaturesOfBlock:
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
         """Tile by tile."""
-        made = zeros_beside(self.mean, (block.X.shape[0], self.mean.shape[0]))
-        for rows, tile in self.values.tiles(block, self.values.buffer()):
-            tile -= self.origin
-            made[rows, :] = tile @ self.directions - self.mean
-        return made, block.Y
+        return LinearFeatures(self.values, self.origin, self.directions, self.mean).matrix(block.X), block.Y
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,19 @@ products times w ([Freivalds1979]_).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows
+from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
 from substrate.reduced.row_products import ProductSums, ProductSumsOnDevice
 from substrate.reduced.rows import RowValues, Seen
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally, add_in_pairs
 
 __all__ = [
     "FoldSums",
@@ -52,7 +53,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Tally):
     """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares.
 
     Where rows have weights every sum but ``count`` is weighted, and ``mass`` is the sum of the weights.
@@ -65,23 +66,6 @@ class Moments:
     cross: Array
     squares: Array
     mass: float
-
-    def __add__(self, other: "Moments") -> "Moments":
-        return self._with(other, 1.0)
-
-    def __sub__(self, other: "Moments") -> "Moments":
-        return self._with(other, -1.0)
-
-    def _with(self, other: "Moments", sign: float) -> "Moments":
-        return Moments(
-            self.count + int(sign) * other.count,
-            self.first + sign * other.first,
-            self.second + sign * other.second,
-            self.targets + sign * other.targets,
-            self.cross + sign * other.cross,
-            self.squares + sign * other.squares,
-            self.mass + sign * other.mass,
-        )
 
     def transformed(self, T: Array) -> "Moments":
         """The same for T'x instead of x."""
@@ -125,7 +109,7 @@ def probe(size: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Tally):
     """Moments, the second ones in the upper triangle only; ``probed`` are sums of products times the probe."""
 
     count: int
@@ -137,18 +121,6 @@ class Sums:
     mass: float
     probed: Array
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
-            self.count + other.count,
-            self.first + other.first,
-            self.second + other.second,
-            self.targets + other.targets,
-            self.cross + other.cross,
-            self.squares + other.squares,
-            self.mass + other.mass,
-            self.probed + other.probed,
-        )
-
     def moments(self) -> Moments:
         """The moments with both triangles."""
         xp = namespace_of(self.second)
@@ -158,15 +130,11 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldSums:
+class FoldSums(Tally):
     """Sums over the rows in no fold, then over those of each fold."""
 
-    parts: tuple[Sums, ...]
+    parts: Annotated[tuple[Sums, ...], add_in_pairs]
     seen: Seen
-
-    def __add__(self, other: "FoldSums") -> "FoldSums":
-        parts = tuple(one + another for one, another in zip(self.parts, other.parts, strict=True))
-        return FoldSums(parts, self.seen + other.seen)
 
     @property
     def probed(self) -> Array:
@@ -267,10 +235,9 @@ class MomentsOfLeaf:
         return self.about and self.transform is None and not is_device_array(self.origin.kernel_values)
 
     def _features(self, tile: Array) -> Array:
-        from scipy.linalg.blas import dtrmm
-
         if self.about and not self._about_while_added:
             tile -= self.origin.kernel_values
         if self.triangular:
-            return np.asarray(dtrmm(1.0, self.transform, tile.T, lower=1, trans_a=1, overwrite_b=1).T)
+            features: Array = multiply_rows(tile, self.transform)
+            return features
         return tile if self.transform is None else tile @ self.transform

@@ -43,7 +43,7 @@ class ErrorsOfRows:
     def __call__(self, block: Block) -> Array:
         """One error per row."""
         errors = np.empty(int(block.X.shape[0]))
-        for rows, tile in self.values.tiles(block, self.values.buffer()):
+        for _, rows, tile in self.values.walk([block]):
             errors[rows] = block.Y[rows, 0] / self.unit - (tile @ self.coefficients + self.bias)
         return errors if self.centre is None else np.abs(errors - self.centre)
 

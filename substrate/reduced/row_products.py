@@ -10,9 +10,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.kernels.base import strips
-from substrate.namespaces import namespace_of, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 
-__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "products_on_device", "terms_in_parts"]
+__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "sum_products", "terms_in_parts"]
 
 #: Rows whose products are added up at once on a device.
 PART = 4096
@@ -30,8 +30,15 @@ def terms_in_parts(n_rows: int, size: int) -> int:
     return min(n_rows, size) + min(parts, GROUP) + -(-parts // GROUP)
 
 
-def products_on_device(left: Array, right: Array) -> Array:
-    """The sum over rows of products of their entries, left'right, with few columns on the right: all parts at once."""
+def sum_products(left: Array, right: Array) -> Array:
+    """Return the sum over rows of products of their entries, left'right, with few columns on the right.
+
+    On a device rows are added up in parts, all parts at once. One number per row on the left gives one row of sums.
+    """
+    if not is_device_array(left):
+        return np.asarray(left.T @ right)
+    if left.ndim == 1:
+        return sum_products(left[:, None], right)[0, :]
     xp, n = namespace_of(left), int(left.shape[0])
     whole = n - n % PART
     made: Array = left[whole:, :].T @ right[whole:, :]
@@ -67,26 +74,25 @@ class ProductSums:
         self._mass += float(n) if roots is None else float(roots @ roots)
         self._targets += known @ beside[0]
         self._squares += np.square(known).sum(axis=1)
-        if features.shape[1]:
-            for rows in strips(n, CHUNK):
-                self._add_part(features[rows], beside[:, rows], None if roots is None else roots[rows, None])
-
-    def _add_part(self, part: Array, beside: Array, roots: Array | None) -> None:
+        if not features.shape[1]:
+            return
         from scipy.linalg.blas import dsyrk
 
-        products, others, checks = self._group
-        if self._origin is not None:
-            part -= self._origin
-        if roots is not None:
-            part = part * roots
-        if self._tested is not None:
-            beside[-1] = part @ self._tested
-            checks += beside[:-1] @ beside[-1]
-        others += part.T @ beside.T  # before the update, whose own copies replace these rows in the cache
-        self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
-        self._parts += 1
-        if self._parts == GROUP:
-            self._end_group()
+        for rows in strips(n, CHUNK):
+            products, others, checks = self._group
+            part, near = features[rows], beside[:, rows]
+            if self._origin is not None:
+                part -= self._origin
+            if roots is not None:
+                part = part * roots[rows, None]
+            if self._tested is not None:
+                near[-1] = part @ self._tested
+                checks += near[:-1] @ near[-1]
+            others += part.T @ near.T  # before the update, whose own copies replace these rows in the cache
+            self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
+            self._parts += 1
+            if self._parts == GROUP:
+                self._end_group()
 
     def _end_group(self) -> None:
         if self._parts == 0:
@@ -125,11 +131,11 @@ class ProductSumsOnDevice:
             features, targets = features * ones[:, None], targets * ones[:, None]
         self.count += int(features.shape[0])
         self._mass += float(features.shape[0]) if weights is None else float(ones @ ones)
-        self._targets += products_on_device(ones[:, None], targets)[0, :]
+        self._targets += sum_products(ones, targets)
         self._squares += xp.sum(targets * targets, axis=0)
         if self._first.shape[0] == 0:
             return
-        both = products_on_device(features, xp.concat([ones[:, None], targets], axis=1))
+        both = sum_products(features, xp.concat([ones[:, None], targets], axis=1))
         self._first += both[:, 0]
         self._cross += both[:, 1:]
         for rows in strips(int(features.shape[0]), PART):

@@ -6,9 +6,9 @@ do, so everything that is computed from it is computed block by block, in memory
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from substrate.streaming.executors import LeafSum
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
+from substrate.streaming.tally import Tally
 
 __all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
 
@@ -34,7 +35,7 @@ _MOVED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Tally):
     """What a pass knows of its kernel values: bounds on them, and how far those that were computed twice differ.
 
     ``diagonal`` is the sum of v k(x, x), ``rounding`` the largest relative error of a kernel value by its theory, and
@@ -42,12 +43,8 @@ class Seen:
     """
 
     diagonal: float = 0.0
-    rounding: float = 0.0
-    deviation: float = 0.0
-
-    def __add__(self, other: "Seen") -> "Seen":
-        rounding, deviation = max(self.rounding, other.rounding), max(self.deviation, other.deviation)
-        return Seen(self.diagonal + other.diagonal, rounding, deviation)
+    rounding: Annotated[float, max] = 0.0
+    deviation: Annotated[float, max] = 0.0
 
 
 class RowValues(ABC):
@@ -100,6 +97,16 @@ class RowValues(ABC):
             tile = buffer[: rows.stop - rows.start]
             self.fill(block.X[rows], tile)
             yield rows, tile
+
+    def walk(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, slice, Array]]:
+        """Yield the tiles of all blocks, one after another in the same memory, each with its block and its rows there.
+
+        This is how a function of a leaf goes through its rows.
+        """
+        buffer = self.buffer()
+        for block in blocks:
+            for rows, tile in self.tiles(block, buffer):
+                yield block, rows, tile
 
     def matrix(self, X: Any) -> Array:
         """The values of given rows."""
@@ -156,22 +163,34 @@ class KernelValues(RowValues):
         lengths = np.maximum(self.diagonal(block), 0.0)
         return float(lengths.sum() if weights is None else weights @ lengths)
 
+    def fill_carefully(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``, by operations of least rounding where the kernel has them."""
+        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+            self.fill(X, out)
+        else:
+            self.kernel.fill_carefully(X, self.points, out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
+        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+            return self.rounding(X)
+        return self.kernel.careful_rounding(np.concatenate([X, self.points]))
+
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
-        again, scale = np.empty_like(values), np.ones((1, 1))
-        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
-            self.fill(X, again)
-        else:
-            self.kernel.fill_carefully(X, self.points, again)
-        if self.kernel is not None:
-            scale = self._sizes(X)[:, None] * self._sizes(self.points)
+        again = np.empty_like(values)
+        self.fill_carefully(X, again)
         gap = np.abs(values - again)
         with np.errstate(divide="ignore", invalid="ignore"):
+            scale = self.sizes(X)[:, None] * self.sizes(self.points)
             found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
         return math.inf if math.isnan(found) else found  # max would pass over what is not a number
 
-    def _sizes(self, X: Any) -> Array:
-        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))  # type: ignore[union-attr]
+    def sizes(self, X: Any) -> Array:
+        """Return the root of k(x, x) of points in numpy; one for columns of a matrix, which has no other rows."""
+        if self.kernel is None:
+            return np.ones(X.shape[0])
+        return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))
 
     def rounding(self, X: Any) -> float:
         """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""

@@ -19,18 +19,16 @@ come with the rows of a source, as targets do.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import namespace_of, on_device_of, sum_squares, to_numpy, zeros_beside
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.moments import RowWeights, weights_of_tile
-from substrate.reduced.row_products import products_on_device
+from substrate.reduced.row_products import sum_products
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import KernelSums
@@ -96,16 +94,12 @@ class ResidualsOfLeaf:
                 spreads += xp.sum(about * about, axis=0)
                 mass += xp.sum(squared)
                 diagonal += squared @ xp.clip(lengths[rows], min=0.0)
-                if is_device_array(tile):
-                    slope += products_on_device(tile, errors)
-                    total += products_on_device(ones[:, None], errors)[0, :]
-                else:
-                    slope += tile.T @ errors
-                    total += ones @ errors
+                slope += sum_products(tile, errors)
+                total += sum_products(ones, errors)
                 squares += xp.sum(errors * errors, axis=0)
                 targets += xp.sum(known * known, axis=0)
                 if self.squared:
-                    norm += xp.sum(tile * tile) if is_device_array(tile) else np.vdot(tile, tile)
+                    norm += sum_squares(tile)
         e, ee, tt, t, centred = (to_numpy(part) for part in (total, squares, targets, shifts, spreads))
         return Residuals(count, slope, e, ee, tt, float(norm), t, centred, float(mass), float(diagonal), rounding)
 

@@ -8,23 +8,22 @@ from dataclasses import dataclass
 
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.moments import Origin
 from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally
 
 __all__ = ["SquaredWeights", "SquaredWeightsOfLeaf"]
 
 
 @dataclass(frozen=True, slots=True)
-class SquaredWeights:
+class SquaredWeights(Tally):
     """Sums by the squares of the weights: their own, of features about a mean, and of the products of these."""
 
     total: float
     first: Array
     second: Array
-
-    def __add__(self, other: "SquaredWeights") -> "SquaredWeights":
-        return SquaredWeights(self.total + other.total, self.first + other.first, self.second + other.second)
 
     def on_host(self) -> "SquaredWeights":
         """The same in numpy."""
@@ -43,13 +42,11 @@ class SquaredWeightsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
         """Over its micro-blocks."""
         sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
-        buffer = self.values.buffer()
-        for block in blocks:
+        features = LinearFeatures(self.values, self.origin.kernel_values, self.directions, self.mean)
+        for block, rows, z in features.walk(blocks):
             if block.weights is None:
                 raise TypeError("squares of weights come with weights")
-            for rows, tile in self.values.tiles(block, buffer):
-                tile -= self.origin.kernel_values
-                v = block.weights[rows]
-                heavy = v[:, None] * (tile @ self.directions - self.mean)
-                sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
+            v = block.weights[rows]
+            heavy = v[:, None] * z
+            sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)
         return sums

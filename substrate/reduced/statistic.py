@@ -30,7 +30,7 @@ from substrate.arrays import EPS, Array
 from substrate.namespaces import namespace_of, paired_sums
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
-from substrate.reduced.moments import Moments, MomentsOfLeaf, Origin, RowWeights
+from substrate.reduced.moments import FoldSums, Moments, MomentsOfLeaf, Origin, RowWeights
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.summed_errors import KernelSums
 from substrate.streaming.source import LEAF
@@ -94,18 +94,18 @@ def accumulate(
 
     :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
     """
-    first = True
-    if method == "auto" or (method == "accumulated" and rows.on_device):
+    first, accumulated = True, method == "accumulated"
+    if method == "auto" or (accumulated and rows.on_device):
         first, expected = _expected(rows, features, origin, lam, some)
-    if method == "auto":
-        method = "accumulated" if expected <= largest else "row-wise"
-        if method == "accumulated":
-            fast = _accumulated(rows, features, origin, lam, folds, weights, first)
-            if fast.error <= largest:
-                return fast
-            method = "row-wise"  # the estimate from some rows was too optimistic
-    if method == "accumulated":
-        return _accumulated(rows, features, origin, lam, folds, weights, first)
+    if accumulated or (method == "auto" and expected <= largest):
+        here, about = not rows.on_device, origin
+        if here and not first:  # then the sums are about zero, and so are their bounds
+            about = replace(origin, kernel_values=0.0 * origin.kernel_values)
+        function = MomentsOfLeaf(rows.values, about, folds=folds, weights=weights, about=first, certifying=here)
+        found = rows.sums(function, "sums of kernel values")
+        fast = _in_features(found, rows, features, about, lam, folds, first or here)
+        if accumulated or fast.error <= largest:
+            return fast  # else the estimate from some rows was too optimistic
     return _row_wise(rows, features, origin, folds, weights)
 
 
@@ -130,24 +130,20 @@ def _row_wise(
         return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", EPS)
 
 
-def _accumulated(
+def _in_features(
+    found: FoldSums,
     rows: KernelRows,
     features: EigenFeatures,
     origin: Origin,
     lam: float,
     folds: Folds | None,
-    weights: RowWeights | None,
     first: bool,
 ) -> Statistic:
-    here, subtracted = not rows.on_device, first
-    if here and not first:  # then the sums are about zero, and so are their bounds
-        origin, first = replace(origin, kernel_values=0.0 * origin.kernel_values), True
-    function = MomentsOfLeaf(rows.values, origin, folds=folds, weights=weights, about=subtracted, certifying=here)
-    found = rows.sums(function, "sums of kernel values")
+    """Return the sums of kernel values in feature coordinates; ``first`` states that they are about the origin."""
     total, parts = found.moments()
     T, o = features.transform, origin.kernel_values
     squares, sums = None, None
-    if here:
+    if not rows.on_device:
         more = 0 if folds is None else 1 + folds.count  # sums of folds are added up
         sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms + more, rows.terms + more)
         columns = sums.lengths
@@ -158,7 +154,10 @@ def _accumulated(
         entry = _entry(total.second)
         scatter = None if first else paired_sums(T, total.second @ T, 0)
         if not first:
-            total, *parts = (part.about(o, 0.0 * origin.targets) for part in (total, *parts))
+            total, parts = (
+                total.about(o, 0.0 * origin.targets),
+                tuple(part.about(o, 0.0 * origin.targets) for part in parts),
+            )
         moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
         own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
         error = _error(entry, own, features, lam)

@@ -25,7 +25,18 @@ from typing import Any
 
 from substrate.errors import DeclarationError, SolverError
 from substrate.streaming.array_source import handed_out
-from substrate.streaming.executors import Executor, Joblib, Pass, Serial, Span, SummationTree, spans, sum_over, work_on
+from substrate.streaming.executors import (
+    Executor,
+    Joblib,
+    Pass,
+    Results,
+    Serial,
+    Span,
+    SummationTree,
+    spans,
+    sum_over,
+    work_on,
+)
 
 __all__ = ["DaskClient", "DaskCluster", "executor_of"]
 
@@ -127,7 +138,7 @@ class DaskClient(Executor):
         """All threads of the present cluster."""
         return max(int(sum(self.client.ncores().values())), 1)
 
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """Groups of neighbouring spans, the next ones submitted already."""
         height = level + (_GROUP if job.work is sum_over else 0)
         ahead = max(-(-_AHEAD * self.workers // (1 << (height - level))), 2)
@@ -206,7 +217,7 @@ class DaskCluster(Executor):
             while self._open:
                 self._open.pop().close()
 
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """Open the cluster for one pass."""
         with self as client:
             yield from client.results(job, start, stop, level)

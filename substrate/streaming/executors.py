@@ -16,7 +16,7 @@ backend is configured; and the device that holds the rows: one span and one bloc
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -30,6 +30,7 @@ __all__ = [
     "Joblib",
     "LeafSum",
     "Pass",
+    "Results",
     "Serial",
     "Span",
     "SummationTree",
@@ -37,6 +38,7 @@ __all__ = [
     "each_of",
     "height",
     "highest",
+    "leaves",
     "spans",
     "sum_over",
     "work_on",
@@ -101,10 +103,16 @@ def highest(n_rows: int) -> int:
     return height(-(-n_rows // LEAF))
 
 
+def leaves(blocks: Iterator[Block]) -> Iterator[tuple[int, Iterator[Block]]]:
+    """Yield the leaves of consecutive micro-blocks that begin one: the row after a complete leaf, and its blocks."""
+    for number, leaf in groupby(blocks, key=lambda block: block.start // LEAF):
+        yield (number + 1) * LEAF, leaf
+
+
 def sum_over(function: LeafSum, blocks: Iterator[Block]) -> Any:
     """The node of the summation tree over consecutive micro-blocks that begin a leaf."""
     tree = SummationTree()
-    for _, leaf in groupby(blocks, key=lambda block: block.start // LEAF):
+    for _, leaf in leaves(blocks):
         tree.push(0, function(leaf))
     return tree.total()
 
@@ -140,6 +148,10 @@ class Pass(NamedTuple):
     step: int
 
 
+#: Spans in the order of their rows, each with its result.
+Results = Generator[tuple[Span, Any], None, None]
+
+
 class Executor(ABC):
     """Copies of an executor are the executor itself: it may hold a connection, which cannot be copied."""
 
@@ -158,7 +170,7 @@ class Executor(ABC):
         return min(self.level, shared if self.workers > 1 else highest(n_rows))
 
     @abstractmethod
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """The result of every span of the rows, from the first of a leaf on, in their order.
 
         Sums of neighbouring spans may be combined: a higher span, with their sum.
@@ -182,11 +194,15 @@ class Executor(ABC):
 
 @dataclass(frozen=True)
 class Serial(Executor):
-    """This process; with ``alone``, even where threads would be faster."""
+    """This process; with ``alone``, even where threads would be faster.
+
+    A sum over rows needs no spans here: the pass itself calls its function, leaf by leaf
+    (:meth:`~substrate.streaming.passes.OpenPasses.sums`).
+    """
 
     alone: bool = False
 
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """The source is opened once: rows that can only be read from the beginning are read once per pass."""
         following = spans(stop, level, start)
         span = next(following)
@@ -217,7 +233,7 @@ class Joblib(Executor):
         count = int(effective_n_jobs(self.n_jobs))
         return count if self.n_jobs is not None or count > 1 else int(effective_n_jobs(-1))
 
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """Threads unless joblib is configured otherwise: BLAS and numpy release the interpreter; nothing is copied."""
         from joblib import Parallel, delayed
 
@@ -232,6 +248,6 @@ class Joblib(Executor):
 class Device(Executor):
     """Rows that are on a device stay there: nothing is read, and sums are computed in place."""
 
-    def results(self, job: Pass, start: int, stop: int, level: int) -> Iterator[tuple[Span, Any]]:
+    def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
         """One result, of all rows."""
         yield Span(start, stop, level), job.work(job.function, job.source.blocks(start, stop, stop - start))

@@ -34,10 +34,11 @@ from substrate.streaming.executors import (
     SummationTree,
     each_of,
     highest,
+    leaves,
     sum_over,
 )
-from substrate.streaming.source import LEAF, MICRO, Block, Source
-from substrate.threads import threads_for
+from substrate.streaming.source import LEAF, MICRO, Block, Source, micro_blocks
+from substrate.threads import one_blas_thread, threads_for
 
 __all__ = ["Checkpoint", "OpenPasses", "digest"]
 
@@ -106,8 +107,8 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], problem: str, interval: float = INTERVAL) -> None:
         self.path, self.problem, self.interval = Path(path), problem, interval
-        self._content: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
+        #: The state of every pass begun, and its arrays by number of node and of array.
+        self._passes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._written = time.monotonic()
         if self.path.exists():
             self._read()
@@ -124,43 +125,79 @@ class Checkpoint:
                 f"the checkpoint {self.path} belongs to another problem (other rows, basis, kernel or gamma); go "
                 "on with that one, name another file, or remove this one"
             )
-        self._content = {str(name): state for name, state in content["passes"].items()}
-        self._values = dict(arrays)
+        for name, state in content["passes"].items():
+            begin = f"{name}."
+            held = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
+            self._passes[str(name)] = state, held
 
     def begun(self, name: str, function: LeafSum) -> tuple[int, SummationTree]:
         """The row to continue from, and the tree so far; the sum over no rows has the shape of all others."""
-        if name not in self._content:
+        if name not in self._passes:
             return 0, SummationTree()
-        state, like = self._content[name], function(())
+        (state, arrays), like = self._passes[name], function(())
+        if state["arrays"] != sum(1 for _ in _arrays(like)):
+            return 0, SummationTree()  # sums of another version, which had other fields: this pass begins again
         nodes = []
         for number, level in enumerate(state["levels"]):
-            held = iter([self._values[f"{name}.{number}.{k}"] for k in range(state["arrays"])])
+            held = iter([arrays[f"{number}.{k}"] for k in range(state["arrays"])])
             nodes.append((int(level), _rebuilt(like, held)))
         return int(state["row"]), SummationTree(nodes)
 
     def at(self, name: str, row: int, tree: SummationTree) -> None:
         """Keep the state of a pass, and write it after enough time."""
-        for key in [key for key in self._values if key.startswith(f"{name}.")]:
-            del self._values[key]
-        count = 0
+        count, held = 0, {}
         for number, (_, value) in enumerate(tree.nodes):
             arrays = list(_arrays(value))
             count = len(arrays)
-            self._values |= {f"{name}.{number}.{k}": array for k, array in enumerate(arrays)}
+            held |= {f"{number}.{k}": array for k, array in enumerate(arrays)}
         levels = [level for level, _ in tree.nodes]
-        self._content[name] = {"row": row, "levels": levels, "arrays": count}
+        # in one assignment: an interrupt before it leaves the state before, which is whole
+        self._passes[name] = {"row": row, "levels": levels, "arrays": count}, held
         if time.monotonic() - self._written >= self.interval:
             self.write()
 
     def write(self) -> None:
         """Write the file."""
-        content = {"kind": _KIND, "problem": self.problem, "passes": self._content}
-        write_archive(self.path, content, self._values)
+        states = {name: state for name, (state, _) in self._passes.items()}
+        arrays = {f"{name}.{key}": array for name, (_, held) in self._passes.items() for key, array in held.items()}
+        write_archive(self.path, {"kind": _KIND, "problem": self.problem, "passes": states}, arrays)
         self._written = time.monotonic()
 
     def done(self) -> None:
         """The fit is finished: remove the file, but not a link to it."""
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
+
+
+class _Sum:
+    """A sum over rows in progress: the row reached, the tree so far, the line on the terminal, and the checkpoint.
+
+    On any exit the line is cleared; where the pass was broken off, what was added is written.
+    """
+
+    def __init__(self, passes: "OpenPasses", function: LeafSum, what: str, n_rows: int) -> None:
+        self.row, self.tree = 0, SummationTree()
+        self._checkpoint, self._name = passes.checkpoint, ""
+        if self._checkpoint is not None:
+            self._name = digest(function)
+            self.row, self.tree = self._checkpoint.begun(self._name, function)
+        self._start, self._progress = self.row, RowProgress(what, n_rows, passes.verbose, self.row)
+
+    def __enter__(self) -> Self:
+        self._progress.at(self.row)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
+        self._progress.close()
+        if kind is not None and self._checkpoint is not None and self.row > self._start:
+            self._checkpoint.write()
+
+    def add(self, stop: int, height: int, value: Any) -> None:
+        """Add the sum over the rows from the one reached up to ``stop``."""
+        self.tree.push(height, value)
+        self.row = stop
+        if self._checkpoint is not None:
+            self._checkpoint.at(self._name, stop, self.tree)
+        self._progress.at(stop)
 
 
 #: Copies of a block of rows in memory at a time: as read, as numbers, and in a kernel.
@@ -205,32 +242,36 @@ class OpenPasses:
         return self if threads == 1 else replace(self, executor=Joblib(threads))
 
     def sums(self, source: Source, function: LeafSum, what: str) -> Any:
-        """The sum of a function of leaves over all rows, continued where a checkpoint has a part of it."""
-        if self.checkpoint is None:
-            start, tree, name = 0, SummationTree(), ""
-        else:
-            name = digest(function)
-            start, tree = self.checkpoint.begun(name, function)
-        row = start
-        results = self._results(Pass(sum_over, function, source, self.step(source)), start, what)
-        try:
-            with closing(results):  # on any exit the line is cleared and the workers are stopped
-                for stop, height, value in results:
-                    tree.push(height, value)
-                    row = stop
-                    if self.checkpoint is not None:
-                        self.checkpoint.at(name, row, tree)
-        except BaseException:
-            if self.checkpoint is not None and row > start:
-                self.checkpoint.write()
-            raise
-        return tree.total()
+        """The sum of a function of leaves over all rows, continued where a checkpoint has a part of it.
+
+        In this process the function is called here, so that rows in memory are no further away than a loop.
+        """
+        executor, step, n_rows = self._executor(source), self.step(source), source.n_rows
+        with _Sum(self, function, what, n_rows) as sums:
+            if sums.row == n_rows:
+                pass  # the checkpoint has all of it
+            elif type(executor) is Serial:
+                with one_blas_thread():
+                    for stop, leaf in leaves(micro_blocks(source.blocks(sums.row, n_rows, step))):
+                        sums.add(min(stop, n_rows), 0, function(leaf))
+            else:
+                job, level = Pass(sum_over, function, source, step), executor.span_level(n_rows)
+                # on any exit the workers are stopped
+                with closing(executor.results(job, sums.row, n_rows, level)) as results:
+                    for span, value in results:
+                        sums.add(span.stop, span.height, value)
+        return sums.tree.total()
 
     def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Generator[Any, None, None]:
         """The function of every micro-block, in order."""
-        with closing(self._results(Pass(each_of, function, source, self.step(source)), 0, what)) as parts:
-            for _, _, results in parts:
+        executor, n_rows = self._executor(source), source.n_rows
+        job, level = Pass(each_of, function, source, self.step(source)), executor.span_level(n_rows)
+        progress = RowProgress(what, n_rows, self.verbose)
+        with closing(progress), closing(executor.results(job, 0, n_rows, level)) as parts:
+            progress.at(0)
+            for span, results in parts:
                 yield from results
+                progress.at(span.stop)
 
     def taken(self, source: Source, rows: Any) -> Any:
         """The rows with the given numbers, in ascending order; several workers search in parallel."""
@@ -242,22 +283,11 @@ class OpenPasses:
         """The same settings without a checkpoint."""
         return replace(self, checkpoint=None)
 
-    def _results(self, job: Pass, start: int, what: str) -> Generator[tuple[int, int, Any], None, None]:
-        """The row after each result, its height in the tree, and the result."""
-        source = job.source
+    def _executor(self, source: Source) -> Executor:
+        """The executor of a pass over the rows of a source; refuse one that cannot read them."""
         if not (source.seekable or isinstance(self.executor, Serial)):
             raise DataError(
                 f"{source.name} can be read by this process only, from the first row on; leave passes.executor at "
                 "None, or write the rows to Parquet or .npy files, which all workers can open"
             )
-        executor = self.executor if source.home == HOST else Device()
-        level = executor.span_level(source.n_rows)
-        progress = RowProgress(what, source.n_rows, self.verbose, start)
-        try:
-            progress.at(start)
-            if start < source.n_rows:
-                for span, result in executor.results(job, start, source.n_rows, level):
-                    yield span.stop, span.height, result
-                    progress.at(span.stop)
-        finally:
-            progress.close()
+        return self.executor if source.home == HOST else Device()

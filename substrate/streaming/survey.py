@@ -21,7 +21,7 @@ rows, in one; memory does not depend on the number of rows. Nothing is rounded, 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +32,28 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.streaming.array_source import numbers
 from substrate.streaming.executors import LeafSum
 from substrate.streaming.source import Block
+from substrate.streaming.tally import Tally, add_in_pairs, join
 
 __all__ = ["Labels", "Survey", "SurveyOfLeaf", "TargetSummary", "order_statistics", "summary_of_targets"]
 
 
+def mean_of_both(first: "TargetSummary | Survey", second: "TargetSummary | Survey") -> Array:
+    """Return the mean over the rows of both, by the mean over those of each."""
+    count = first.count + second.count
+    return first.mean * (first.count / count) + second.mean * (second.count / count)
+
+
 @dataclass(frozen=True, slots=True)
-class TargetSummary:
+class TargetSummary(Tally):
     """The number of rows; means, lowest and highest targets."""
 
     count: int
     mean: Array
-    low: Array
-    high: Array
+    low: Annotated[Array, np.minimum]
+    high: Annotated[Array, np.maximum]
 
     def __add__(self, other: "TargetSummary") -> "TargetSummary":
-        count = self.count + other.count
-        mean = self.mean * (self.count / count) + other.mean * (other.count / count)
-        return TargetSummary(count, mean, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        return self.combine(other, mean=mean_of_both(self, other))
 
     @property
     def extremes(self) -> Array:
@@ -98,25 +103,23 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Tally):
     """Rows; the columns' lowest, highest, mean and summed squared deviations; targets as numbers or as labels."""
 
     count: int
-    low: Array
-    high: Array
+    low: Annotated[Array, np.minimum]
+    high: Annotated[Array, np.maximum]
     mean: Array
     deviations: Array
     targets: TargetSummary | Labels | None
 
     def __add__(self, other: "Survey") -> "Survey":
-        count = self.count + other.count
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = self.mean * (self.count / count) + other.mean * (other.count / count)
-            apart = np.square(self.mean - other.mean) * (self.count * (other.count / count))
-            deviations = self.deviations + other.deviations + apart
+            mean = mean_of_both(self, other)
+            between = np.square(self.mean - other.mean) * (self.count * (other.count / (self.count + other.count)))
+            deviations = self.deviations + other.deviations + between
         targets = None if self.targets is None else self.targets + other.targets  # type: ignore[operator]
-        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Survey(count, low, high, mean, deviations, targets)
+        return self.combine(other, mean=mean, deviations=deviations, targets=targets)
 
     @property
     def standard_deviation(self) -> Array:
@@ -178,19 +181,25 @@ class Bracket(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """For each bracket the counts of its bins, or the gathered keys; and the largest absolute value of all."""
+class Bins(Tally):
+    """The number of values of each bin of a bracket."""
 
-    parts: tuple[Any, ...]
-    gathered: tuple[bool, ...]
-    largest: float
+    found: NDArray[np.int64]
 
-    def __add__(self, other: "Counted") -> "Counted":
-        parts = tuple(
-            np.concatenate([one, another]) if together else one + another
-            for one, another, together in zip(self.parts, other.parts, self.gathered, strict=True)
-        )
-        return Counted(parts, self.gathered, max(self.largest, other.largest))
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Tally):
+    """The values of a bracket."""
+
+    found: Annotated[Array, join]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Tally):
+    """For each bracket the counts of its bins, or the gathered values; and the largest absolute value of all."""
+
+    parts: Annotated[tuple[Bins | Gathered, ...], add_in_pairs]
+    largest: Annotated[float, max]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +213,15 @@ class CountsOfLeaf:
         """Over the micro-blocks of a leaf."""
         values = np.concatenate([np.zeros(0), *(self.values(block) for block in blocks)])
         keys = keys_of(values)
-        parts: list[Any] = []
+        parts: list[Bins | Gathered] = []
         for bracket in self.brackets:
             inside = keys >> np.uint64(_ALL - bracket.bits) == bracket.prefix if bracket.bits else slice(None)
             if bracket.gathered:
-                parts.append(values[inside])
+                parts.append(Gathered(values[inside]))
                 continue
             bins = keys[inside] >> np.uint64(_ALL - bracket.bits - _BITS) & np.uint64((1 << _BITS) - 1)
-            parts.append(np.bincount(bins.astype(np.int64), minlength=1 << _BITS))
-        gathered = tuple(bracket.gathered for bracket in self.brackets)
-        return Counted(tuple(parts), gathered, float(np.abs(values).max(initial=0.0)))
+            parts.append(Bins(np.bincount(bins.astype(np.int64), minlength=1 << _BITS)))
+        return Counted(tuple(parts), float(np.abs(values).max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +260,7 @@ def order_statistics(
         largest = counted.largest
         still: list[_Search] = []
         parts = {
-            bracket: np.sort(part) if bracket.gathered else part
+            bracket: np.sort(part.found) if bracket.gathered else part.found
             for bracket, part in zip(brackets, counted.parts, strict=True)
         }
         for search in open_:

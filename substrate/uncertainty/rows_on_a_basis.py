@@ -60,7 +60,7 @@ class _CoordinatesOfBlock:
         known, values = self.coordinates, self.coordinates.values
         psi = zeros_beside(self.bias, (block.Y.shape[0], known.factor.matrix.shape[0]))
         errors = zeros_beside(self.bias, block.Y.shape)
-        for rows, tile in values.tiles(block, values.buffer()):
+        for _, rows, tile in values.walk([block]):
             psi[rows, :] = known.of_values(tile)
             errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
         return psi, errors

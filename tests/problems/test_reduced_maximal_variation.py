@@ -114,14 +114,14 @@ def test_the_sweep_keeps_the_rows_furthest_above():
     for place in range(8):
         order = np.argsort(-above[:, place], kind="stable")[:3]
         expected = [row for row in order if above[row, place] > 0.0]
-        assert swept.number[swept.place == place].tolist() == expected
-    assert_array_equal(swept.features, Z[swept.number])
+        assert swept.above.number[swept.above.place == place].tolist() == expected
+    assert_array_equal(swept.above.features, Z[swept.above.number])
     errors = Y / 2.0 - values.sum(axis=1) - 0.25
     assert_allclose(swept.slope, Z.T @ errors, atol=1e-10)
     assert_allclose([swept.total, swept.squares], [errors.sum(), errors @ errors])
     assert_allclose(swept.largest, np.abs(values).max(axis=0))
     parts = sweep(blocks[:2]) + sweep(blocks[2:])
-    assert_array_equal(parts.number, swept.number)
+    assert_array_equal(parts.above.number, swept.above.number)
 
 
 # --- the estimator --------------------------------------------------------------------------------------------------

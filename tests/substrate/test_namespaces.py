@@ -20,7 +20,10 @@ from substrate.namespaces import (
     device_points,
     device_vector,
     diagonal_set,
+    invert_triangle,
     is_device_array,
+    multiply_rows,
+    multiply_triangle,
     namespace_of,
     on_device_of,
     own_copy,
@@ -28,6 +31,7 @@ from substrate.namespaces import (
     room_on_device,
     same_home,
     solve_triangular,
+    sum_squares,
     take_rows,
     to_numpy,
     where_it_lives,
@@ -195,3 +199,21 @@ def test_values_of_a_device_stay_on_it():
     assert [float(value) for value in (found[0], found[1])] == [3.0, 4.0]
     with pytest.raises(RuntimeError, match="device"):
         np.asarray(found)
+
+
+@pytest.mark.parametrize("home", ["numpy", *HOMES])
+def test_triangles_are_multiplied_and_inverted_everywhere(home):
+    send = np.asfortranarray if home == "numpy" else sender(home)
+    rng = np.random.default_rng(5)
+    L, B, rows = np.tril(rng.normal(size=(5, 5))) + 3.0 * np.eye(5), rng.normal(size=(5, 3)), rng.normal(size=(7, 5))
+    assert_allclose(to_numpy(multiply_triangle(send(L), send(B))), L @ B, atol=1e-14)
+    assert_allclose(
+        to_numpy(multiply_rows(np.array(rows) if home == "numpy" else send(rows), send(L))), rows @ L, atol=1e-14
+    )
+    assert_allclose(to_numpy(invert_triangle(send(L))) @ L, np.eye(5), atol=1e-14)
+    assert_allclose(float(sum_squares(send(B))), np.square(B).sum(), rtol=1e-14)
+
+
+def test_a_triangle_without_an_inverse_is_refused():
+    with pytest.raises(np.linalg.LinAlgError, match="zero on its diagonal"):
+        invert_triangle(np.asfortranarray(np.diag([1.0, 0.0])))

@@ -42,7 +42,7 @@ from substrate.progress import Progress, stepped
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.reduced.statistic import Statistic
+from substrate.reduced.statistic import Statistic, accumulate
 from substrate.search.gamma_search import gamma_ends
 from substrate.streaming.source import Block
 
@@ -197,8 +197,11 @@ class SparseSearch(ModelSearch, SparseMachine):
         if self.gamma_range is not None:
             gammas = tuple(unit * end for end in gamma_ends(self.gamma_range))
         lowest = 0.0 if gammas is None else 1.0 / gammas[1]
-        method = "auto" if lowest > 0.0 else "row-wise"  # the range reaches down to where rounding begins
-        statistic = prepared.statistic(lowest, folds, method)
+        rows, features, origin = prepared.rows, prepared.features, prepared.origin
+        if lowest > 0.0:
+            statistic = accumulate(rows, features, origin, lowest, folds, some=prepared.spread)
+        else:  # the range reaches down to where rounding begins
+            statistic = accumulate(rows, features, origin, lowest, folds, "row-wise")
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = criterion_on(self._criterion, prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)

@@ -24,14 +24,24 @@ from substrate.reduced.moments import RowWeights
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accepted_error
+from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accepted_error, accumulate
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers, width_rows
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.streaming.survey import Labels, Survey, TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = ["CONDITIONAL", "FitData", "ReducedFit", "fit_reduced", "iterated_fit", "one_fit", "prepare", "solved_at"]
+__all__ = [
+    "CONDITIONAL",
+    "FitData",
+    "ReducedFit",
+    "fit_reduced",
+    "iterated_fit",
+    "one_fit",
+    "prepare",
+    "resolve",
+    "solve_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +220,7 @@ def fit_reduced(
     """
     lam = 1.0 / gamma
     found = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
-    return _kept(_resolved(found, lam, tolerance), gamma)
+    return _kept(resolve(found, lam, tolerance), gamma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,43 +274,44 @@ def _solution(
     )
 
 
-def solved_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
-    """Statistic, spectrum and solution at one 1/gamma.
+def resolve(found: SolvedAt, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
+    """Return the solution in features by doubled precision, where ``found`` fails and the other is better.
 
-    Sums of kernel values take half the time of sums of features. They are taken also where they have few digits, if the
-    accuracy that is required can be proved of the answer; otherwise the features of all rows are summed. Where that is
-    not enough, and directions of the basis are near rounding or below it, doubled precision finds them.
+    Directions of the basis that are near rounding or below it are found so.
     """
-    return _resolved(_solved_once(prepared, lam, tolerance, weights), lam, tolerance, weights)
-
-
-def _resolved(found: SolvedAt, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
-    """The solution in features by doubled precision, where the one that was found fails and the other is better."""
     if found.passes:
         return found
     prepared = found.prepared.resolved()
     if prepared is None:
         return found
-    other = _solved_once(prepared, lam, tolerance, weights)
+    other = solve_at(prepared, lam, tolerance, weights)
     return other if other.passes or other.solution.rows[0].value < found.solution.rows[0].value else found
 
 
-def _solved_once(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None) -> SolvedAt:
+def solve_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
+    """Return statistic, spectrum and solution at one 1/gamma, in the given features.
+
+    Sums of kernel values take half the time of sums of features. They are taken also where they have few digits, if the
+    accuracy that is required can be proved of the answer; otherwise the features of all rows are summed. Where that is
+    not enough, :func:`resolve` tries other features.
+    """
     accepted = LARGEST_ERROR if prepared.rows.on_device else accepted_error(prepared.rows.n_rows)
-    statistic = prepared.statistic(lam, weights=weights, largest=accepted)
+    rows, features, origin = prepared.rows, prepared.features, prepared.origin
+    statistic = accumulate(rows, features, origin, lam, some=prepared.spread, weights=weights, largest=accepted)
     while True:
-        spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
+        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         solved = _solution(prepared, lam, spectrum, statistic, tolerance, weights)
         if solved.rows[0].passes or statistic.error <= LARGEST_ERROR:
             return SolvedAt(prepared, statistic, spectrum, solved)
-        statistic = prepared.statistic(lam, method="row-wise", weights=weights)
+        statistic = accumulate(rows, features, origin, lam, method="row-wise", weights=weights)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
+    lam = 1.0 / gamma
     with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
-        return _kept(solved_at(prepared, 1.0 / gamma, tolerance), gamma)
+        return _kept(resolve(solve_at(prepared, lam, tolerance), lam, tolerance), gamma)
 
 
 def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:

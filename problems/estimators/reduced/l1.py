@@ -23,7 +23,6 @@ from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
@@ -43,8 +42,6 @@ from substrate.proof import Proof, proof_of_outputs
 from substrate.proof.reduced import prove_reduced_l1
 from substrate.reduced.answer import UNKNOWN
 from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming.array_source import ArraySource
 
 __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
@@ -71,15 +68,8 @@ class _ReducedL1(ReducedMachine):
         with self._reading_again(X, y, sample_weight) as data:
             self._training_rows(data)  # refuses rows that are not those of the fit
             basis, beta = self._whole_basis(data.weighed)
-            source = data.source
-            if self.kernel_.pairwise:
-                held = source.whole("a precomputed kernel matrix must be in memory")
-                matrix = Gram.of(self.kernel_, held.X).matrix
-                K, source = matrix[np.ix_(basis, basis)], ArraySource(matrix, held.Y, weights=held.weights)
-                rows = KernelRows(KernelValues(None, basis), source, data.passes)
-            else:
-                K = symmetric_matrix(self.kernel_, basis)
-                rows = KernelRows(KernelValues(self.kernel_, basis), source, data.passes)
+            rows = self._rows_on(data, basis)
+            K = rows.taken(basis) if self.kernel_.pairwise else symmetric_matrix(self.kernel_, basis)
             known = rows.target_summary()
             sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
             sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))

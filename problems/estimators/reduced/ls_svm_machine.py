@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.importance import ReducedImportance
-from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -113,7 +112,9 @@ class SparseMachine(ReducedImportance):
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
         with self._reading(X, y, sample_weight) as data:
-            fit = self._solved(prepare(self._data_kernel(data), data, choice, 1.0 / gamma), gamma)
+            prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+            solve = iterated_fit if self.solver == "cg" else one_fit
+            fit = solve(prepared, gamma, self._tolerance())
             self._keep_of_rows(fit)
         self._keep_classes(data.classes)
         self._keep(fit, data.outputs == 1)
@@ -152,10 +153,6 @@ class SparseMachine(ReducedImportance):
                 "solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct', which is "
                 "'auto' too"
             )
-
-    def _solved(self, prepared: Prepared, gamma: float) -> ReducedFit:
-        fit = iterated_fit if self.solver == "cg" else one_fit
-        return fit(prepared, gamma, self._tolerance())
 
     def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""

@@ -170,11 +170,17 @@ class ReducedMachine(RowStream):
         if not self.kernel_.pairwise:
             if source.n_features != self.n_features_in_:
                 raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
-            return KernelRows(KernelValues(self.kernel_, self.support_vectors_), source, data.passes)
-        held = source.whole("a precomputed kernel matrix must be in memory")
+            return self._rows_on(data, self.support_vectors_)
+        return self._rows_on(data, data.weighed.own_numbers(self.support_))
+
+    def _rows_on(self, data: FitData, basis: Any) -> KernelRows:
+        """Return the rows on basis points, or, for a precomputed kernel, on columns of its matrix by number."""
+        if not self.kernel_.pairwise:
+            return KernelRows(KernelValues(self.kernel_, basis), data.source, data.passes)
+        held = data.source.whole("a precomputed kernel matrix must be in memory")
         matrix = Gram.of(self.kernel_, held.X).matrix
-        columns = KernelValues(None, data.weighed.own_numbers(self.support_))
-        return KernelRows(columns, ArraySource(matrix, held.Y, weights=held.weights), data.passes)
+        source = ArraySource(matrix, held.Y, weights=held.weights)
+        return KernelRows(KernelValues(None, basis), source, data.passes)
 
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if self.kernel_.pairwise:

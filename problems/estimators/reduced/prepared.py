@@ -1,6 +1,7 @@
 """Rows and a chosen basis, before targets and gamma enter."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from problems.estimators.reduced.weighed import ALIKE, Weighed
 from substrate.arrays import Array
@@ -9,10 +10,9 @@ from substrate.least_squares.saddle_system import target_unit
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.features import EigenFeatures
-from substrate.reduced.folds import Folds
-from substrate.reduced.moments import Origin, RowWeights, origin_of
+from substrate.reduced.moments import Origin, origin_of
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accumulate, spread_rows
+from substrate.reduced.statistic import spread_rows
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["Prepared", "basis_facts", "rank_fact"]
@@ -37,6 +37,11 @@ class Prepared:
         """What is taken off kernel values and targets."""
         return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
 
+    @property
+    def spread(self) -> Any:
+        """The rows by which the method of summation is chosen, which the choice of the basis has read already."""
+        return self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
+
     def resolved(self) -> "Prepared | None":
         """The same in features of directions far below rounding; None where doubled precision does not find more."""
         features = resolved_features(
@@ -48,20 +53,6 @@ class Prepared:
             (name, rank_fact(features, self.basis)) if name == "rank" else (name, fact) for name, fact in self.facts
         )
         return replace(self, features=features, facts=facts)
-
-    def statistic(
-        self,
-        lam: float,
-        folds: Folds | None = None,
-        method: str = "auto",
-        weights: RowWeights | None = None,
-        largest: float = LARGEST_ERROR,
-    ) -> Statistic:
-        """One pass over all rows, good for every 1/gamma from ``lam`` on, up to the error that is accepted."""
-        some = None
-        if method == "auto":
-            some = self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
-        return accumulate(self.rows, self.features, self.origin, lam, folds, method, some, weights, largest)
 
 
 def rank_fact(features: EigenFeatures, basis: ChosenBasis) -> str:

@@ -20,7 +20,7 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import prepare, solved_at
+from problems.estimators.reduced.fit import prepare, resolve, solve_at
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
@@ -168,10 +168,10 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
-        accurate = self._tolerance()
+        lam, accurate = 1.0 / gamma, self._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            found = solved_at(prepared, 1.0 / gamma, accurate, weights)
+            found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
             return found.solution, float(found.statistic.total.mass)
 
         unit = prepared.origin.unit

@@ -17,13 +17,13 @@ are summed in doubled precision (:mod:`~substrate.certificates.doubled_precision
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
 from substrate.reduced.features import ComponentFeatures
@@ -31,16 +31,16 @@ from substrate.reduced.rows import KernelValues
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
 
 __all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
 
 _HALF = EPS / 2.0
 _ROWS = 512
-_LARGEST = ("largest", "longest", "rounding")
 
 
 @dataclass(frozen=True, slots=True)
-class VariationErrors:
+class VariationErrors(Tally):
     """Sums over rows: e; squares of e, of targets about a centre, of error bounds and of deviations of predict.
 
     Sums are weighted where rows have weights, and ``mass`` is that of all rows. One number per component: ``slopes``
@@ -58,16 +58,9 @@ class VariationErrors:
     apart: float
     slopes: Array
     diagonal: Array
-    largest: Array
-    longest: Array
-    rounding: Array
-
-    def __add__(self, other: "VariationErrors") -> "VariationErrors":
-        parts: dict[str, Any] = {}
-        for field in fields(self):
-            one, another = getattr(self, field.name), getattr(other, field.name)
-            parts[field.name] = np.maximum(one, another) if field.name in _LARGEST else one + another
-        return VariationErrors(**parts)
+    largest: Annotated[Array, np.maximum]
+    longest: Annotated[Array, np.maximum]
+    rounding: Annotated[Array, np.maximum]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +81,7 @@ class VariationErrorsOfLeaf:
         none = np.zeros(d)
         total = VariationErrors(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.zeros((m, d)), none, none, none, none)
         for block in blocks:
-            p = np.array([self._rounding(values, block.X) for values in self.components])
+            p = self._rounding(block.X)
             for first in range(0, block.X.shape[0], _ROWS):
                 some = slice(first, min(first + _ROWS, block.X.shape[0]))
                 light = None if block.weights is None else block.weights[some]
@@ -97,24 +90,25 @@ class VariationErrorsOfLeaf:
 
     def values(self, X: Any) -> tuple[Array, Array]:
         """f^l of given rows, one column per component, and a bound on their errors."""
-        p = np.array([self._rounding(values, X) for values in self.components])
-        f, unsure, _ = self._values([self._filled(values, X) for values in self.components], X, p)
+        f, unsure, _ = self._values(self._tiles(X), X, self._rounding(X))
         return f[0] + f[1], unsure
 
     def pulled(self, X: Any, multipliers: Array) -> Array:
         """K_l'xi_l of given rows, one column per component."""
-        pulls = [self._filled(values, X).T @ xi for values, xi in zip(self.components, multipliers, strict=True)]
-        return np.column_stack(pulls)
+        return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
     def _of_rows(self, X: Any, known: Array, light: Array | None, p: Array) -> VariationErrors:
-        tiles, zero = [self._filled(values, X) for values in self.components], np.zeros_like(known)
+        tiles, zero = self._tiles(X), np.zeros_like(known)
         (high, low), unsure, lengths = self._values(tiles, X, p)
         rest: Pair = add((known, zero), (np.full_like(known, -self.bias), zero))
         for k in range(p.size):
             rest = add(rest, minus((high[:, k], low[:, k])))
         e = rest[0] + rest[1]
         off = unsure.sum(axis=1) + EPS * np.abs(e) + EPS**1.9 * (np.abs(known) + np.abs(high).sum(axis=1))
-        sums = sum((self._plain(values, X) @ self.coefficients[:, k] for k, values in enumerate(self.components)), zero)
+        sums = zero
+        for values, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
+            plain = _values_of(values, X, False) if self.careful else tile  # those that predict uses
+            sums = sums + plain @ beta
         about = known - self.centre
         apart = known - e - (sums + self.bias)
         squared = np.square(lengths)
@@ -143,8 +137,7 @@ class VariationErrorsOfLeaf:
         high, low, unsure, lengths = (np.zeros((n, d)) for _ in range(4))
         for k, (values, tile) in enumerate(zip(self.components, tiles, strict=True)):
             beta = self.coefficients[:, k]
-            diagonal = values.kernel.diag(X) if values.kernel is not None else np.ones(n)
-            lengths[:, k] = np.sqrt(np.maximum(diagonal, 0.0))
+            lengths[:, k] = values.sizes(X)
             size = lengths[:, k] * float(self.sizes[:, k] @ np.abs(beta))
             if self.careful:
                 (high[:, k], low[:, k]), check = exact_product(tile, beta)
@@ -160,23 +153,20 @@ class VariationErrorsOfLeaf:
         (high, low), _ = exact_product(np.ascontiguousarray(tile.T), e)
         return high + low
 
-    def _rounding(self, values: KernelValues, X: Any) -> float:
-        kernel = values.kernel
-        if kernel is None or not self.careful or is_sparse(X) or is_sparse(values.points):
-            return values.rounding(X)
-        return kernel.careful_rounding(np.concatenate([X, values.points]))
+    def _rounding(self, X: Any) -> Array:
+        """Return the relative errors of kernel values, one per component."""
+        return np.array(
+            [values.careful_rounding(X) if self.careful else values.rounding(X) for values in self.components]
+        )
 
-    def _filled(self, values: KernelValues, X: Any) -> Array:
-        if values.kernel is None or not self.careful or is_sparse(X) or is_sparse(values.points):
-            return self._plain(values, X)
-        out = np.empty((X.shape[0], values.n_basis))
-        values.kernel.fill_carefully(X, values.points, out)
-        return out
+    def _tiles(self, X: Any) -> list[Array]:
+        return [_values_of(values, X, self.careful) for values in self.components]
 
-    def _plain(self, values: KernelValues, X: Any) -> Array:
-        out = np.empty((X.shape[0], values.n_basis))
-        values.fill(X, out)
-        return out
+
+def _values_of(values: KernelValues, X: Any, careful: bool) -> Array:
+    out = np.empty((X.shape[0], values.n_basis))
+    (values.fill_carefully if careful else values.fill)(X, out)
+    return out
 
 
 FORMULA = "sqrt(2 (primal - dual objective)) + rounding, over all rows"
@@ -218,10 +208,7 @@ class VariationJudge:
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """The row from one pass over the rows."""
         parts = self.values.components
-        points = parts[0].points
-        sizes = np.column_stack(
-            [np.sqrt(np.maximum(part.kernel.diag(points) if part.kernel is not None else 1.0, 0.0)) for part in parts]
-        )
+        sizes = np.column_stack([part.sizes(parts[0].points) for part in parts])
         centre = float(self.targets.about(self.unit)[0])
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")

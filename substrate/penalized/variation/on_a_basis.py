@@ -23,7 +23,7 @@ bounds the distance from the minimum.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +42,46 @@ from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally, join
 
 __all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced_variation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows; rows above their bounds: where, by how much, number, features.
+class RowsAbove:
+    """Rows above their bounds, at most ``most`` per place, those furthest above: by how much, number, features.
 
-    Sums are weighted where rows have weights, and ``mass`` is that of all rows. ``place`` is the number of the
-    component, plus that of all components where the value is negative.
+    ``place`` is the number of the component, plus that of all components where the value is negative.
+    """
+
+    place: NDArray[np.int64]
+    excess: Array
+    number: NDArray[np.int64]
+    features: Array
+    most: int
+
+    def __add__(self, other: "RowsAbove") -> "RowsAbove":
+        return RowsAbove(
+            join(self.place, other.place),
+            join(self.excess, other.excess),
+            join(self.number, other.number),
+            join(self.features, other.features),
+            self.most,
+        ).furthest()
+
+    def furthest(self) -> "RowsAbove":
+        """Return the rows furthest above, at most ``most`` per place, among equal ones the first."""
+        order = np.lexsort((self.number, -self.excess, self.place))
+        begins = np.searchsorted(self.place[order], self.place[order], side="left")
+        kept = order[np.arange(order.size) - begins < self.most]
+        return RowsAbove(self.place[kept], self.excess[kept], self.number[kept], self.features[kept], self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept(Tally):
+    """Z'e, 1'e, e'e, t't and ``max |f^l|`` over rows, and the rows above their bounds.
+
+    Sums are weighted where rows have weights, and ``mass`` is that of all rows.
     """
 
     mass: float
@@ -59,37 +89,8 @@ class Swept:
     total: float
     squares: float
     targets: float
-    largest: Array
-    place: NDArray[np.int64]
-    excess: Array
-    number: NDArray[np.int64]
-    features: Array
-    most: int
-
-    def __add__(self, other: "Swept") -> "Swept":
-        place, number = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("place", "number"))
-        excess, features = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in ("excess", "features"))
-        kept = _first_of_each(place, excess, number, self.most)
-        return Swept(
-            self.mass + other.mass,
-            self.slope + other.slope,
-            self.total + other.total,
-            self.squares + other.squares,
-            self.targets + other.targets,
-            np.maximum(self.largest, other.largest),
-            place[kept],
-            excess[kept],
-            number[kept],
-            features[kept],
-            self.most,
-        )
-
-
-def _first_of_each(place: NDArray[np.int64], excess: Array, number: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The rows furthest above, at most ``most`` per place, among equal ones the first."""
-    order = np.lexsort((number, -excess, place))
-    begins = np.searchsorted(place[order], place[order], side="left")
-    return np.asarray(order[np.arange(order.size) - begins < most])
+    largest: Annotated[Array, np.maximum]
+    above: RowsAbove
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,10 @@ class VariationSweep:
 
     def __call__(self, blocks: Iterable[Block]) -> Swept:
         """Over the micro-blocks of a leaf."""
-        swept, buffer = self._nothing(), self.values.buffer()
-        for block in blocks:
-            for rows, tile in self.values.tiles(block, buffer):
-                light = None if block.weights is None else block.weights[rows]
-                swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, light, block.start + rows.start)
+        swept = self._nothing()
+        for block, rows, tile in self.values.walk(blocks):
+            light = None if block.weights is None else block.weights[rows]
+            swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, light, block.start + rows.start)
         return swept
 
     def _of_tile(self, tile: Array, known: Array, light: Array | None, first: int) -> Swept:
@@ -121,8 +121,7 @@ class VariationSweep:
         step = max(above.shape[0] - self.most, 0)
         floor = np.partition(above, step, axis=0)[step] if step else np.full(2 * d, -np.inf)
         row, place = np.nonzero((above > 0.0) & (above >= floor))
-        excess = above[row, place]
-        kept = _first_of_each(place, excess, row, self.most)
+        rows = RowsAbove(place.astype(np.int64), above[row, place], row.astype(np.int64) + first, tile[row], self.most)
         pulled = errors if light is None else light * errors
         return Swept(
             float(known.size if light is None else light.sum()),
@@ -131,17 +130,14 @@ class VariationSweep:
             float(pulled @ errors),
             float(known @ (known if light is None else light * known)),
             np.abs(values).max(axis=0),
-            place[kept].astype(np.int64),
-            excess[kept],
-            row[kept].astype(np.int64) + first,
-            tile[row[kept]],
-            self.most,
+            rows.furthest(),
         )
 
     def _nothing(self) -> Swept:
         r, d = self.v.size, len(self.values.slices)
         none = np.zeros(0, dtype=np.int64)
-        return Swept(0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), none, np.zeros(0), none, np.zeros((0, r)), self.most)
+        above = RowsAbove(none, np.zeros(0), none, np.zeros((0, r)), self.most)
+        return Swept(0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), above)
 
 
 #: Number of rows added to a component at either end in one round, and largest number of rounds.
@@ -278,7 +274,8 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
 
 def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
     """Rows above their bounds that are not bounded yet, by number."""
-    return {k: row for k, row in zip(swept.number.tolist(), swept.features, strict=True) if k not in bounded}
+    above = swept.above
+    return {k: row for k, row in zip(above.number.tolist(), above.features, strict=True) if k not in bounded}
 
 
 @dataclass(frozen=True, slots=True)

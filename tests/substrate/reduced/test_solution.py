@@ -11,7 +11,7 @@ from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import left_out_rows, leverage_factor
 from substrate.reduced.moments import origin_of
-from substrate.reduced.row_products import products_on_device
+from substrate.reduced.row_products import sum_products
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
@@ -223,8 +223,10 @@ def test_products_over_rows_of_a_device_are_those_of_matrices(rows, monkeypatch)
     strict = pytest.importorskip("array_api_strict")
     monkeypatch.setattr("substrate.reduced.row_products.PART", 32)
     left, right = X[:rows], Y[:rows]
-    found = products_on_device(strict.asarray(left), strict.asarray(right))
+    found = sum_products(strict.asarray(left), strict.asarray(right))
     assert_allclose(np.asarray(found), left.T @ right, rtol=1e-13, atol=1e-13)
+    found = sum_products(strict.asarray(left[:, 0]), strict.asarray(right))
+    assert_allclose(np.asarray(found), left[:, 0] @ right, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("sigma", [0.3, 30.0])  # on a device an origin is subtracted from the sums, and from the rows

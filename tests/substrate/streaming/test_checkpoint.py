@@ -7,10 +7,10 @@ from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.progress import RowProgress
 from substrate.reduced.folds import ConsecutiveFolds
-from substrate.reduced.moments import MomentsOfLeaf, Origin
+from substrate.reduced.moments import FoldSums, MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import Joblib, Serial
+from substrate.streaming.executors import Joblib, Serial, SummationTree
 from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import LEAF
 
@@ -56,6 +56,57 @@ def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
     assert bits(OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
     kept.done()
     assert not path.exists()
+
+
+def test_a_function_that_is_interrupted_loses_its_leaf_only(tmp_path):
+    path, reached = tmp_path / "sums.npz", 6 * LEAF
+    kept = Checkpoint(path, "these")
+    honest, name = MomentsOfLeaf.__call__, digest(FUNCTION)
+
+    def stopped(blocks):
+        held = list(blocks)
+        if held and held[0].start == reached:
+            raise KeyboardInterrupt
+        return honest(FUNCTION, held)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MomentsOfLeaf, "__call__", lambda self, blocks: stopped(blocks))
+        with pytest.raises(KeyboardInterrupt):
+            OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")
+    assert Checkpoint(path, "these").begun(name, FUNCTION)[0] == reached
+    again = OpenPasses(checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
+
+
+def test_sums_with_other_fields_are_not_taken_for_these(tmp_path):
+    path, name = tmp_path / "sums.npz", digest(FUNCTION)
+    kept = Checkpoint(path, "these")
+    kept.at(name, LEAF, SummationTree([(0, (np.ones(3), 1.0))]))
+    kept.write()
+    assert Checkpoint(path, "these").begun(name, FUNCTION)[0] == 0
+    again = OpenPasses(checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
+
+
+def test_an_interrupt_while_a_state_is_kept_leaves_the_one_before(tmp_path, monkeypatch):
+    from substrate.streaming import passes
+
+    path, reached, ordinary = tmp_path / "sums.npz", [], passes._arrays
+
+    def stopped(value):
+        reached.extend([1] * isinstance(value, FoldSums))
+        if len(reached) == 11:  # the third of three nodes, after seven leaves
+            raise KeyboardInterrupt
+        yield from ordinary(value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "_arrays", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            OpenPasses(checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    begun, _ = Checkpoint(path, "these").begun(digest(FUNCTION), FUNCTION)
+    assert begun == 6 * LEAF
+    again = OpenPasses(checkpoint=Checkpoint(path, "these")).sums(SOURCE, FUNCTION, "sums")
+    assert bits(again) == bits(OpenPasses().sums(SOURCE, FUNCTION, "sums"))
 
 
 @pytest.mark.parametrize("begun", [1, 6, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 20))])

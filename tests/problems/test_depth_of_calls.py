@@ -1,0 +1,62 @@
+"""Rows in memory go straight to the routine that does the work: few functions of the package are on the way."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from problems import LSSVMRegressor, SparseLSSVMClassifier, SparseLSSVMRegressor
+from substrate.kernels import RBF
+from substrate.reduced import Basis
+from substrate.streaming.source import LEAF
+
+RNG = np.random.default_rng(39)
+N = LEAF + 500
+X = RNG.normal(size=(N, 3))
+Y = np.sin(X[:, 0])
+WEIGHTS = RNG.uniform(0.5, 2.0, size=N)
+
+
+def recorded(routine, calls):
+    """Return the routine, which appends the functions of the package that it is called from, outermost first."""
+
+    def called(*arguments, **options):
+        own, frame = [], sys._getframe(1)
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").partition(".")[0] in ("substrate", "problems"):
+                own.insert(0, f"{frame.f_globals['__name__']}.{frame.f_code.co_name}")
+            frame = frame.f_back
+        calls.append(own)
+        return routine(*arguments, **options)
+
+    return called
+
+
+SPARSE = [
+    (SparseLSSVMRegressor, Y, None),
+    (SparseLSSVMRegressor, Y, WEIGHTS),
+    (SparseLSSVMRegressor, Y[: LEAF // 8], None),
+    (SparseLSSVMClassifier, Y > 0.0, None),
+]
+
+
+@pytest.mark.parametrize(("estimator", "y", "weights"), SPARSE)
+def test_sums_of_products_are_eight_calls_away(estimator, y, weights, monkeypatch):
+    from scipy.linalg import blas
+
+    calls = []
+    monkeypatch.setattr(blas, "dsyrk", recorded(blas.dsyrk, calls))
+    estimator(RBF(1.0), basis=Basis(20, rule="random", random_state=0)).fit(X[: y.size], y, sample_weight=weights)
+    summed = [own for own in calls if own[-1].endswith("row_products.add")]
+    assert len(summed) >= y.size // 128
+    assert max(len(own) for own in summed) <= 8, summed[0]
+
+
+def test_the_factorisation_is_five_calls_away(monkeypatch):
+    from scipy.linalg import lapack
+
+    calls = []
+    monkeypatch.setattr(lapack, "dpotrf", recorded(lapack.dpotrf, calls))
+    LSSVMRegressor(RBF(1.0)).fit(X[:200], Y[:200])
+    assert calls
+    assert max(len(own) for own in calls) <= 5, calls
