@@ -13,13 +13,19 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.kernels.foreign import Foreign
 from substrate.least_squares import solver_choice, stored_kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.projected_gradients import Patience, _condition, _Run, solve_by_projected_gradients
+from substrate.least_squares.conjugate_gradient import (
+    BorderedSystem,
+    IterationLimits,
+    _condition,
+    solve_by_conjugate_gradients,
+)
+from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.least_squares.solver_choice import planned, sample_size
-from substrate.least_squares.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse
+from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
-LONG = Patience(500, 500)
+LONG = IterationLimits.plain(500)
 
 
 def make(n=150, outputs=1, seed=0):
@@ -28,9 +34,9 @@ def make(n=150, outputs=1, seed=0):
     return X, np.column_stack([np.sin((k + 1) * X[:, 0]) + 0.1 * rng.normal(size=n) for k in range(outputs)])
 
 
-def solved(kernel, X, Y, ridge, tolerance, patience=LONG, size=20):
-    inverse = SampledInverse(KernelSample.of(kernel, X, size), ridge)
-    return solve_by_projected_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, patience)
+def solved(kernel, X, Y, ridge, tolerance, limits=LONG, size=20):
+    inverse = KernelSample.of(kernel, X, size).inverse(ridge)
+    return solve_by_conjugate_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, limits)
 
 
 def assert_accurate(found, kernel, X, Y, ridge, tolerance):
@@ -86,7 +92,7 @@ def test_the_preconditioner_inverts_the_sampled_matrix_with_the_diagonal():
     sample = KernelSample.of(RBF(1.0), X, 12)
     C = RBF(1.0)(X, X[sample.rows])
     M = C @ np.linalg.solve(C[sample.rows], C.T) + np.diag(ridge)
-    assert_allclose(M @ SampledInverse(sample, ridge)(np.eye(80)), np.eye(80), atol=1e-8)
+    assert_allclose(M @ sample.inverse(ridge)(np.eye(80)), np.eye(80), atol=1e-8)
     assert not set(sample.rows) & set(sample.probes)
 
 
@@ -141,9 +147,9 @@ def test_a_coarser_tolerance_takes_fewer_iterations():
 def test_an_iteration_that_ends_early_says_why():
     X, Y = make()
     ridge = np.full(len(Y), 1e-4)
-    ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(3, 500))
+    ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(3, 500))
     assert (ended.iterations, ended.converged, ended.reason) == (3, False, "no more were allowed")
-    judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(12, 4))
+    judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(12, 4))
     assert judged.iterations < 12
     assert "by the eigenvalues that these show" in judged.reason
     hopeless = solved(RBF(1.0), X, Y, np.full(len(Y), 1e-18), 1e-6)
@@ -215,11 +221,11 @@ def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linea
     X, Y = make(40)
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
     border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
-    inverse = SampledInverse(KernelSample.of(kernel, X, 8), ridge)
-    run = _Run(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
-    run.a += np.random.default_rng(0).normal(size=run.a.shape)
-    run.restart()
-    Z = border.matrix(run.a)
-    assert np.abs(Z.T @ run.a).max() <= 1e-12 * np.abs(run.a).sum()
-    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - Z @ run.c, atol=1e-12)
-    assert_allclose(Z.T @ run.residual, 0.0, atol=1e-11)
+    inverse = KernelSample.of(kernel, X, 8).inverse(ridge)
+    system = BorderedSystem(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
+    system.a += np.random.default_rng(0).normal(size=system.a.shape)
+    residual = system.renewed_residual()
+    Z = border.matrix(system.a)
+    assert np.abs(Z.T @ system.a).max() <= 1e-12 * np.abs(system.a).sum()
+    assert_allclose(residual, system.target - (kernel(X) + np.diag(ridge)) @ system.a - Z @ system.c, atol=1e-12)
+    assert_allclose(Z.T @ residual, 0.0, atol=1e-11)
