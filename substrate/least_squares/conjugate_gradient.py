@@ -317,7 +317,7 @@ class BorderedSystem:
 
     def residual(self) -> Array:
         """Return the first residual: that of a = 0."""
-        return self.target.copy()
+        return np.array(self.target)
 
     def renewed_residual(self) -> Array:
         """Return the residual by a product with K; Z'a is made zero again."""
@@ -325,7 +325,7 @@ class BorderedSystem:
         self.products = self.matrix.product(self.a)
         residual = self.target - self.products - self.ridge * self.a
         self.c = self.border.means(self.shares, residual)
-        return residual - self.border.values(self.c)
+        return np.asarray(residual - self.border.values(self.c))
 
     def is_indefinite(self, P: Array) -> bool:
         r"""Whether the curvature of one of the directions P is negative beyond rounding.

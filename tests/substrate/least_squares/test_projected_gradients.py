@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
+from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DataError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
@@ -19,7 +20,7 @@ from substrate.least_squares.conjugate_gradient import (
     _condition,
     solve_by_conjugate_gradients,
 )
-from substrate.least_squares.preconditioner import KernelSample
+from substrate.least_squares.preconditioner import KernelSample, LowRankInverse, random_pivots
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.least_squares.solver_choice import planned, sample_size
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
@@ -125,6 +126,77 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     assert found.reached <= tolerance
     assert_accurate(found, kernel, X, Y, ridge, tolerance)
     assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
+
+
+@pytest.mark.parametrize("inverse", ["none", "sample", "pivots"])
+@pytest.mark.parametrize("matrix", [Gram.of, KernelTriangle.of, KernelBlocks], ids=["whole", "triangle", "blocks"])
+def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, inverse):
+    """One method on one protocol: a Gram matrix, its triangle, or its blocks, preconditioned in any way or in none."""
+    X, Y = make(outputs=2)
+    ridge, kernel = ridge_of(5.0, np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
+    inverses = {
+        "none": None,
+        "sample": KernelSample.of(kernel, X, 30).inverse(ridge),
+        "pivots": LowRankInverse(random_pivots(kernel, X, 30), None, ridge),
+    }
+    found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, 1e-8, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-8)
+
+
+def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
+    torch = pytest.importorskip("torch")
+    X, Y = make()
+    ridge, kernel = np.full(len(Y), 0.2), RBF(1.0)
+    there = HostVectors(DeviceGram.of(kernel, torch.asarray(X)))
+    found = solve_by_conjugate_gradients(there, None, Y, ridge, 1e-8, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-8)
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
+    X, Y = make()
+    Y = 1e6 + Y
+    ridge, kernel = ridge_of(10.0, 10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
+    found = solve_by_conjugate_gradients(
+        KernelBlocks(kernel, X), None, Y, ridge, 1e-3, LONG, residual_tolerance=tolerance
+    )
+    assert found.converged
+    left = Y - found.products - ridge[:, None] * found.support_values - found.bias
+    assert np.linalg.norm(left) <= tolerance * np.linalg.norm(Y - Y.mean())
+
+
+def test_a_preconditioner_that_leaves_nothing_of_the_border_is_given_up():
+    X, Y = make(40)
+    ridge, kernel = np.full(40, 0.5), RBF(1.0)
+    found = solve_by_conjugate_gradients(KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, 1e-6, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-6)
+
+
+def test_a_part_of_the_outputs_has_a_reason_if_one_of_them_is_not_finished():
+    X, Y = make()
+    Y = np.column_stack([Y, np.full(len(Y), 2.0)])
+    ended = solved(Laplacian(0.3), X, Y, np.full(len(Y), 1e-4), 1e-6, IterationLimits.plain(2))
+    assert (ended.converged, list(ended.unfinished)) == (False, [True, False])
+    assert ended.part(slice(1)).reason == ended.reason
+    assert ended.part(slice(1, None)).converged
+    assert ended.part(slice(1, None)).bias == [2.0]
+
+
+@pytest.mark.parametrize(("shift", "indefinite"), [(-5.0, True), (-1e-17, False)])
+def test_curvature_that_is_negative_beyond_rounding_is_told_apart(shift, indefinite):
+    X, Y = make(40)
+
+    class Shifted(KernelBlocks):
+        def product(self, V):
+            return shift * V
+
+    found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, np.full(40, 1e-20), 1e-6, LONG)
+    assert not found.converged
+    assert found.indefinite == indefinite
+    assert found.iterations == 0
 
 
 def test_outputs_of_any_unit_and_offset_and_constant_ones():
