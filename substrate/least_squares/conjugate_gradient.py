@@ -1,253 +1,352 @@
-r"""The LS-SVM saddle system by conjugate gradients, for N whose factor does not fit memory.
+r"""Conjugate gradients: one method for the dense saddle system and for features, up to a stated accuracy.
 
-The bordered matrix is indefinite; eliminating the bias leaves two systems with the positive definite matrix
-:math:`A = K + D` ([Suykens2002]_, end of section 2):
+A positive definite system :math:`A x = r`, many right-hand sides at once, each with its own step lengths, is a
+:class:`System`: products with A, a preconditioner, and which columns are not finished. :class:`Descent` steps until
+none is left by the residuals that are carried along; whoever runs it computes the residuals anew, which decide.
 
-.. math:: A \eta = 1, \qquad A \nu = y, \qquad b = \frac{1^T\nu}{1^T\eta}, \qquad \alpha = \nu - \eta\, b .
+On the subspace :math:`1^T a = 0` the bias of the LS-SVM drops out of its bordered system, which is indefinite, and
+:math:`A = K + D` remains positive definite: one system per output, where eliminating the bias needs one more for the
+ones ([Suykens2002]_, end of section 2). A preconditioner M is projected onto the subspace,
 
-With a :mod:`~substrate.least_squares.border` Z in the place of 1 there is one more system for each of its columns.
-Products with K are computed block by block and each block is used twice, for its own rows and, transposed, for its
-columns, so half of K is evaluated and none of it stored. The preconditioner is :math:`L L^T + D` with a partial
-pivoted Cholesky factor L, applied by the Woodbury identity.
+.. math:: z = M^{-1} r - M^{-1} 1\, \frac{1^T M^{-1} r}{1^T M^{-1} 1} ,
 
-That factor, :math:`K \approx L L^T` with few columns, is obtained without forming K.
+which makes no difference between r and r + c 1 [Gould2001]_. The residual that remains, about its weighted mean b,
+bounds the distance of the fitted values from those of the exact optimum
+(:mod:`substrate.least_squares.saddle_certificate`),
 
-At each step the point with the largest remaining diagonal is the next pivot, so after r steps the trace of
-:math:`K - L L^T`, which bounds its norm, is as small as a greedy choice makes it [Harbrecht2012]_.
+.. math:: \|f - f^\star\|_v \le \|y - K a - D a - b 1\|_v .
+
+With further columns that are not penalised (:mod:`~substrate.least_squares.border`) Z is in the place of 1, and
+residuals are taken about Z c.
+
+So the iteration stops where the accuracy that was asked for is proved. The residual that decides is computed anew from
+a product with K, not carried along.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array, check_memory
-from substrate.errors import DeclarationError, SolverError
-from substrate.kernels import Kernel
-from substrate.kernels.base import row_blocks
+from substrate.arrays import EPS, Array
+from substrate.certificates.rows import root_mean_square, scale_of, spread_of
+from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.operators import KernelOperator
+from substrate.least_squares.saddle_system import target_unit
 from substrate.progress import LateProgress
 
-__all__ = ["kernel_product", "pivoted_cholesky", "preconditioner_rank", "solve_by_conjugate_gradients"]
+__all__ = [
+    "BorderedSystem",
+    "Descent",
+    "GradientSolution",
+    "IterationLimits",
+    "System",
+    "solve_by_conjugate_gradients",
+]
+
+#: Share of the requested accuracy at which the iteration stops: the rest is for rounding.
+_SHARE = 0.5
+#: How often a residual computed anew may turn out larger than the one carried along.
+_MOST_RESTARTS = 4
+_INDEFINITE = "rounding has made the system indefinite"
+_NOT_FINITE = "their numbers left the range of floating point"
+
+Columns = NDArray[np.bool_]
 
 
-def pivoted_cholesky(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
-    """L of at most ``rank`` columns; fewer when the remainder is below ``tolerance`` times the largest diagonal."""
-    remaining = kernel.diag(X)
-    n, largest = remaining.size, float(remaining.max(initial=0.0))
-    L = np.empty((n, min(rank, n)), order="F")
-    column = np.empty((n, 1))
-    for k in range(L.shape[1]):
-        pivot = int(remaining.argmax())
-        if remaining[pivot] <= tolerance * largest:
-            return L[:, :k]
-        kernel.fill(X, X[pivot : pivot + 1], column)
-        L[:, k] = (column[:, 0] - L[:, :k] @ L[pivot, :k]) / np.sqrt(remaining[pivot])
-        remaining -= L[:, k] ** 2
-        np.maximum(remaining, 0.0, out=remaining)
-        remaining[pivot] = 0.0  # exactly, so that rounding cannot choose it twice
-    return L
+class System(Protocol):
+    """A positive definite system, perhaps of a subspace, as conjugate gradients see it."""
 
+    def product(self, V: Array) -> Array:
+        """A V, one column per vector."""
 
-#: Residual of the machine, in tolerances of its target: the bias combines the errors of two systems. A certificate
-#: allows ten, of which half is for the rounding of its own product.
-_JOINED = 5.0
+    def precondition(self, R: Array) -> Array:
+        """M^{-1} R, in the subspace."""
+
+    def project(self, R: Array) -> Array:
+        """R less what the subspace does not see of it."""
+
+    def unfinished(self, R: Array, energy: Array) -> Columns:
+        """Which residuals are too large yet; ``energy`` is r' M^{-1} r. What is not a number is too large."""
 
 
 @dataclass(frozen=True, slots=True)
-class IterativeSolution:
+class IterationLimits:
+    """``most`` iterations; after every ``judged``, none where the condition seen so far would need more than that."""
+
+    most: int
+    judged: int
+
+    @classmethod
+    def plain(cls, most: int) -> "IterationLimits":
+        """Allow ``most``, whatever they show on the way."""
+        return cls(most, most)
+
+
+class Descent:
+    """Preconditioned conjugate gradients on every column at once, each with its own step lengths.
+
+    ``point`` is moved in place; ``factors`` are those by which the first residuals are to be reduced, where the
+    iterations that are needed are estimated on the way.
+    """
+
+    def __init__(self, system: System, point: Array, residual: Array, factors: Array | None = None) -> None:
+        self.system, self.point, self.factors = system, point, factors
+        self.lengths: list[list[float]] = [[] for _ in range(residual.shape[1])]
+        self.ratios: list[list[float]] = [[] for _ in range(residual.shape[1])]
+        self.restart(residual)
+
+    def restart(self, residual: Array) -> None:
+        """Begin with new directions from a residual."""
+        self.residual = residual
+        self.direction = self.system.precondition(residual)
+        self.energy = np.einsum("ij,ij->j", residual, self.direction)
+
+    @property
+    def active(self) -> Columns:
+        """The columns that are not finished."""
+        return self.system.unfinished(self.residual, self.energy)
+
+    def run(self, limits: IterationLimits, done: int = 0, progress: LateProgress | None = None) -> tuple[int, str]:
+        """Step until no column is active; return the iterations, those done before included, and why they ended."""
+        while (active := self.active).any():
+            if done >= limits.most:
+                return done, "no more were allowed"
+            if done and done % limits.judged == 0 and (needed := self.needed()) > limits.most:
+                return done, f"by the eigenvalues that these show, {needed:.0f} would be needed"
+            if progress is not None:
+                progress.piece(f"conjugate gradients, iteration {done + 1} of at most {limits.most}")
+            if reason := self.step(active):
+                return done, reason
+            done += 1
+        return done, ""
+
+    def step(self, active: Columns) -> str:
+        """Move the active columns; return why that is not possible, or nothing."""
+        P = self.direction[:, active]
+        AP = self.system.product(P)
+        curvature, energy = np.einsum("ij,ij->j", P, AP), self.energy[active]
+        length = energy / curvature
+        if not ((curvature > 0.0).all() and (energy > 0.0).all() and np.isfinite(length).all()):
+            return _INDEFINITE if np.isfinite(curvature).all() and np.isfinite(energy).all() else _NOT_FINITE
+        self.point[:, active] += length * P
+        residual = self.system.project(self.residual[:, active] - length * AP)
+        self.residual[:, active] = residual
+        Z = self.system.precondition(residual)
+        renewed = np.einsum("ij,ij->j", residual, Z)
+        self.direction[:, active] = Z + (renewed / energy) * P
+        self.energy[active] = renewed
+        for k, column in enumerate(np.flatnonzero(active)):
+            self.lengths[column].append(float(length[k]))
+            self.ratios[column].append(float(renewed[k] / energy[k]))
+        return ""
+
+    def needed(self) -> float:
+        """Estimate the iterations of the slowest column, by the eigenvalues that its steps so far have shown."""
+        worst = 0.0
+        factors = np.ones(len(self.lengths)) if self.factors is None else self.factors
+        for lengths, ratios, factor in zip(self.lengths, self.ratios, factors, strict=True):
+            if factor > 1.0 and lengths:
+                worst = max(worst, 0.5 * math.sqrt(_condition(lengths, ratios)) * math.log(2.0 * factor))
+        return worst
+
+
+def _condition(lengths: list[float], ratios: list[float]) -> float:
+    """The condition of the preconditioned matrix as far as the steps show it: the largest over the smallest Ritz value.
+
+    Steps and ratios of conjugate gradients are those of a tridiagonal matrix whose eigenvalues are the Ritz values
+    ([Golub2013]_ section 11.3).
+    """
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    steps, energies = np.array(lengths), np.array(ratios)
+    diagonal = 1.0 / steps
+    diagonal[1:] += energies[:-1] / steps[:-1]
+    values = eigvalsh_tridiagonal(diagonal, np.sqrt(energies[:-1]) / steps[:-1])
+    return float(values[-1] / values[0]) if values[0] > 0.0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSolution:
     """Support values and bias of every output, K alpha, and a record of the iteration.
 
-    ``reason`` states why the iteration ended above the tolerance, and is empty where it did not. ``slopes`` and
-    ``schur`` are those of :class:`~substrate.least_squares.saddle_system.SaddleSolution`.
+    ``reached`` is the residual as a share of the spread of y, of the output where that is largest; ``unfinished`` are
+    the outputs that are less accurate than requested, and ``reason`` states why, if there is one. ``slopes`` are the
+    coefficients of the columns of the border beside the constant. ``indefinite`` states that a direction was met whose
+    curvature is negative beyond rounding.
     """
 
     support_values: Array
     bias: Array
     products: Array
     iterations: int
-    rank: int
-    reason: str = ""
-    slopes: Array | None = None
-    schur: Array | None = None
+    reached: float
+    unfinished: Columns
+    reason: str
+    slopes: Array
+    indefinite: bool = False
 
     @property
     def converged(self) -> bool:
-        """Whether every system is solved to its tolerance."""
+        """Whether every output is as accurate as requested."""
         return not self.reason
 
-
-def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
-    """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
-    n = X.shape[0]
-    out = np.zeros(V.shape)
-    for rows in row_blocks(n, n):
-        block = np.empty((rows.stop - rows.start, n - rows.start))
-        kernel.fill(X[rows], X[rows.start :], block)
-        out[rows] += block @ V[rows.start :]
-        beyond = block[:, rows.stop - rows.start :]
-        out[rows.stop :] += beyond.T @ V[rows]
-        if progress is not None:
-            progress.rows(rows.stop, n)
-    return out
+    def part(self, columns: slice) -> "GradientSolution":
+        """Return some of the outputs, with the reason if one of them is not finished."""
+        a, products, slopes = (part[:, columns] for part in (self.support_values, self.products, self.slopes))
+        unfinished = self.unfinished[columns]
+        reason = self.reason if unfinished.any() else ""
+        known = (self.iterations, self.reached, unfinished, reason, slopes, self.indefinite)
+        return GradientSolution(a, self.bias[columns], products, *known)
 
 
-def preconditioner_rank(n: int) -> int:
-    """Columns of the preconditioner: six square roots of N, at least 50: cheap relative to one product with K."""
-    return min(n, max(50, 6 * int(np.sqrt(n))))
-
-
-class _Preconditioner:
-    """(L L' + D)^{-1} = D^{-1} - D^{-1} L (I + L' D^{-1} L)^{-1} L' D^{-1}."""
-
-    def __init__(self, L: Array, ridge: Array) -> None:
-        from scipy.linalg import cho_factor
-
-        self._ridge = ridge[:, None]
-        self._scaled = L / self._ridge
-        core = L.T @ self._scaled
-        core[np.diag_indices(core.shape[0])] += 1.0
-        try:
-            self._core = cho_factor(core, lower=True, overwrite_a=True)
-        except (np.linalg.LinAlgError, ValueError) as error:  # rounding has absorbed the unit diagonal, or overflow
-            raise SolverError(
-                f"conjugate gradients have no preconditioner for 1/(gamma v) between {ridge.min():.1e} and "
-                f"{ridge.max():.1e}; use solver='auto', lower gamma, or bring the weights closer together"
-            ) from error
-
-    def __call__(self, R: Array) -> Array:
-        from scipy.linalg import cho_solve
-
-        if not np.isfinite(R).all():
-            raise SolverError(
-                "conjugate gradients broke down: their numbers left the range of floating point; use solver='auto', "
-                "lower gamma, or bring the weights closer together"
-            )
-        return np.asarray(R / self._ridge - self._scaled @ cho_solve(self._core, self._scaled.T @ R))
-
-
+@np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_conjugate_gradients(
-    kernel: Kernel,
-    X: Any,
+    matrix: KernelOperator,
+    inverse: Callable[[Array], Array] | None,
     Y: Array,
     ridge: Array,
+    tolerance: float,
+    limits: IterationLimits,
     *,
-    tolerance: float = 1e-8,
-    max_iter: int = 1000,
+    progress: LateProgress | None = None,
     border: Border = ONES,
-) -> IterativeSolution:
-    """Solve for all columns of Y together; they and the border, a column of ones, share every product with K.
+    residual_tolerance: float | None = None,
+) -> GradientSolution:
+    """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread.
 
-    Each system is stopped when its residual is below ``tolerance`` times its right-hand side; those of the border,
-    whose residuals its coefficients multiply, continue until the residual of every machine is small relative to its
-    target too.
+    ``inverse`` is the preconditioner of K + D, the diagonal D if there is none. The ``border`` is orthonormal by the
+    weights 1/ridge. Where there is a ``residual_tolerance``, the residual is to be that small in the plain norm too,
+    relative to the target less its mean.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
-    if kernel.pairwise:
-        raise DeclarationError(
-            "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
-            "use solver='auto'"
-        )
-    n, rank = Y.shape[0], preconditioner_rank(Y.shape[0])
-    check_memory(
-        16.0 * n * rank,
-        f"the preconditioner of {rank} columns for {n} rows",
-        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
-    )
-    shift = np.clip(Y.mean(axis=0), Y.min(axis=0), Y.max(axis=0))
-    shift = shift if border.constant else np.zeros_like(shift)
-    right = np.column_stack([Y - shift, border.matrix(Y)])
-    progress = LateProgress()
-    try:
-        progress.piece(f"preconditioner of {rank} columns")
-        L = pivoted_cholesky(kernel, X, rank)
-        known = (right, ridge, _Preconditioner(L, ridge), tolerance, max_iter, progress, border)
-        solved, iterations, reason = _iterate(kernel, X, *known)
-    finally:
-        progress.close()
-    alpha, c, schur = np.zeros_like(Y), np.zeros((border.count, Y.shape[1])), None
-    try:
-        eliminated = border.eliminate(solved[:, Y.shape[1] :])
-        schur = eliminated.schur
-        alpha, c = eliminated(solved[:, : Y.shape[1]], c, again=False)
-    except SolverError:
-        if not reason:
-            raise
-        # an iteration that ended before its first step has not reached the border: the point is where it began
-    bias, slopes = border.split(c)
-    products = kernel_product(kernel, X, alpha)
-    made = (alpha, bias + shift, products, iterations, L.shape[1], reason)
-    return IterativeSolution(*made, slopes, schur)
-
-
-@np.errstate(all="ignore")  # overflow or 0 / 0 never counts as converged
-def _iterate(
-    kernel: Kernel,
-    X: Any,
-    B: Array,
-    ridge: Array,
-    precondition: _Preconditioner,
-    tolerance: float,
-    max_iter: int,
-    progress: LateProgress,
-    border: Border,
-) -> tuple[Array, int, str]:
-    """Preconditioned conjugate gradients on every column of B at once, each with its own step lengths.
-
-    The last columns are those of the border. Returns the point, the number of iterations, and why it is not as accurate
-    as required, if it is not.
-    """
-    Z, outputs = np.zeros_like(B), B.shape[1] - border.count
-    R = B.copy()
-    goal = tolerance * np.linalg.norm(B, axis=0)
-    P = precondition(R)
-    energy = np.einsum("ij,ij->j", R, P)
-    for iteration in range(max_iter + 1):
-        active = ~(np.linalg.norm(R, axis=0) <= goal)  # so that NaN counts as not converged
+    system = BorderedSystem(matrix, inverse, Y, ridge, tolerance, border, residual_tolerance)
+    descent = Descent(system, system.a, system.residual(), system.factors())
+    iterations, restarts = 0, 0
+    while True:
+        iterations, reason = descent.run(limits, iterations, progress)
+        indefinite = reason == _INDEFINITE and system.is_indefinite(descent.direction[:, descent.active])
+        descent.restart(system.renewed_residual())
+        active = descent.active
         if not active.any():
-            # the recursion drifts from the true residual when A is ill conditioned: the latter decides
-            R = B - kernel_product(kernel, X, Z, progress) - ridge[:, None] * Z
-            active = ~(np.linalg.norm(R, axis=0) <= goal)
-            if not active.any():
-                _, c = border.eliminate(Z[:, outputs:])(Z[:, :outputs], np.zeros((border.count, outputs)), again=False)
-                joined = np.linalg.norm(R[:, :outputs] - R[:, outputs:] @ c, axis=0)
-                if (joined <= _JOINED * goal[:outputs]).all():
-                    return Z, iteration, ""
-                goal[outputs:] *= 0.1
-                active[outputs:] = True
-            P = precondition(R)
-            energy = np.einsum("ij,ij->j", R, P)
-        if iteration == max_iter:
-            break
-        progress.piece(f"conjugate gradients, iteration {iteration + 1} of at most {max_iter}")
-        AP = kernel_product(kernel, X, P[:, active], progress) + ridge[:, None] * P[:, active]
-        curvature = np.einsum("ij,ij->j", P[:, active], AP)
-        if (curvature < 0.0).any():
-            if not kernel.trusted and (curvature < -_rounding_of_curvature(kernel, X, P[:, active], ridge)).any():
-                raise DeclarationError(
-                    "the kernel is not positive semi-definite: a direction of negative curvature was met, and "
-                    "conjugate gradients do not apply; use solver='auto', which reports how negative it is"
-                )
-            return Z, iteration, "rounding has made the system indefinite"
-        step = energy[active] / curvature
-        Z[:, active] += step * P[:, active]
-        R[:, active] -= step * AP
-        M = precondition(R[:, active])
-        renewed = np.einsum("ij,ij->j", R[:, active], M)
-        P[:, active] = M + (renewed / energy[active]) * P[:, active]
-        energy[active] = renewed
-    return Z, max_iter, "no more were allowed"
+            return system.solution(descent, iterations, "")
+        restarts += 1
+        if not reason and restarts > _MOST_RESTARTS:
+            reason = "rounding keeps the residual above the tolerance"
+        if reason:
+            return system.solution(descent, iterations, reason, indefinite)
 
 
-def _rounding_of_curvature(kernel: Kernel, X: Any, P: Array, ridge: Array) -> Array:
-    r"""Bound what rounding changes in :math:`p^T (K + D) p`, for every column p.
+class BorderedSystem:
+    """K + D on the vectors with Z'a = 0, in units in which no square of y overflows.
 
-    A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
-    :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,
-
-    .. math:: |p|^T (|K| + D) |p| \le (s^T |p|)^2 + p^T D p .
+    ``a`` is the present point, ``products`` K a and ``c`` what the border adds, as of the last residual computed anew.
     """
-    s = np.sqrt(np.maximum(kernel.diag(X), 0.0))
-    size = np.square(s @ np.abs(P)) + np.einsum("ij,i,ij->j", P, ridge, P)
-    return np.asarray(4.0 * P.shape[0] * EPS * size)
+
+    def __init__(
+        self,
+        matrix: KernelOperator,
+        inverse: Callable[[Array], Array] | None,
+        Y: Array,
+        ridge: Array,
+        tolerance: float,
+        border: Border = ONES,
+        residual_tolerance: float | None = None,
+    ) -> None:
+        self.matrix, self.ridge, self.border = matrix, ridge[:, None], border
+        self.inverse = inverse if inverse is not None else self._scale
+        self.shares = ridge.min() / ridge
+        self.shares /= self.shares.sum()
+        self.unit = np.array([target_unit(column) for column in Y.T])
+        scaled = Y / self.unit
+        self.shift = np.clip(self.shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))
+        self.shift = self.shift if border.constant else np.zeros_like(self.shift)
+        self.target = scaled - self.shift  # exactly zero for constant targets
+        self.scale = np.array([scale_of(*spread_of(column, self.shares), tolerance) for column in scaled.T])
+        self.goal = _SHARE * tolerance * self.scale
+        self.plain_goal: Array | None = None
+        if residual_tolerance is not None:
+            sizes = [root_mean_square(column, np.ones(column.size)) for column in (scaled - scaled.mean(axis=0)).T]
+            self.plain_goal = _SHARE * residual_tolerance * np.array(sizes)
+        self.known = np.zeros((border.count, Y.shape[1]))  # what the border alone fits to the targets
+        if border.slopes:
+            self.known = border.means(self.shares, self.target)
+            self.target = self.target - border.values(self.known)
+        if border.constant:
+            self.known[0] += self.shift
+        Z = border.matrix(self.target[:, :1])
+        try:
+            self.eliminated = border.eliminate(self.inverse(Z))
+        except SolverError:  # rounding left nothing of M^-1 Z: the diagonal alone is worth more
+            self.inverse = self._scale
+            self.eliminated = border.eliminate(self.inverse(Z))
+        self.a, self.c = np.zeros_like(self.target), np.zeros_like(self.known)
+        self.products = np.zeros_like(self.target)
+
+    def product(self, V: Array) -> Array:
+        """(K + D) V."""
+        return self.matrix.product(V) + self.ridge * V
+
+    def precondition(self, R: Array) -> Array:
+        """M^{-1} R, projected onto the vectors with Z'a = 0."""
+        return np.asarray(self.eliminated.balance(self.inverse(R)))
+
+    def project(self, R: Array) -> Array:
+        """R less its best fit by the border."""
+        return R - self.border.values(self.border.means(self.shares, R))
+
+    def unfinished(self, R: Array, energy: Array) -> Columns:
+        """The outputs whose residual about the border is above the goal, in one of the norms that count."""
+        above = ~(self.sizes(R) <= self.goal)  # so that NaN counts as not finished
+        if self.plain_goal is not None:
+            above |= ~(np.sqrt(np.square(R).mean(axis=0)) <= self.plain_goal)
+        return above
+
+    def sizes(self, R: Array) -> Array:
+        """The weighted norm of each residual about its mean."""
+        return np.asarray(np.sqrt(self.shares @ np.square(R)))
+
+    def factors(self) -> Array:
+        """The factor by which each of the first residuals is above its goal."""
+        return self.sizes(self.target) / self.goal
+
+    def residual(self) -> Array:
+        """Return the first residual: that of a = 0."""
+        return np.array(self.target)
+
+    def renewed_residual(self) -> Array:
+        """Return the residual by a product with K; Z'a is made zero again."""
+        self.a[:] = self.eliminated.balance(self.a)
+        self.products = self.matrix.product(self.a)
+        residual = self.target - self.products - self.ridge * self.a
+        self.c = self.border.means(self.shares, residual)
+        return np.asarray(residual - self.border.values(self.c))
+
+    def is_indefinite(self, P: Array) -> bool:
+        r"""Whether the curvature of one of the directions P is negative beyond rounding.
+
+        A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
+        :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,
+
+        .. math:: |p|^T (|K| + D) |p| \le (s^T |p|)^2 + p^T D p .
+        """
+        s = np.sqrt(np.maximum(self.matrix.diagonal, 0.0))
+        size = np.square(s @ np.abs(P)) + np.square(P).T @ self.ridge[:, 0]
+        curvature = np.einsum("ij,ij->j", P, self.product(P))
+        return bool((curvature < -4.0 * P.shape[0] * EPS * size).any())
+
+    def solution(self, descent: Descent, iterations: int, reason: str, indefinite: bool = False) -> GradientSolution:
+        """Return the present point, in the units of Y."""
+        scale = np.where(self.scale > 0.0, self.scale, 1.0)
+        reached = float((self.sizes(descent.residual) / scale).max())
+        bias, slopes = self.border.split(self.unit * (self.c + self.known))
+        a, products = self.unit * self.a, self.unit * self.products
+        return GradientSolution(a, bias, products, iterations, reached, descent.active, reason, slopes, indefinite)
+
+    def _scale(self, R: Array) -> Array:
+        return R / self.ridge

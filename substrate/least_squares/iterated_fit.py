@@ -1,10 +1,11 @@
-"""A dense least-squares fit by conjugate gradients, judged by its certificate rows, or the reason to factor instead.
+"""Dense least-squares fits by conjugate gradients: the outputs of a question, and a fit judged by its certificate rows.
 
 The plan is that of :mod:`~substrate.least_squares.solver_choice`. Rows are computed from a product with K in double
 precision; where one of them fails, no part of the iteration is used, and the stored triangle becomes the matrix that is
 factored.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,10 @@ from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Question
-from substrate.least_squares.projected_gradients import Patience, ProjectedSolution, solve_by_projected_gradients
+from substrate.least_squares.border import Border
+from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.operators import KernelOperator
+from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.least_squares.solver_choice import (
@@ -26,16 +30,10 @@ from substrate.least_squares.solver_choice import (
     sample_size,
     warn_of_long_fit,
 )
-from substrate.least_squares.stored_kernel import (
-    KernelBlocks,
-    KernelSample,
-    KernelTriangle,
-    SampledInverse,
-    SymmetricMap,
-)
+from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 from substrate.progress import LateProgress
 
-__all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
+__all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_groups"]
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -68,48 +66,67 @@ class Unfitted:
     gram: Gram | None = None
 
 
-def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
-    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
-    plan = _plan(question, max_iter)
-    if plan.sample is None or plan.patience is None:
-        return Unfitted((("choice", plan.fact),) if plan.fact else ())
-    progress = LateProgress()
-    stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
-    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
-    required, border = max_iter is not None or plan.only, question.border
-    try:
-        solved = _solved(question, matrix, plan.sample, plan.patience, progress)
-    except SolverError as error:
-        if required:
-            raise
-        return _factored(stored, 0, str(error))
-    finally:
-        progress.close()
-    iterations, rows = max(done.iterations for _, done in solved), _rows(question, solved, matrix.diagonal)
-    failed = next((done.reason for _, done in solved if not done.converged), "")
-    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
-    if failed and not required:
-        return _factored(stored, iterations, failed)
-    alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
-    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
-    for columns, done in solved:
-        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+@dataclass(frozen=True, slots=True)
+class SolvedGroup:
+    """The outputs that share a gamma: their numbers, their solution, and the deviations of the slopes.
+
+    ``deviations`` are NaN where their systems are not solved.
+    """
+
+    columns: list[int]
+    gamma: float
+    solution: GradientSolution
+    deviations: Array
+
+
+def solve_groups(
+    question: Question,
+    matrix: KernelOperator,
+    inverse: Callable[[Array], Callable[[Array], Array]],
+    tolerance: float,
+    limits: IterationLimits,
+    progress: LateProgress,
+    *,
+    residual_tolerance: float | None = None,
+) -> list[SolvedGroup]:
+    """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge.
+
+    Tolerances are those of :func:`~substrate.least_squares.conjugate_gradient.solve_by_conjugate_gradients`.
+    """
+    border, groups = question.border, []
+    for gamma in dict.fromkeys(question.gammas):
+        columns = [k for k, other in enumerate(question.gammas) if other == gamma]
+        ridge = ridge_of(gamma, question.weights)
+        targets = np.ascontiguousarray(question.Y[:, columns])
+        across = products = np.empty((ridge.size, 0))
         if border.slopes:
-            deviations[:, columns] = _deviations(question, matrix, plan.sample, plan.patience, columns[0])[:, None]
-    n, m = question.X.shape[0], plan.sample.rows.size
-    facts = [
-        ("kernel", repr(question.kernel)),
-        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
-        ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
-    ]
-    facts += [("choice", plan.fact)] if plan.fact else []
-    linear = (slopes, deviations) if border.slopes else (None, None)
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+            across, products = _average_products(matrix, ridge, border)
+            targets = np.concatenate([targets, products], axis=1)
+        solution = solve_by_conjugate_gradients(
+            matrix,
+            inverse(ridge),
+            targets,
+            ridge,
+            tolerance,
+            limits,
+            progress=progress,
+            border=border,
+            residual_tolerance=residual_tolerance,
+        )
+        n = len(columns)
+        deviations = _deviations(border, ridge, across, products, solution.part(slice(n, None)))
+        groups.append(SolvedGroup(columns, gamma, solution.part(slice(n)), deviations))
+    return groups
 
 
-def _deviations(
-    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, column: int
-) -> Array:
+def _average_products(matrix: KernelOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
+    """Return W' of :func:`_deviations` and K W'."""
+    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
+    across = shares[:, None] * border.matrix(ridge[:, None])
+    return across, np.ascontiguousarray(matrix.product(across))
+
+
+def _deviations(border: Border, ridge: Array, across: Array, products: Array, solved: GradientSolution) -> Array:
     r"""Of the slopes of one gamma, by as many more systems as the border has columns.
 
     With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
@@ -119,18 +136,57 @@ def _deviations(
 
     Where these systems are not solved, the deviations are not known: they are NaN.
     """
-    ridge, border = ridge_of(question.gammas[column], question.weights), question.border
-    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
-    across = shares[:, None] * border.matrix(ridge[:, None])
-    products = np.ascontiguousarray(matrix.product(across))
-    inverse = SampledInverse(sample, ridge)
-    solved = solve_by_projected_gradients(matrix, inverse, products, ridge, question.tolerance, patience, border=border)
-    if not solved.converged:
+    if not border.slopes or not solved.converged:
         return np.full(border.slopes, np.nan)
     covariance = across.T @ products - products.T @ solved.support_values
     covariance = (covariance + covariance.T) / 2.0
     covariance[np.diag_indices(border.count)] += 1.0 / float((1.0 / ridge).sum())
     return border.deviations(np.asarray(np.linalg.inv(covariance), dtype=np.float64))
+
+
+def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
+    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
+    plan = _plan(question, max_iter)
+    if plan.sample is None or plan.limits is None:
+        return Unfitted((("choice", plan.fact),) if plan.fact else ())
+    progress, sample = LateProgress(), plan.sample
+    stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
+    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
+    required, border = max_iter is not None or plan.only, question.border
+
+    def inverse(ridge: Array) -> Callable[[Array], Array]:
+        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
+        return sample.inverse(ridge)
+
+    try:
+        solved = solve_groups(question, matrix, inverse, question.tolerance, plan.limits, progress)
+    except SolverError as error:
+        if required:
+            raise
+        return _factored(stored, 0, str(error).partition(";")[0])
+    finally:
+        progress.close()
+    iterations = max(group.solution.iterations for group in solved)
+    rows = _rows(question, solved, matrix.diagonal)
+    failed = next((group.solution.reason for group in solved if not group.solution.converged), "")
+    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
+    if failed and not required:
+        return _factored(stored, iterations, failed)
+    alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
+    for group in solved:
+        done, columns = group.solution, group.columns
+        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+        deviations[:, columns] = group.deviations[:, None]
+    n, m = question.X.shape[0], sample.rows.size
+    facts = [
+        ("kernel", repr(question.kernel)),
+        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
+        ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
+    ]
+    facts += [("choice", plan.fact)] if plan.fact else []
+    linear = (slopes, deviations) if border.slopes else (None, None)
+    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
 
 
 def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
@@ -155,39 +211,21 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     seconds = iterated_seconds(n, sample.rows.size, systems, question.tolerance, stored=True)
     warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
-    return Plan("stored_cg", sample, Patience(max_iter, max_iter))
+    return Plan("stored_cg", sample, IterationLimits.plain(max_iter))
 
 
-#: Columns that share a gamma, and their solution.
-_Solved = list[tuple[list[int], ProjectedSolution]]
-
-
-def _solved(
-    question: Question, matrix: SymmetricMap, sample: KernelSample, patience: Patience, progress: LateProgress
-) -> _Solved:
-    """Every group of outputs that share a gamma, up to the first that does not converge."""
-    found: _Solved = []
-    for gamma in dict.fromkeys(question.gammas):
-        columns = [k for k, other in enumerate(question.gammas) if other == gamma]
-        ridge = ridge_of(gamma, question.weights)
-        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
-        Y, inverse = np.ascontiguousarray(question.Y[:, columns]), SampledInverse(sample, ridge)
-        known = (matrix, inverse, Y, ridge, question.tolerance, patience, progress, question.border)
-        found.append((columns, solve_by_projected_gradients(*known)))
-    return found
-
-
-def _rows(question: Question, solved: _Solved, diagonal: Array) -> tuple[Row, ...]:
+def _rows(question: Question, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
     """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
     answers: dict[int, Accuracy] = {}
     equations = []
     envelope, tolerance = question.kernel.envelope, question.tolerance
     rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
-    for columns, done in solved:
-        for k, column in enumerate(columns):
+    for group in solved:
+        done = group.solution
+        for k, column in enumerate(group.columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
             machine = question.expansion(column, a, b, diagonal)
-            if question.border.slopes and done.slopes is not None:
+            if question.border.slopes:
                 machine = replace(machine, slopes=done.slopes[:, k])
             answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
             allowed = max(tolerance, roundoff(a.size))

@@ -35,13 +35,13 @@ machines that differ in their labels only share one matrix.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.operators import SystemMatrix
 from substrate.namespaces import namespace_of, on_device_of
 
 __all__ = [
@@ -61,18 +61,6 @@ FACTORED_ROWS = 2000
 _EPS = float(np.finfo(np.float64).eps)
 _REFINE_ABOVE = 4.0 * _EPS  # times sqrt(N): rounding errors of a sum of N terms add up like a random walk
 _MOST_REFINEMENTS = 5
-
-
-class SystemMatrix(Protocol):
-    """What the solution needs of a kernel matrix: a Gram matrix, or one on a device for vectors on the host."""
-
-    @property
-    def n(self) -> int: ...
-    @property
-    def diagonal(self) -> Array: ...
-    def factorize(self, ridge: Array) -> None: ...
-    def solve(self, B: Array) -> Array: ...
-    def product(self, V: Array) -> Array: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ import numpy as np
 from substrate.arrays import Array, available_memory, stated_memory
 from substrate.errors import LongFitWarning
 from substrate.kernels import Kernel
-from substrate.least_squares.projected_gradients import Patience
+from substrate.least_squares.conjugate_gradient import IterationLimits
+from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_system import FACTORED_ROWS
-from substrate.least_squares.stored_kernel import KernelSample
 
 __all__ = [
     "Plan",
@@ -57,14 +57,14 @@ Way = Literal["cholesky", "stored_cg", "cg"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The solver, the sampled rows of its preconditioner, how long it may try, and a line for the certificate.
+    """The solver, the sampled rows of its preconditioner, its limits, and a line for the certificate.
 
     ``only`` states that a factorisation would not fit memory, so that none can follow.
     """
 
     way: Way
     sample: KernelSample | None = None
-    patience: Patience | None = None
+    limits: IterationLimits | None = None
     fact: str = ""
     only: bool = False
 
@@ -155,9 +155,9 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
     )
     if only:
         fact = "conjugate gradients: a factorisation would not fit"
-        return Plan(way, sample, Patience(_MOST, _MOST), fact, only=True)
+        return Plan(way, sample, IterationLimits.plain(_MOST), fact, only=True)
     return Plan(
-        way, sample, Patience(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
+        way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
     )
 
 

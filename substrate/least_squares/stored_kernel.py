@@ -1,36 +1,27 @@
-r"""Products with a kernel matrix, its triangle stored or its blocks computed anew, and a preconditioner.
+r"""Kernel matrices that an iteration multiplies: one triangle in memory, or blocks that are computed anew.
 
 One triangle of K suffices for products with K. Of an N x N array whose other triangle is never written, the operating
-system provides the pages that are: as much memory as all of K takes in single precision.
-
-A sample of m rows, J, gives the preconditioner
-
-.. math:: M = K_{\cdot J} K_{JJ}^{-1} K_{J \cdot} + D, \qquad
-          M^{-1} = D^{-1} - D^{-1} K_{\cdot J}
-                   \left(K_{JJ} + K_{J \cdot} D^{-1} K_{\cdot J}\right)^{-1} K_{J \cdot} D^{-1} ,
-
-the Nystrom approximation of K with the diagonal of the errors, inverted by the Woodbury identity. A random sample
-follows the density of the rows; greedy pivots take the outliers first, cost more, and need more iterations.
+system provides the pages that are: as much memory as all of K takes in single precision. Without any, K is computed
+block by block for every product, and each block is used twice, for its own rows and, transposed, for its columns, so
+that half of K is evaluated and none of it stored.
 """
 
 import contextlib
 import mmap
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
-from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.kernel_matrix import warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import mirror_square, strips
-from substrate.least_squares.conjugate_gradient import kernel_product
+from substrate.kernels.base import mirror_square, row_blocks, strips
 from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
-__all__ = ["KernelBlocks", "KernelSample", "KernelTriangle", "SampledInverse", "SymmetricMap"]
+__all__ = ["KernelBlocks", "KernelTriangle", "kernel_product"]
 
 #: Rows of a strip, as in :func:`substrate.kernels.base.symmetric_matrix`: the same values to the last bit.
 _STRIP = 128
@@ -38,19 +29,6 @@ _STRIP = 128
 _FEW_COLUMNS = 8
 #: Bytes of an array from which half of it is worth saving: small pages are a little slower.
 _SMALL_PAGES_FROM = 2.0**27
-#: Jitter of the small matrix, as a share of its trace; increased until a factor exists.
-_JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
-
-
-class SymmetricMap(Protocol):
-    """A kernel matrix as a map of vectors."""
-
-    @property
-    def diagonal(self) -> Array:
-        """The diagonal of K."""
-
-    def product(self, V: Array) -> Array:
-        """K V, one column per vector."""
 
 
 class KernelTriangle:
@@ -123,6 +101,21 @@ def _extreme_correlations(store: Array, root: Array) -> tuple[float, float]:
     return low, high
 
 
+def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
+    """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
+    n = X.shape[0]
+    out = np.zeros(V.shape)
+    for rows in row_blocks(n, n):
+        block = np.empty((rows.stop - rows.start, n - rows.start))
+        kernel.fill(X[rows], X[rows.start :], block)
+        out[rows] += block @ V[rows.start :]
+        beyond = block[:, rows.stop - rows.start :]
+        out[rows.stop :] += beyond.T @ V[rows]
+        if progress is not None:
+            progress.rows(rows.stop, n)
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class KernelBlocks:
     """A kernel matrix that is computed anew for every product."""
@@ -140,78 +133,3 @@ class KernelBlocks:
         """K V, half of K evaluated and none of it stored."""
         with blas_threads(V.shape[0]):
             return kernel_product(self.kernel, self.points, V, self.progress)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSample:
-    """A random sample of the rows, always the same for a number of rows, and ``probes``, rows outside it."""
-
-    kernel: Kernel
-    points: Any
-    rows: Any
-    probes: Any
-
-    @classmethod
-    def of(cls, kernel: Kernel, X: Any, size: int, n_probes: int = 200) -> "KernelSample":
-        """Draw ``size`` rows without replacement, and probes from the others."""
-        n = X.shape[0]
-        order = np.random.default_rng(0).permutation(n)
-        return cls(kernel, X, np.sort(order[:size]), np.sort(order[size : size + n_probes]))
-
-    @property
-    def bytes(self) -> float:
-        """What the preconditioner of this sample takes at its peak: two columns per sampled row."""
-        return 16.0 * float(self.points.shape[0]) * float(self.rows.size)
-
-    @np.errstate(all="ignore")
-    def remainder(self, ridge: Array) -> float:
-        """The mean, over the probes, of the part of k(x, x) that the sample leaves, in units of the diagonal D."""
-        from scipy.linalg import LinAlgError, cholesky, solve_triangular
-
-        sample, probes = self.points[self.rows], self.points[self.probes]
-        if probes.shape[0] == 0:
-            return 0.0
-        values, own = self.kernel(probes, sample), self.kernel(sample)
-        own[np.diag_indices_from(own)] += 1e-12 * np.trace(own)
-        try:
-            factor = cholesky(own, lower=True, overwrite_a=True)
-            explained = np.square(solve_triangular(factor, values.T, lower=True)).sum(axis=0)
-        except (LinAlgError, ValueError):
-            return float("inf")
-        left = np.maximum(self.kernel.diag(probes) - explained, 0.0) / ridge[self.probes]
-        return float(np.mean(left)) if np.isfinite(left).all() else float("inf")
-
-
-class SampledInverse:
-    """M^{-1} of the module's preconditioner."""
-
-    def __init__(self, sample: KernelSample, ridge: Array) -> None:
-        from scipy.linalg import LinAlgError, cho_factor
-        from scipy.linalg.blas import dsyrk
-
-        what = f"the preconditioner of {sample.rows.size} sampled rows"
-        check_memory(sample.bytes, what, "Use solver='cg', or take a reduced set of rows.")
-        with blas_threads(ridge.size):
-            columns = sample.kernel(sample.points, sample.points[sample.rows])
-            own = columns[sample.rows]
-            pulled = columns / np.sqrt(ridge)[:, None]
-            core = dsyrk(1.0, pulled.T, lower=1)  # its other triangle is never read
-            core += (own + own.T) / 2.0
-            self._columns, self._ridge = columns, ridge[:, None]
-            for jitter in _JITTERS:
-                lifted = core + np.diag(np.full(core.shape[0], jitter * float(np.trace(core))))
-                try:
-                    self._core = cho_factor(lifted, lower=True, overwrite_a=True)
-                    return
-                except (LinAlgError, ValueError):  # rounding, or overflow
-                    continue
-        raise SolverError("the sample of rows gives no preconditioner in double precision")
-
-    def __call__(self, R: Array) -> Array:
-        """M^{-1} R."""
-        from scipy.linalg import cho_solve
-
-        pulled = R / self._ridge
-        small = cho_solve(self._core, self._columns.T @ pulled, check_finite=False)
-        pulled -= (self._columns @ small) / self._ridge
-        return pulled

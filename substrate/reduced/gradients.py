@@ -11,10 +11,11 @@ solve
 
 the normal equations of [Cawley2004]_ eq. (3). The direct solve forms H, for :math:`l n^2` multiplications or more; a
 product with H is one pass of :math:`2 l n` over kernel values that are evaluated again. This is the method of
-[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and a preconditioner M
-as below. For a gradient g, :math:`\sqrt{g^T M^{-1} g}` estimates the distance of the
-outputs on all rows from those of the solution; the iteration ends when that is a small part of its value at the mean of
-the targets and the certificate, from a pass of its own, holds.
+[Rudi2017]_, with a bias, directions of :math:`K_{SS}` below rounding left out, and a preconditioner M as below; the
+steps are those of :mod:`~substrate.least_squares.conjugate_gradient`. For a gradient g,
+:math:`\sqrt{g^T M^{-1} g}` estimates the distance of the outputs on all rows from those of the solution; the iteration
+ends when that is a small part of its value at the mean of the targets and the certificate, from a pass of its own,
+holds.
 
 The preconditioner is the scatter of all rows, estimated from a sample R:
 
@@ -31,7 +32,7 @@ about :math:`(1 \pm \sqrt{n / m})^2`, and conjugate gradients gain a digit in tw
 outlying rows that are not in the sample cost some more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +40,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE, Accuracy
+from substrate.least_squares.conjugate_gradient import Columns, Descent, IterationLimits
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix
@@ -176,6 +178,35 @@ class ProductsOfLeaf:
         return Products(slope, total)
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureSystem:
+    """H of the module, preconditioned by M; a column is finished where g' M^-1 g is at most its ``goal``."""
+
+    rows: KernelRows
+    transform: Array
+    lam: float
+    scatter: SampledScatter
+    goal: Array
+
+    def product(self, V: Array) -> Array:
+        """H V, by one pass over the rows."""
+        T = self.transform
+        sums = self.rows.sums(ProductsOfLeaf(self.rows.values, T @ V[:-1], V[-1]), "products with all rows")
+        return np.vstack([T.T @ sums.slope + self.lam * V[:-1], sums.total])
+
+    def precondition(self, R: Array) -> Array:
+        """M^{-1} R."""
+        return self.scatter.solve(R)
+
+    def project(self, R: Array) -> Array:
+        """R itself, one column after the other: the bias is a coordinate of these systems."""
+        return np.asfortranarray(R)
+
+    def unfinished(self, R: Array, energy: Array) -> Columns:
+        """The columns whose energy is above the goal."""
+        return ~(energy <= self.goal)
+
+
 def solve_by_gradients(
     rows: KernelRows,
     features: EigenFeatures,
@@ -194,6 +225,7 @@ def solve_by_gradients(
     """
     basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
+    system = FeatureSystem(rows, T, lam, M, np.zeros(origin.targets.size))
     judge = AnswerJudge(
         rows,
         replace(M.curvature, terms=rows.terms),
@@ -203,10 +235,6 @@ def solve_by_gradients(
         tolerance=answer_tolerance,
     )
 
-    def product(V: Array) -> Array:
-        sums = rows.sums(ProductsOfLeaf(rows.values, T @ V[:-1], V[-1]), "products with all rows")
-        return np.vstack([T.T @ sums.slope + lam * V[:-1], sums.total])
-
     solution = np.vstack([np.zeros((features.rank, origin.targets.size)), origin.targets])
     iterations, restarts, digits = 0, 0, 1.0
     goal = scale = np.zeros(origin.targets.size)
@@ -215,7 +243,7 @@ def solve_by_gradients(
         beta = features.coefficients(weights)
         residuals = residual_pass(rows, origin.unit, beta, bias, centre=judge.centre)
         gradient = np.vstack([T.T @ residuals.slope - lam * weights, residuals.total])
-        energy = _energy(gradient, M.solve(gradient))
+        energy = np.einsum("ij,ij->j", gradient, M.solve(gradient))
         if iterations == 0:
             # a constant target leaves only rounding, which need not be fitted
             scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
@@ -236,8 +264,10 @@ def solve_by_gradients(
             return IteratedSolution(
                 origin.unit * beta, origin.unit * bias, rows_of_both, iterations, M.sampled, answer.facts
             )
-        change, steps = _descend(product, M.solve, gradient, digits * goal, most - iterations)
-        solution, iterations, restarts, digits = solution + change, iterations + steps, restarts + 1, 1e-2 * digits
+        change = np.zeros_like(gradient)
+        descent = Descent(replace(system, goal=digits * goal), change, gradient)
+        iterations, _ = descent.run(IterationLimits.plain(most), iterations)
+        solution, restarts, digits = solution + change, restarts + 1, 1e-2 * digits
 
 
 def _known_better(
@@ -266,29 +296,3 @@ def _known_better(
 def _iteration_row(energy: float, scale: float, tolerance: float) -> Row:
     name, formula = "outputs against the solution's", "sqrt(g' M^-1 g), g the gradient / gamma"
     return Row(name, float(np.sqrt(energy)), float(np.sqrt(scale)), tolerance, formula)
-
-
-def _energy(left: Array, right: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->j", left, right))
-
-
-def _descend(
-    product: Callable[[Array], Array], solve: Callable[[Array], Array], gradient: Array, goal: Array, most: int
-) -> tuple[Array, int]:
-    """Preconditioned conjugate gradients from zero on every column, each with its own step lengths; and the steps."""
-    change, R = np.zeros_like(gradient), gradient.copy()
-    P = solve(R)
-    energy = _energy(R, P)
-    for step in range(most):
-        active = energy > goal
-        if not active.any():
-            return change, step
-        direction, before = P[:, active], energy[active]
-        products = product(direction)
-        length = before / _energy(direction, products)
-        change[:, active] += length * direction
-        R[:, active] -= length * products
-        solved = solve(R[:, active])
-        energy[active] = _energy(R[:, active], solved)
-        P[:, active] = solved + (energy[active] / before) * direction
-    return change, most

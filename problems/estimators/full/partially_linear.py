@@ -157,7 +157,7 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
         The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
         columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
         Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
-        not positive semi-definite, or conjugate gradients ended before their first step.
+        not positive semi-definite, or conjugate gradients ended before they were known.
     bias_ : float or array of shape (n_outputs,)
         b, the value at z = 0.
     linear_columns_ : array of shape (n_linear,)

@@ -146,7 +146,7 @@ def fit_saddle(
     slopes: Array | None = None
     deviations: Array | None = None
     if method.solver == "cg":
-        parts = _conjugate_gradients(kernel, X, Y, gammas, weights, method, border)
+        parts = _conjugate_gradients(question, method)
         (alpha, bias, products, rows, facts, steps, reason), found, spread = parts
         slopes, deviations = (found, spread) if border.slopes else (None, None)
         diagonal = kernel.diag(X)
@@ -206,7 +206,7 @@ def fit_saddle(
 
 def _announce(question: Question, method: Method) -> None:
     """Warn before a solver that was required begins, where it takes long by its estimate."""
-    from substrate.least_squares.conjugate_gradient import preconditioner_rank
+    from substrate.least_squares.preconditioner import preconditioner_rank
     from substrate.least_squares.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
 
     n, outputs = question.Y.shape
@@ -214,8 +214,9 @@ def _announce(question: Question, method: Method) -> None:
         warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
         return
     rank = preconditioner_rank(n)
-    # one system more for every column of the border: that of the ones
-    seconds = iterated_seconds(n, rank, outputs + question.border.count, method.cg_tol)
+    border = question.border
+    systems = outputs + (border.count if border.slopes else 0)  # those of the deviations of the slopes
+    seconds = iterated_seconds(n, rank, systems, method.cg_tol)
     warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
@@ -320,40 +321,65 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
     return np.stack(found, axis=1)
 
 
-def _conjugate_gradients(
-    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], weights: Array, method: Method, border: Border
-) -> tuple[_Parts, Array, Array]:
-    """The parts of the fit, the slopes and their deviations."""
-    from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients  # for few, who ask for it
+def _conjugate_gradients(question: Question, method: Method) -> tuple[_Parts, Array, Array]:
+    """The parts of the fit, the slopes and their deviations, without a kernel matrix."""
+    # for few, who ask for it
+    from substrate.least_squares.conjugate_gradient import IterationLimits
+    from substrate.least_squares.iterated_fit import solve_groups
+    from substrate.least_squares.preconditioner import LowRankInverse, pivoted_columns, preconditioner_rank
+    from substrate.least_squares.stored_kernel import KernelBlocks
+    from substrate.progress import LateProgress
 
+    kernel, X, Y, border = question.kernel, question.X, question.Y, question.border
+    if kernel.pairwise:
+        raise DeclarationError(
+            "conjugate gradients evaluate the kernel block by block, but a precomputed matrix is in memory already; "
+            "use solver='auto'"
+        )
+    progress = LateProgress()
+    matrix = KernelBlocks(kernel, X, progress)
+    limits, tolerance = IterationLimits.plain(method.max_iter), max(method.cg_tol, method.tolerance)
+    try:
+        progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
+        L = pivoted_columns(kernel, X)
+        solved = solve_groups(
+            question,
+            matrix,
+            lambda ridge: LowRankInverse(L, None, ridge),
+            tolerance,
+            limits,
+            progress,
+            residual_tolerance=method.cg_tol,
+        )
+    finally:
+        progress.close()
+    if not kernel.trusted and any(group.solution.indefinite for group in solved):
+        raise DeclarationError(
+            "the kernel is not positive semi-definite: a direction of negative curvature was met, and conjugate "
+            "gradients do not apply; use solver='auto', which reports how negative it is"
+        )
     alpha, bias, products = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
-    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.full((border.slopes, Y.shape[1]), math.inf)
-    diagonal = kernel.diag(X)
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
+    diagonal = matrix.diagonal
     most, reason = 0, ""
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
-    for gamma, columns in _columns(gammas):
-        ridge = ridge_of(gamma, weights)
-        solved = solve_by_conjugate_gradients(
-            kernel, X, Y[:, columns], ridge, tolerance=method.cg_tol, max_iter=method.max_iter, border=border
-        )
-        slopes[:, columns] = solved.slopes
-        if border.slopes and solved.schur is not None:
-            deviations[:, columns] = border.deviations(solved.schur)[:, None]
-        alpha[:, columns], bias[columns], products[:, columns] = solved.support_values, solved.bias, solved.products
-        steps = f"conjugate gradients, {solved.iterations} iterations, preconditioner of rank {solved.rank}"
-        most = max(most, solved.iterations)
-        if solved.reason:
+    for group in solved:
+        done, columns, ridge = group.solution, group.columns, ridge_of(group.gamma, question.weights)
+        slopes[:, columns], deviations[:, columns] = done.slopes, group.deviations[:, None]
+        alpha[:, columns], bias[columns], products[:, columns] = done.support_values, done.bias, done.products
+        steps = f"conjugate gradients, {done.iterations} iterations, preconditioner of rank {L.shape[1]}"
+        most = max(most, done.iterations)
+        if done.reason:
             reason = (
-                f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance "
-                f"{method.cg_tol:g}: {solved.reason}; raise max_iter, lower gamma, or use solver='auto'"
+                f"conjugate gradients stopped after {done.iterations} iterations above the tolerance "
+                f"{method.cg_tol:g}: {done.reason}; raise max_iter, lower gamma, or use solver='auto'"
             )
-            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {solved.reason}"
+            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {done.reason}"
         facts.append(("solver", steps))
-        for k, column in enumerate(columns):
-            y, a, p, b = Y[:, column], solved.support_values[:, k], solved.products[:, k], float(solved.bias[k])
-            # each of the two systems stops at the tolerance, and the bias combines their errors
-            limit = 10.0 * method.cg_tol
+        for column in columns:
+            y, a, p, b = Y[:, column], alpha[:, column], products[:, column], float(bias[column])
+            limit = 10.0 * method.cg_tol  # rounding may leave a residual that the tolerance itself does not allow
             spread = float(np.linalg.norm(y - y.mean()))
             c = slopes[:, column] if border.slopes else None
             residual = float(np.linalg.norm(y - p - ridge * a - b - border.slope_values(c)))

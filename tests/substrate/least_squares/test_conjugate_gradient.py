@@ -16,9 +16,10 @@ from substrate.errors import DeclarationError, IndefiniteKernelWarning, Substrat
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 from substrate.kernels.base import row_blocks
-from substrate.least_squares import conjugate_gradient
-from substrate.least_squares.conjugate_gradient import kernel_product, preconditioner_rank, solve_by_conjugate_gradients
+from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.preconditioner import LowRankInverse, preconditioner_rank, random_pivots
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.stored_kernel import KernelBlocks, kernel_product
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(1.5), Matern(2.0), 0.5 * RBF(0.5) + Linear()]
 
@@ -30,10 +31,19 @@ def make(n=120, outputs=1, seed=0, d=2):
     return X, Y
 
 
+def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, rank=None):
+    """On blocks, to a residual in the plain norm, as ``solver="cg"`` runs them."""
+    inverse = LowRankInverse(random_pivots(kernel, X, rank or preconditioner_rank(len(Y))), None, ridge)
+    limits = IterationLimits.plain(1000)
+    return solve_by_conjugate_gradients(
+        KernelBlocks(kernel, X), inverse, Y, ridge, max(tolerance, 1e-6), limits, residual_tolerance=tolerance
+    )
+
+
 def both(kernel, X, Y, gamma, weights=None, **options):
     ridge = ridge_of(gamma, np.ones(len(Y)) if weights is None else weights)
     direct = solve_saddle_system(Gram.of(kernel, X), Y, ridge)
-    return direct, solve_by_conjugate_gradients(kernel, X, Y, ridge, **options)
+    return direct, iterated_by(kernel, X, Y, ridge, **options)
 
 
 def assert_same(found, expected, tolerance=1e-6):
@@ -61,7 +71,7 @@ def test_sizes_below_and_above_the_rank_of_the_preconditioner(n):
     direct, iterated = both(RBF(1.0), *make(n), 10.0)
     assert iterated.converged
     assert_same(iterated, direct)
-    assert iterated.rank <= preconditioner_rank(n) <= n
+    assert random_pivots(RBF(1.0), make(n)[0], preconditioner_rank(n)).shape[1] <= preconditioner_rank(n) <= n
 
 
 def test_weights():
@@ -276,17 +286,16 @@ def test_extreme_gamma_converges_or_says_so(gamma, n):
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
-def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for(monkeypatch, tolerance):
-    """The residual of the machine is that of y less b times that of the ones: b = -88 where y is within 3 of nought."""
-    monkeypatch.setattr(conjugate_gradient, "preconditioner_rank", lambda n: 5)
+def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for(tolerance):
+    """The residual of the machine is that of y less b, and b = -88 where y is within 3 of nought."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 1))
     y, ridge = x + 0.1 * rng.normal(size=(80, 1)), np.full(80, 1e-2)
-    solved = solve_by_conjugate_gradients(Linear() + RBF(0.5), 100.0 + x, y, ridge, tolerance=tolerance)
+    solved = iterated_by(Linear() + RBF(0.5), 100.0 + x, y, ridge, tolerance=tolerance, rank=5)
     assert solved.converged
     assert abs(float(solved.bias[0])) > 50.0
     left = y - solved.products - ridge[:, None] * solved.support_values - solved.bias
-    assert np.linalg.norm(left) <= 10.0 * tolerance * np.linalg.norm(y - y.mean())
+    assert np.linalg.norm(left) <= tolerance * np.linalg.norm(y - y.mean())
 
 
 @pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)

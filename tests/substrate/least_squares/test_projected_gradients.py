@@ -7,19 +7,26 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
+from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DataError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.kernels.foreign import Foreign
 from substrate.least_squares import solver_choice, stored_kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.projected_gradients import Patience, _condition, _Run, solve_by_projected_gradients
+from substrate.least_squares.conjugate_gradient import (
+    BorderedSystem,
+    IterationLimits,
+    _condition,
+    solve_by_conjugate_gradients,
+)
+from substrate.least_squares.preconditioner import KernelSample, LowRankInverse, random_pivots
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.least_squares.solver_choice import planned, sample_size
-from substrate.least_squares.stored_kernel import KernelBlocks, KernelSample, KernelTriangle, SampledInverse
+from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
-LONG = Patience(500, 500)
+LONG = IterationLimits.plain(500)
 
 
 def make(n=150, outputs=1, seed=0):
@@ -28,9 +35,9 @@ def make(n=150, outputs=1, seed=0):
     return X, np.column_stack([np.sin((k + 1) * X[:, 0]) + 0.1 * rng.normal(size=n) for k in range(outputs)])
 
 
-def solved(kernel, X, Y, ridge, tolerance, patience=LONG, size=20):
-    inverse = SampledInverse(KernelSample.of(kernel, X, size), ridge)
-    return solve_by_projected_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, patience)
+def solved(kernel, X, Y, ridge, tolerance, limits=LONG, size=20):
+    inverse = KernelSample.of(kernel, X, size).inverse(ridge)
+    return solve_by_conjugate_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, limits)
 
 
 def assert_accurate(found, kernel, X, Y, ridge, tolerance):
@@ -86,7 +93,7 @@ def test_the_preconditioner_inverts_the_sampled_matrix_with_the_diagonal():
     sample = KernelSample.of(RBF(1.0), X, 12)
     C = RBF(1.0)(X, X[sample.rows])
     M = C @ np.linalg.solve(C[sample.rows], C.T) + np.diag(ridge)
-    assert_allclose(M @ SampledInverse(sample, ridge)(np.eye(80)), np.eye(80), atol=1e-8)
+    assert_allclose(M @ sample.inverse(ridge)(np.eye(80)), np.eye(80), atol=1e-8)
     assert not set(sample.rows) & set(sample.probes)
 
 
@@ -121,6 +128,77 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
 
 
+@pytest.mark.parametrize("inverse", ["none", "sample", "pivots"])
+@pytest.mark.parametrize("matrix", [Gram.of, KernelTriangle.of, KernelBlocks], ids=["whole", "triangle", "blocks"])
+def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, inverse):
+    """One method on one protocol: a Gram matrix, its triangle, or its blocks, preconditioned in any way or in none."""
+    X, Y = make(outputs=2)
+    ridge, kernel = ridge_of(5.0, np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
+    inverses = {
+        "none": None,
+        "sample": KernelSample.of(kernel, X, 30).inverse(ridge),
+        "pivots": LowRankInverse(random_pivots(kernel, X, 30), None, ridge),
+    }
+    found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, 1e-8, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-8)
+
+
+def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
+    torch = pytest.importorskip("torch")
+    X, Y = make()
+    ridge, kernel = np.full(len(Y), 0.2), RBF(1.0)
+    there = HostVectors(DeviceGram.of(kernel, torch.asarray(X)))
+    found = solve_by_conjugate_gradients(there, None, Y, ridge, 1e-8, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-8)
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
+    X, Y = make()
+    Y = 1e6 + Y
+    ridge, kernel = ridge_of(10.0, 10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
+    found = solve_by_conjugate_gradients(
+        KernelBlocks(kernel, X), None, Y, ridge, 1e-3, LONG, residual_tolerance=tolerance
+    )
+    assert found.converged
+    left = Y - found.products - ridge[:, None] * found.support_values - found.bias
+    assert np.linalg.norm(left) <= tolerance * np.linalg.norm(Y - Y.mean())
+
+
+def test_a_preconditioner_that_leaves_nothing_of_the_border_is_given_up():
+    X, Y = make(40)
+    ridge, kernel = np.full(40, 0.5), RBF(1.0)
+    found = solve_by_conjugate_gradients(KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, 1e-6, LONG)
+    assert found.converged
+    assert_accurate(found, kernel, X, Y, ridge, 1e-6)
+
+
+def test_a_part_of_the_outputs_has_a_reason_if_one_of_them_is_not_finished():
+    X, Y = make()
+    Y = np.column_stack([Y, np.full(len(Y), 2.0)])
+    ended = solved(Laplacian(0.3), X, Y, np.full(len(Y), 1e-4), 1e-6, IterationLimits.plain(2))
+    assert (ended.converged, list(ended.unfinished)) == (False, [True, False])
+    assert ended.part(slice(1)).reason == ended.reason
+    assert ended.part(slice(1, None)).converged
+    assert ended.part(slice(1, None)).bias == [2.0]
+
+
+@pytest.mark.parametrize(("shift", "indefinite"), [(-5.0, True), (-1e-17, False)])
+def test_curvature_that_is_negative_beyond_rounding_is_told_apart(shift, indefinite):
+    X, Y = make(40)
+
+    class Shifted(KernelBlocks):
+        def product(self, V):
+            return shift * V
+
+    found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, np.full(40, 1e-20), 1e-6, LONG)
+    assert not found.converged
+    assert found.indefinite == indefinite
+    assert found.iterations == 0
+
+
 def test_outputs_of_any_unit_and_offset_and_constant_ones():
     X, Y = make(outputs=4)
     Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
@@ -141,9 +219,9 @@ def test_a_coarser_tolerance_takes_fewer_iterations():
 def test_an_iteration_that_ends_early_says_why():
     X, Y = make()
     ridge = np.full(len(Y), 1e-4)
-    ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(3, 500))
+    ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(3, 500))
     assert (ended.iterations, ended.converged, ended.reason) == (3, False, "no more were allowed")
-    judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, Patience(12, 4))
+    judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(12, 4))
     assert judged.iterations < 12
     assert "by the eigenvalues that these show" in judged.reason
     hopeless = solved(RBF(1.0), X, Y, np.full(len(Y), 1e-18), 1e-6)
@@ -215,11 +293,11 @@ def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linea
     X, Y = make(40)
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
     border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
-    inverse = SampledInverse(KernelSample.of(kernel, X, 8), ridge)
-    run = _Run(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
-    run.a += np.random.default_rng(0).normal(size=run.a.shape)
-    run.restart()
-    Z = border.matrix(run.a)
-    assert np.abs(Z.T @ run.a).max() <= 1e-12 * np.abs(run.a).sum()
-    assert_allclose(run.residual, run.target - (kernel(X) + np.diag(ridge)) @ run.a - Z @ run.c, atol=1e-12)
-    assert_allclose(Z.T @ run.residual, 0.0, atol=1e-11)
+    inverse = KernelSample.of(kernel, X, 8).inverse(ridge)
+    system = BorderedSystem(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
+    system.a += np.random.default_rng(0).normal(size=system.a.shape)
+    residual = system.renewed_residual()
+    Z = border.matrix(system.a)
+    assert np.abs(Z.T @ system.a).max() <= 1e-12 * np.abs(system.a).sum()
+    assert_allclose(residual, system.target - (kernel(X) + np.diag(ridge)) @ system.a - Z @ system.c, atol=1e-12)
+    assert_allclose(Z.T @ residual, 0.0, atol=1e-11)

@@ -1,0 +1,174 @@
+r"""Preconditioners of K + D: a few columns of a kernel matrix, inverted with the diagonal by the Woodbury identity.
+
+With n x m columns C and a small positive definite matrix G,
+
+.. math:: M = C G^{-1} C^T + D, \qquad
+          M^{-1} = D^{-1} - D^{-1} C \left(G + C^T D^{-1} C\right)^{-1} C^T D^{-1} .
+
+A sample of m rows, J, gives :math:`C = K_{\cdot J}` and :math:`G = K_{JJ}`, the Nystrom approximation of K, for the
+price of :math:`N m` kernel values and one product. Random rows follow the density of the data, and leave out those that
+lie apart.
+
+Where every product computes the matrix anew, columns that are chosen with care are worth their price:
+:math:`C = L`, :math:`G = I` with a partial Cholesky factor, :math:`K \approx L L^T`, whose pivots are drawn with
+probabilities in proportion to the diagonal of what is left, :math:`K - L L^T` [Chen2025]_. While that is even, this is
+a random sample; outliers and the tails of a smooth kernel come as soon as nothing else is left. A block of pivots is
+drawn at once, and those of them that the others of the block explain are dropped by a pivoted factor of the block.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, check_memory
+from substrate.errors import SolverError
+from substrate.kernels import Kernel
+from substrate.threads import blas_threads
+
+__all__ = ["KernelSample", "LowRankInverse", "pivoted_columns", "preconditioner_rank", "random_pivots"]
+
+#: Jitter of the small matrix, as a share of its trace; increased until a factor exists.
+_JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
+#: The pivots are part of the method, not of the model: always the same.
+_SEED = 0
+#: Pivots of a block, at least, and blocks that the pivots are drawn in, at most.
+_LEAST_BLOCK, _MOST_BLOCKS = 16, 8
+
+
+class LowRankInverse:
+    """M^{-1} of the module; without ``small`` G is the identity."""
+
+    def __init__(self, columns: Array, small: Array | None, ridge: Array) -> None:
+        self._columns, self._ridge = columns, ridge[:, None]
+        self._core: Any = None
+        if columns.shape[1]:
+            with blas_threads(ridge.size):
+                self._core = self._factor(columns, small, ridge)
+
+    @staticmethod
+    def _factor(columns: Array, small: Array | None, ridge: Array) -> Any:
+        from scipy.linalg import LinAlgError, cho_factor
+        from scipy.linalg.blas import dsyrk
+
+        with np.errstate(over="ignore"):  # what overflows has no factor
+            pulled = columns / np.sqrt(ridge)[:, None]
+            core = dsyrk(1.0, pulled.T, lower=1)  # its other triangle is never read
+            core += np.eye(core.shape[0]) if small is None else (small + small.T) / 2.0
+        for jitter in _JITTERS if small is not None else (0.0, *_JITTERS):
+            lifted = core + np.diag(np.full(core.shape[0], jitter * float(np.trace(core))))
+            try:
+                return cho_factor(lifted, lower=True, overwrite_a=True)
+            except (LinAlgError, ValueError):  # rounding, or overflow
+                continue
+        raise SolverError(
+            f"conjugate gradients have no preconditioner in double precision for 1/(gamma v) between {ridge.min():.1e} "
+            f"and {ridge.max():.1e}; use solver='cholesky', lower gamma, or bring the weights closer together"
+        )
+
+    def __call__(self, R: Array) -> Array:
+        """M^{-1} R."""
+        from scipy.linalg import cho_solve
+
+        pulled = R / self._ridge
+        if self._core is not None:
+            small = cho_solve(self._core, self._columns.T @ pulled, check_finite=False)
+            pulled -= (self._columns @ small) / self._ridge
+        return pulled
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSample:
+    """A random sample of the rows, always the same for a number of rows, and ``probes``, rows outside it."""
+
+    kernel: Kernel
+    points: Any
+    rows: Any
+    probes: Any
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, size: int, n_probes: int = 200) -> "KernelSample":
+        """Draw ``size`` rows without replacement, and probes from the others."""
+        n = X.shape[0]
+        order = np.random.default_rng(0).permutation(n)
+        return cls(kernel, X, np.sort(order[:size]), np.sort(order[size : size + n_probes]))
+
+    @property
+    def bytes(self) -> float:
+        """What the preconditioner of this sample takes at its peak: two columns per sampled row."""
+        return 16.0 * float(self.points.shape[0]) * float(self.rows.size)
+
+    @np.errstate(all="ignore")
+    def remainder(self, ridge: Array) -> float:
+        """The mean, over the probes, of the part of k(x, x) that the sample leaves, in units of the diagonal D."""
+        from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+        sample, probes = self.points[self.rows], self.points[self.probes]
+        if probes.shape[0] == 0:
+            return 0.0
+        values, own = self.kernel(probes, sample), self.kernel(sample)
+        own[np.diag_indices_from(own)] += 1e-12 * np.trace(own)
+        try:
+            factor = cholesky(own, lower=True, overwrite_a=True)
+            explained = np.square(solve_triangular(factor, values.T, lower=True)).sum(axis=0)
+        except (LinAlgError, ValueError):
+            return float("inf")
+        left = np.maximum(self.kernel.diag(probes) - explained, 0.0) / ridge[self.probes]
+        return float(np.mean(left)) if np.isfinite(left).all() else float("inf")
+
+    def inverse(self, ridge: Array) -> LowRankInverse:
+        """Return the preconditioner of a diagonal D."""
+        what = f"the preconditioner of {self.rows.size} sampled rows"
+        check_memory(self.bytes, what, "Use solver='cg', or take a reduced set of rows.")
+        with blas_threads(ridge.size):
+            columns = self.kernel(self.points, self.points[self.rows])
+        return LowRankInverse(columns, columns[self.rows], ridge)
+
+
+def preconditioner_rank(n: int) -> int:
+    """Columns of a partial factor: six square roots of N, at least 50: cheap relative to one product with K."""
+    return min(n, max(50, 6 * int(np.sqrt(n))))
+
+
+def pivoted_columns(kernel: Kernel, X: Any) -> Array:
+    """Return the partial factor of a kernel matrix that is never stored, refused before allocation."""
+    n = X.shape[0]
+    rank = preconditioner_rank(n)
+    check_memory(
+        16.0 * n * rank,
+        f"the preconditioner of {rank} columns for {n} rows",
+        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
+    )
+    return random_pivots(kernel, X, rank)
+
+
+def random_pivots(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
+    """Return L of at most ``rank`` columns; fewer where no more than ``tolerance`` of the largest diagonal is left."""
+    from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dpstrf
+
+    remaining = np.maximum(kernel.diag(X), 0.0)
+    n, least = remaining.size, tolerance * float(remaining.max(initial=0.0))
+    L = np.empty((n, min(rank, n)))
+    generator, k = np.random.default_rng(_SEED), 0
+    block = max(_LEAST_BLOCK, L.shape[1] // _MOST_BLOCKS)
+    while k < L.shape[1]:
+        open_rows = np.flatnonzero(remaining > least)
+        count = min(block, L.shape[1] - k, open_rows.size)
+        if count == 0:
+            break
+        # the smallest of exponential numbers over weights are drawn by weight without replacement
+        keys = generator.exponential(size=n)[open_rows] / remaining[open_rows]
+        pivots = open_rows[np.sort(np.argpartition(keys, count - 1)[:count])]
+        with blas_threads(n):
+            columns = kernel(X, X[pivots]) - L[:, :k] @ L[pivots, :k].T
+            factor, order, kept, _ = dpstrf(columns[pivots], lower=1, tol=least)
+            if kept:
+                triangle = factor[:kept, :kept]
+                new = solve_triangular(triangle, columns[:, order[:kept] - 1].T, lower=True, check_finite=False).T
+                L[:, k : k + kept] = new
+                remaining -= np.square(new).sum(axis=1)
+        np.maximum(remaining, 0.0, out=remaining)
+        remaining[pivots] = 0.0  # exactly, so that rounding cannot draw one twice
+        k += kept
+    return L[:, :k]
