@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.reduced.criteria import ReducedGCV
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -107,20 +106,19 @@ def _inverse(spectrum: ReducedSpectrum, lam: float, power: int = 1) -> Array:
 
 def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
     """Of the variance whose smallest value is at the largest evidence, the mean over the outputs."""
-    u, free = spectrum.weights(lam), spectrum.n - 1.0
-    left = np.maximum(spectrum.squares - (1.0 / (spectrum.values + lam)) @ spectrum.cross**2, 0.0)
-    rising = float(np.exp(np.log1p(spectrum.values / lam).sum() / free))
-    value = float(left.mean()) / free * rising
+    u, machine, lambdas = spectrum.weights(lam), spectrum.machine(), np.array([lam])
+    free, rising = machine.free, float(np.exp(machine.mean_log_stretch(lambdas)[0]))
+    value = float(machine.noise_variance(lam).mean()) * rising
     errors = -2.0 * rising / (free * u.shape[1]) * u
     return RowSlopes(spectrum, u, 2.0 * value / free * _inverse(spectrum, lam), errors, 0.0 * u, np.zeros(u.shape[0]))
 
 
-def gcv_rows(criterion: ReducedGCV, lam: float) -> RowSlopes:
-    """Of generalised cross-validation, the mean over the outputs."""
-    spectrum, heavy = criterion.spectrum, criterion.heavy
+def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
+    """Of generalised cross-validation, the mean over the outputs; rows have weights where the sums by squares are."""
+    heavy, machine, lambdas = spectrum.heavy, spectrum.machine(weighted=True), np.array([lam])
     u, n, g = spectrum.weights(lam), spectrum.n, 1.0 / (spectrum.values + lam)
-    squares = np.maximum(spectrum.squares - (g * (1.0 + lam * g)) @ spectrum.cross**2, 0.0)
-    spare = float(criterion.spare(g[:, None])[0])
+    squares = lam**2 * machine.support_squares(g[:, None], lambdas)[0]
+    spare = lam * float(machine.trace(g[:, None], lambdas)[0])
     factor = 2.0 * n / spare**2 / u.shape[1]
     q = lam * (spectrum.rotation @ (g[:, None] ** 2 * spectrum.cross))
     steep = 4.0 * lam * n * float(squares.mean()) / spare**3
