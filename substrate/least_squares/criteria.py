@@ -46,7 +46,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.kernel_slope import Slope, leave_one_out_slope
+from substrate.least_squares.kernel_slope import Response, Slope, left_out_response
 from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
@@ -249,6 +249,18 @@ class OfMachine(Criterion):
         """1/(s + lambda) at all points, one column each, and lambda less the lift."""
         return self._inverses(t), np.exp(t.ravel())
 
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        spectrum = self.spectrum
+        if not isinstance(spectrum, Spectrum):
+            raise TypeError("derivatives in all kernel values are those of a dense spectrum")
+        alpha = spectrum.basis @ (g[:, None] * z)
+        slope = self._response(spectrum, g, z, alpha).spectral_slope(spectrum.basis, g, alpha)
+        return slope.weighted(spectrum.root)
+
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        """The response of the mean criterion of outputs with the coordinates z and these support values."""
+        raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOutCriterion(OfMachine):
@@ -285,8 +297,8 @@ class LeaveOneOut(LeftOutCriterion):
         moved = self._moved(q, share, alpha, shrink)
         return Samples(self._shaped(squares / n, t), np.zeros((t.shape[0], self.outputs)), *moved), reciprocal
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return leave_one_out_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
 
 
 def following(sums: Array, t: Array) -> Array:

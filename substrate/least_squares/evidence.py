@@ -32,8 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, Spectral, between, unknown_at
-from substrate.least_squares.kernel_slope import Slope, evidence_slope, gcv_slope
+from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
+from substrate.least_squares.kernel_slope import Response, evidence_response, gcv_response, mean_one
 from substrate.least_squares.spectrum import Spectrum
 
 __all__ = [
@@ -99,9 +99,9 @@ class GeneralizedCrossValidation(OfSums):
         known = None if whole is None else whole / np.square(lambdas)[:, None]
         return self._bounded(t, self.machine.support_squares(g, lambdas), rising, known, shrink)
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        spectrum = _dense(self.spectrum)
-        return gcv_slope(spectrum.basis, g, z, spectrum.root).weighted(spectrum.root)
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        trace = float(g.sum() if self.machine.masses is None else self.machine.masses @ g)
+        return gcv_response(alpha, float(np.square(alpha).sum()), trace, spectrum.n, mean_one(spectrum.root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class Evidence(OfSums):
         falling = self.machine.quadratic(g, lambdas) / free
         return self._bounded(t, falling, lambdas * np.exp(logs), known, shrink)
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        spectrum = _dense(self.spectrum)
-        return evidence_slope(spectrum.basis, g, z).weighted(spectrum.root)
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        quadratic, stretch = float((g @ np.square(z)).sum()), float(np.exp(-np.mean(np.log(g))))
+        return evidence_response(spectrum.basis @ z, quadratic, stretch, g.size)
 
 
 def cancelled(values: Array, whole: Array, size: int) -> Array:
@@ -133,13 +133,6 @@ def cancelled(values: Array, whole: Array, size: int) -> Array:
     floor = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
         return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
-
-
-def _dense(spectrum: Spectral) -> Spectrum:
-    """The spectrum of a dense machine, which has derivatives in all kernel values."""
-    if not isinstance(spectrum, Spectrum):
-        raise TypeError("derivatives in all kernel values are those of a dense spectrum")
-    return spectrum
 
 
 #: The criteria of a dense spectrum, by name.
