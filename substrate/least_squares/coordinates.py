@@ -90,14 +90,14 @@ class LeastSquares:
 
     def support_squares(self, g: Array, lambdas: Array) -> Array:
         """The squares of the support values, one column per output, from ``g`` = 1/(s + lambda)."""
-        inside = to_numpy((g**2).T @ self.squares)
+        inside: Array = to_numpy((g**2).T @ self.squares)
         if self.rest is None:
             return inside
         return np.asarray(np.maximum(inside + self.rest / np.square(lambdas)[:, None], 0.0))
 
     def quadratic(self, g: Array, lambdas: Array) -> Array:
         """Q, one column per output."""
-        inside = to_numpy(g.T @ self.squares)
+        inside: Array = to_numpy(g.T @ self.squares)
         if self.rest is None:
             return inside
         return np.asarray(np.maximum(inside + self.rest / lambdas[:, None], 0.0))
