@@ -117,6 +117,17 @@ class LeastSquares:
         xp = namespace_of(stretched)
         return np.asarray(to_numpy(xp.sum(xp.log(stretched), axis=0)) / self.free)
 
+    def gcv(self, g: Array, lambdas: Array) -> tuple[Array, Array]:
+        """Generalised cross-validation as a falling function, one column per output, times a rising one."""
+        return self.support_squares(g, lambdas), self.rows / self.trace(g, lambdas) ** 2
+
+    def evidence(self, g: Array, lambdas: Array, logs: Array) -> tuple[Array, Array]:
+        """The variance F of the evidence as a falling function, one column per output, times a rising one.
+
+        ``logs`` are those of :meth:`mean_log_stretch`, whose sizes a bound on its rounding needs as well.
+        """
+        return self.quadratic(g, lambdas) / self.free, lambdas * np.exp(logs)
+
     def degrees_of_freedom(self, lambdas: Array) -> Array:
         """The trace of the hat matrix."""
         shares = self.values[:, None] / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))

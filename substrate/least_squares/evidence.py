@@ -93,11 +93,10 @@ class GeneralizedCrossValidation(OfSums):
         """Sums over the spectrum only."""
         g, lambdas = self._at(t)
         whole = self.machine.whole
-        rising = self.machine.rows / self.machine.trace(g, lambdas) ** 2
         _, q = unknown_at(self.spectrum, t)
         shrink = (1.0 - q[:, 0]) / (1.0 + q[:, 0])
         known = None if whole is None else whole / np.square(lambdas)[:, None]
-        return self._bounded(t, self.machine.support_squares(g, lambdas), rising, known, shrink)
+        return self._bounded(t, *self.machine.gcv(g, lambdas), known, shrink)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         trace = float(g.sum() if self.machine.masses is None else self.machine.masses @ g)
@@ -113,15 +112,13 @@ class Evidence(OfSums):
     def sample(self, t: Array) -> Samples:
         """Sums over the spectrum only."""
         g, lambdas = self._at(t)
-        whole, free = self.machine.whole, self.machine.free
-        logs = self.machine.mean_log_stretch(lambdas)
+        whole, logs = self.machine.whole, self.machine.mean_log_stretch(lambdas)
         rounded = log_rounding(self.size, logs.reshape(t.shape)).max(axis=1)
         _, q = unknown_at(self.spectrum, t)
         exact = (1.0 - q[:, 0]) / ((1.0 + q[:, 0]) * (1.0 + self.spectrum.skew)) * (1.0 - rounded)
         shrink = np.sqrt(np.maximum(exact, 0.0))
-        known = None if whole is None else whole / lambdas[:, None] / free
-        falling = self.machine.quadratic(g, lambdas) / free
-        return self._bounded(t, falling, lambdas * np.exp(logs), known, shrink)
+        known = None if whole is None else whole / lambdas[:, None] / self.machine.free
+        return self._bounded(t, *self.machine.evidence(g, lambdas, logs), known, shrink)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         quadratic, stretch = float((g @ np.square(z)).sum()), float(np.exp(-np.mean(np.log(g))))
