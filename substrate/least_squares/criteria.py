@@ -39,13 +39,14 @@ Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.searc
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels.base import blocks_beside
-from substrate.least_squares.kernel_slope import Slope, leave_one_out_slope
+from substrate.least_squares.coordinates import LeastSquares
+from substrate.least_squares.kernel_slope import Response, Slope, left_out_response
 from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
@@ -53,6 +54,8 @@ from substrate.threads import blas_threads
 __all__ = [
     "Criterion",
     "LeaveOneOut",
+    "LeftOutCriterion",
+    "OfMachine",
     "Samples",
     "Spectral",
     "between",
@@ -105,8 +108,25 @@ class Spectral(Protocol):
     def norm(self) -> float:
         """The size of the matrix whose rounding they carry."""
 
+    @property
+    def mass(self) -> float:
+        """The weight of all rows."""
+
+    @property
+    def skew(self) -> float:
+        """How far eigenvectors are from orthonormal; zero where errors are bounded from the rows."""
+
     def decomposition_error(self, lam: float) -> float:
         """The relative error of what is computed at this lambda."""
+
+    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
+        """The norm of E, and q, at some lambdas; zero where errors are bounded from the rows instead."""
+
+    def targets(self, Y: Any) -> Targets:
+        """Targets in the coordinates of the spectrum; those of its sums, where it has them."""
+
+    def machine(self, targets: Targets, weighted: bool = False) -> LeastSquares:
+        """The machine on these targets in the coordinates of the spectrum, with traces by weight where asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +164,7 @@ class Criterion(ABC):
     @property
     def spread(self) -> Array:
         """The mean square of the centred targets, in the unit's square, one number per criterion."""
-        root = getattr(self.spectrum, "root", None)
-        mass = self.spectrum.n if root is None else float(np.square(to_numpy(root)).sum())
-        squares = np.square(to_numpy(self.targets.coordinates)).sum(axis=0) / mass
+        squares = self.targets.squares / self.spectrum.mass
         return np.asarray(squares.mean(keepdims=True) if self.pooled else squares)
 
     def lifted(self, lift: float) -> Self:
@@ -197,11 +215,9 @@ class Criterion(ABC):
         return values.reshape(*t.shape, -1)
 
 
-def unknown_at(spectrum: Spectrum, t: Array) -> tuple[Array, Array]:
+def unknown_at(spectrum: Spectral, t: Array) -> tuple[Array, Array]:
     """The norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
-    lambdas = np.exp(t).ravel() + spectrum.lift
-    q = spectrum.error / (float(spectrum.values[0]) + lambdas - spectrum.lift) + spectrum.skew
-    norms = spectrum.error + spectrum.skew * (lambdas - spectrum.lift)
+    norms, q = spectrum.perturbations(np.exp(t).ravel() + spectrum.lift)
     return norms.reshape(t.shape), q.reshape(t.shape)
 
 
@@ -213,32 +229,76 @@ def between(falling: Array, rising: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOneOut(Criterion):
-    """The mean square leave-one-out residual."""
+class OfMachine(Criterion):
+    """A criterion of a machine in the coordinates of its spectrum, dense or on a reduced basis.
+
+    ``weighted`` states that the traces of the machine are by the weights of the rows.
+    """
+
+    weighted: ClassVar[bool] = False
+
+    machine: LeastSquares
+
+    @classmethod
+    def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
+        """On the targets Y, one column per output; on those of its sums, for the spectrum of a reduced basis."""
+        targets = spectrum.targets(Y)
+        return cls(spectrum, targets, spectrum.lift, pooled, spectrum.machine(targets, cls.weighted))
+
+    def _at(self, t: Array) -> tuple[Array, Array]:
+        """1/(s + lambda) at all points, one column each, and lambda less the lift."""
+        return self._inverses(t), np.exp(t.ravel())
+
+    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
+        spectrum = self.spectrum
+        if not isinstance(spectrum, Spectrum):
+            raise TypeError("derivatives in all kernel values are those of a dense spectrum")
+        alpha = spectrum.basis @ (g[:, None] * z)
+        slope = self._response(spectrum, g, z, alpha).spectral_slope(spectrum.basis, g, alpha)
+        return slope.weighted(spectrum.root)
+
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        """The response of the mean criterion of outputs with the coordinates z and these support values."""
+        raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutCriterion(OfMachine):
+    """The mean square leave-one-out residual, from sums over the rows."""
+
+    @abstractmethod
+    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
+        """The mean squares at the points, as samples without a ceiling but for rounding, and the sums of 1/B_ii."""
+
+    def sample(self, t: Array) -> Samples:
+        """Sum over the rows, under the ceiling of Cauchy's inequality."""
+        g, lambdas = self._at(t)
+        samples, reciprocal = self._left_out(g, t)
+        falling = self._shaped(self.machine.quadratic(g, lambdas), t)
+        rising = reciprocal.reshape(*t.shape, 1) / self.spectrum.n
+        return replace(samples, ceiling=np.maximum(between(falling, rising), samples.ceiling))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut(LeftOutCriterion):
+    """The mean square leave-one-out residual of a dense machine."""
 
     spectrum: Spectrum
 
-    @classmethod
-    def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
-        """On the targets Y, one column per output."""
-        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled)
-
-    def sample(self, t: Array) -> Samples:
+    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """Three matrix products, with the basis and with its squares, block by block."""
-        n, z = self.spectrum.n, self.targets.coordinates
-        g = self._inverses(t)
-        squares, reciprocal, spread, steepest = _leave_one_out_sums(self.spectrum.basis, g, z, t)
-        falling = self._shaped(to_numpy(g.T @ z**2), t)
-        rising = reciprocal.reshape(*t.shape, 1) / n
+        n, lambdas = self.spectrum.n, np.exp(t.ravel())
+        sums = _leave_one_out_sums(self.spectrum.basis, g, self.targets.coordinates, t)
+        squares, reciprocal, spread, steepest = sums
         unknown, q = unknown_at(self.spectrum, t)
-        alpha = np.sqrt(to_numpy((g**2).T @ z**2)).reshape(*t.shape, -1)
+        alpha = np.sqrt(self.machine.support_squares(g, lambdas)).reshape(*t.shape, -1)
         share = following(unknown, t) * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
         shrink = 1.0 / (1.0 + 1.01 * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
         moved = self._moved(q, share, alpha, shrink)
-        return Samples(self._shaped(squares / n, t), between(falling, rising), *moved)
+        return Samples(self._shaped(squares / n, t), np.zeros((t.shape[0], self.outputs)), *moved), reciprocal
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return leave_one_out_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
 
 
 def following(sums: Array, t: Array) -> Array:

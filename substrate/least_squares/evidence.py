@@ -1,7 +1,9 @@
 r"""Criteria of gamma that are sums over the spectrum alone: generalised cross-validation, and the evidence of y.
 
-Both are analytic functions of :math:`t = \log\lambda` with bounds; those of the former are in
-:mod:`~substrate.least_squares.criteria`.
+Both are analytic functions of :math:`t = \log\lambda` with bounds, for dense machines and those on a reduced basis, by
+the sums of :mod:`~substrate.least_squares.coordinates`; the bounds of the former are in
+:mod:`~substrate.least_squares.criteria`. Where a machine has zero directions, the squares of y outside of the others
+are a difference, and its rounding is in the ceilings.
 
 A least-squares machine is the mean of a Gaussian process of covariance :math:`\gamma s^2 k` with noise :math:`s^2` and
 a flat prior on the bias. With the notation of :mod:`~substrate.least_squares.criteria` and :math:`Q = \sum_k z_k^2 g_k`
@@ -25,17 +27,24 @@ eigenvectors that are orthonormal to :math:`\delta` change the product by at mos
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.least_squares.criteria import LeaveOneOut, Samples, between, unknown_at
-from substrate.least_squares.kernel_slope import Slope, evidence_slope, gcv_slope
+from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
+from substrate.least_squares.kernel_slope import Response, evidence_response, gcv_response, mean_one
 from substrate.least_squares.spectrum import Spectrum
-from substrate.namespaces import namespace_of, to_numpy
 
-__all__ = ["OF_SPECTRUM", "Evidence", "GeneralizedCrossValidation", "log_evidence", "log_rounding"]
+__all__ = [
+    "OF_SPECTRUM",
+    "Evidence",
+    "GeneralizedCrossValidation",
+    "OfSums",
+    "cancelled",
+    "log_evidence",
+    "log_rounding",
+]
 
 
 def log_evidence(criterion: Array, n: int, unpenalised: int = 1) -> Array:
@@ -50,66 +59,81 @@ def log_rounding(size: int, mean_size: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralizedCrossValidation(LeaveOneOut):
-    """Generalised cross-validation: every leverage replaced by their mean, by weight.
+class OfSums(OfMachine):
+    """A criterion that is known from the spectrum alone, without a row: a falling times a rising function of t."""
 
-    ``masses`` are the :math:`m_k`; None where rows have no weights, and all are one.
-    """
+    def _bounded(self, t: Array, falling: Array, rising: Array, whole: Array | None, shrink: Array) -> Samples:
+        """The product, its ceiling, and what the root keeps of it.
 
-    growth: ClassVar[float] = 2.0
-
-    masses: Array | None = None
-
-    @classmethod
-    def of(cls, spectrum: Spectrum, Y: Array, *, pooled: bool = False) -> Self:
-        """On the targets Y, one column per output."""
-        return cls(spectrum, spectrum.targets(Y), spectrum.lift, pooled, spectrum.masses())
-
-    def spare(self, g: Array) -> Array:
-        """The sum of 1 - H_ii, each by its weight, over lambda; one number per column of g."""
-        return np.asarray(to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g))
-
-    def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
-        g = self._inverses(t)
-        falling = self._shaped(to_numpy((g**2).T @ self.targets.coordinates**2), t)
-        total = self.spare(g)
-        rising = (self.spectrum.n / total**2).reshape(*t.shape, 1)
+        ``falling`` has one line per point and one column per output, ``rising`` one number per point. Where the machine
+        has squares outside, which are a difference, ``whole`` is the falling factor of what they are a difference of.
+        """
+        falling, rising = self._shaped(falling, t), rising.reshape(*t.shape, 1)
+        values, ceiling = falling * rising, between(falling, rising)
+        if whole is not None:
+            ceiling = np.maximum(ceiling, cancelled(values, self._shaped(whole, t) * rising, self.size))
         _, q = unknown_at(self.spectrum, t)
         nothing = np.zeros((*t.shape, self.targets.outputs))
-        moved = self._moved(q, np.zeros(t.shape), nothing, (1.0 - q[:, 0]) / (1.0 + q[:, 0]))
-        return Samples(falling * rising, between(falling, rising), *moved)
-
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return gcv_slope(self.spectrum.basis, g, z, self.spectrum.root).weighted(self.spectrum.root)
+        return Samples(values, ceiling, *self._moved(q, np.zeros(t.shape), nothing, shrink))
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence(LeaveOneOut):
+class GeneralizedCrossValidation(OfSums):
+    """Generalised cross-validation: every leverage replaced by their mean, by weight."""
+
+    growth: ClassVar[float] = 2.0
+    weighted: ClassVar[bool] = True
+
+    def spare(self, t: Array) -> Array:
+        """The mean of 1 - H_ii, each by its weight, at points t of any shape."""
+        g, lambdas = self._at(t)
+        return np.asarray(lambdas * self.machine.trace(g, lambdas) / self.machine.rows).reshape(t.shape)
+
+    def sample(self, t: Array) -> Samples:
+        """Sums over the spectrum only."""
+        g, lambdas = self._at(t)
+        whole = self.machine.whole
+        _, q = unknown_at(self.spectrum, t)
+        shrink = (1.0 - q[:, 0]) / (1.0 + q[:, 0])
+        known = None if whole is None else whole / np.square(lambdas)[:, None]
+        return self._bounded(t, *self.machine.gcv(g, lambdas), known, shrink)
+
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        trace = float(g.sum() if self.machine.masses is None else self.machine.masses @ g)
+        return gcv_response(alpha, float(np.square(alpha).sum()), trace, spectrum.n, mean_one(spectrum.root))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(OfSums):
     """F, whose smallest value is at the largest evidence."""
 
     cone: ClassVar[int] = 1
 
     def sample(self, t: Array) -> Samples:
         """Sums over the spectrum only."""
-        g = self._inverses(t)
-        xp, free = namespace_of(g), int(g.shape[0])
-        falling = self._shaped(to_numpy(g.T @ self.targets.coordinates**2) / free, t)
-        logs = -xp.log(g)
-        rising = np.exp(to_numpy(xp.mean(logs, axis=0))).reshape(*t.shape, 1)
-        rounded = log_rounding(self.size, to_numpy(xp.mean(xp.abs(logs), axis=0)).reshape(t.shape)).max(axis=1)
+        g, lambdas = self._at(t)
+        whole, logs = self.machine.whole, self.machine.mean_log_stretch(lambdas)
+        rounded = log_rounding(self.size, logs.reshape(t.shape)).max(axis=1)
         _, q = unknown_at(self.spectrum, t)
         exact = (1.0 - q[:, 0]) / ((1.0 + q[:, 0]) * (1.0 + self.spectrum.skew)) * (1.0 - rounded)
-        nothing = np.zeros((*t.shape, self.targets.outputs))
-        moved = self._moved(q, np.zeros(t.shape), nothing, np.sqrt(np.maximum(exact, 0.0)))
-        return Samples(falling * rising, between(falling, rising), *moved)
+        shrink = np.sqrt(np.maximum(exact, 0.0))
+        known = None if whole is None else whole / lambdas[:, None] / self.machine.free
+        return self._bounded(t, *self.machine.evidence(g, lambdas, logs), known, shrink)
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        return evidence_slope(self.spectrum.basis, g, z).weighted(self.spectrum.root)
+    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
+        quadratic, stretch = float((g @ np.square(z)).sum()), float(np.exp(-np.mean(np.log(g))))
+        return evidence_response(spectrum.basis @ z, quadratic, stretch, g.size)
+
+
+def cancelled(values: Array, whole: Array, size: int) -> Array:
+    """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
+    floor = np.finfo(np.float64).tiny
+    with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
+        return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
 
 
 #: The criteria of a dense spectrum, by name.
-OF_SPECTRUM: Mapping[str, type[LeaveOneOut]] = {
+OF_SPECTRUM: Mapping[str, type[OfMachine]] = {
     "loo": LeaveOneOut,
     "gcv": GeneralizedCrossValidation,
     "evidence": Evidence,

@@ -27,12 +27,13 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.kernel_matrix import mirror_lower
 from substrate.least_squares.kernel_slope import (
+    Response,
     Slope,
-    evidence_of_inverse,
-    gcv_freedom,
-    gcv_of_inverse,
-    leave_one_out_of_inverse,
-    validation_of_inverse,
+    evidence_response,
+    gcv_response,
+    left_out_response,
+    mean_one,
+    validation_slope,
 )
 from substrate.least_squares.saddle_system import target_unit
 
@@ -99,19 +100,8 @@ class FactoredPart:
             return None
         B, log_factor = found
         alpha = B @ self.Y
-        columns = alpha.shape[1]
         found_slope: Slope | None = None
-        if self.kind == "loo":
-            value = float(np.square(alpha / B.diagonal()[:, None]).sum()) / (n * columns)
-            found_slope = leave_one_out_of_inverse(B, alpha) if slope else None
-        elif self.kind == "gcv":
-            value = n * float(np.square(alpha).sum()) / gcv_freedom(B, self.root) ** 2 / columns
-            found_slope = gcv_of_inverse(B, alpha, self.root) if slope else None
-        elif self.kind == "evidence":
-            quadratic, factor = float(np.vdot(self.Y, alpha)), float(np.exp(log_factor))
-            value = quadratic / (n - 1) * factor / columns
-            found_slope = evidence_of_inverse(B, alpha, quadratic, factor) if slope else None
-        else:
+        if self.kind == "validation":
             if below is None or self.offsets is None:
                 raise TypeError("validation rows come with their kernel rows and targets")
             root = np.ones(n) if self.root is None else self.root
@@ -121,10 +111,23 @@ class FactoredPart:
             value = float(np.square(errors).mean())
             if slope:
                 pulled, shares = B @ (C.T @ errors), root / float(root @ root)
-                found_slope = validation_of_inverse(alpha, errors, pulled, shares, self.check_root)
+                found_slope = validation_slope(alpha, errors, pulled, shares, self.check_root)
+        else:
+            response = self._response(B, alpha, log_factor)
+            value, found_slope = response.value, response.slope(B, alpha) if slope else None
         if found_slope is not None:
             found_slope = found_slope.weighted(self.root).scaled(self.share)
         return self.share * value, found_slope
+
+    def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:
+        """The criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
+        n = B.shape[0]
+        if self.kind == "loo":
+            return left_out_response(B.diagonal(), alpha, n)
+        if self.kind == "gcv":
+            v = mean_one(self.root)
+            return gcv_response(alpha, float(np.square(alpha).sum()), float((v * B.diagonal()).sum()), n, v)
+        return evidence_response(self.Y, float(np.vdot(self.Y, alpha)), float(np.exp(log_factor)), n - 1)
 
 
 def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | None:

@@ -3,22 +3,26 @@ r"""The derivative of a criterion in every kernel value, :math:`W_{ij} = \partia
 With :math:`B = U \operatorname{diag}(g) U^T`, :math:`g_k = 1/(s_k + \lambda)`, the inverse of the centred matrix plus
 :math:`\lambda` (:mod:`~substrate.least_squares.spectrum`), a change of K gives :math:`dB = -B\, dK\, B` and
 :math:`d\alpha = -B\, dK\, \alpha`. So, with :math:`r_i = \alpha_i / B_{ii}`, sym the symmetric part, and :math:`:` the
-sum of the products of all entries, :math:`dF = W : dK` has
+sum of the products of all entries, :math:`dF = W : dK` is
 
-- leave-one-out: :math:`W = \frac2N \big( B \operatorname{diag}(r_i^2 / B_{ii}) B - \operatorname{sym}(B q\, \alpha^T)
-  \big)` with :math:`q_i = r_i / B_{ii}`;
-- generalised cross-validation: :math:`W = 2 F \big( B V B / \operatorname{tr} V B - \operatorname{sym}(B \alpha\,
-  \alpha^T) / \|\alpha\|^2 \big)` with V the weights of the rows, the identity where they have none;
-- the evidence: :math:`W = F \big( B / (N - 1) - \alpha \alpha^T / Q \big)`, [Rasmussen2006]_ eq. (5.9) with the
-  variance of the noise eliminated;
-- n validation rows with the errors e and the centred kernel rows C: :math:`W = \frac2n \operatorname{sym} \big( (B C^T
-  e + \frac{1^T e}{N} 1)\, \alpha^T \big)`, and :math:`-\frac2n e \alpha^T` in the values between them and the training
-  rows.
+.. math:: dF = p^T d\alpha - \sum_i m_i\, dB_{ii} + c\, d \log \det (K + \lambda), \qquad
+          W = B \operatorname{diag}(m) B + c B - \operatorname{sym}(B p\, \alpha^T) .
 
-These are a product or two of N x N matrices, less than the decomposition costs, and all derivatives in the parameters
-of a kernel follow from W by sums (``Kernel.scale_gradient``). Outputs that share one gamma share B, and their mean
-is differentiated. With weights of the rows, everything is that of :math:`V^{1/2} K V^{1/2}`, and W is multiplied by
-the roots at the end.
+A criterion is known by these three numbers, its :class:`Response`:
+
+- leave-one-out: :math:`p_i = \frac2N r_i / B_{ii}` and :math:`m_i = \frac2N r_i^2 / B_{ii}`;
+- generalised cross-validation: :math:`p = 2 F \alpha / \|\alpha\|^2` and :math:`m = 2 F v / \operatorname{tr} V B` with
+  V the weights of the rows, of mean one;
+- the evidence: :math:`p = F y / Q` and :math:`c = F / (N - 1)`, [Rasmussen2006]_ eq. (5.9) with the variance of the
+  noise eliminated;
+- n validation rows with the errors e and the centred kernel rows C: :math:`p = -\frac2n C^T e`; these rows and the mean
+  row change with K as well, so :math:`W = \frac2n \operatorname{sym} \big( (B C^T e + \frac{1^T e}{N} 1)\, \alpha^T
+  \big)`, and :math:`-\frac2n e \alpha^T` in the values between them and the training rows.
+
+On a reduced basis the same responses are those of rows (:mod:`substrate.reduced.kernel_slope`). These are a product or
+two of N x N matrices, less than the decomposition costs, and all derivatives in the parameters of a kernel follow from
+W by sums (``Kernel.scale_gradient``). Outputs that share one gamma share B, and their mean is differentiated. With
+weights of the rows, everything is that of :math:`V^{1/2} K V^{1/2}`, and W is multiplied by the roots at the end.
 
 F does not change when K and :math:`\lambda` are multiplied by the same number, so :math:`\lambda\, \partial F /
 \partial \lambda = -W : K`, which vanishes at the best gamma inside a range.
@@ -31,15 +35,12 @@ import numpy as np
 from substrate.arrays import Array
 
 __all__ = [
+    "Response",
     "Slope",
-    "evidence_of_inverse",
-    "evidence_slope",
-    "gcv_freedom",
-    "gcv_of_inverse",
-    "gcv_slope",
-    "leave_one_out_of_inverse",
-    "leave_one_out_slope",
-    "validation_of_inverse",
+    "evidence_response",
+    "gcv_response",
+    "left_out_response",
+    "mean_one",
     "validation_slope",
 ]
 
@@ -68,91 +69,84 @@ class Slope:
         return Slope(root[:, None] * self.within * root, below)
 
 
-def leave_one_out_slope(basis: Array, g: Array, z: Array) -> Slope:
-    """Of the mean square leave-one-out residual over the columns of z."""
-    return leave_one_out_of_inverse(_product(basis * np.sqrt(g)), basis @ (g[:, None] * z))
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A criterion at one gamma, ``value``, and its derivatives: p in the ``support`` values, one column per output.
 
-
-def leave_one_out_of_inverse(B: Array, alpha: Array) -> Slope:
-    """The same from B and alpha, one column per output."""
-    diagonal = B.diagonal()[:, None]
-    residuals = alpha / diagonal
-    pulls = residuals / diagonal
-    roots = np.sqrt((residuals * pulls).sum(axis=1))
-    within = _product(B * roots)
-    within -= _symmetric_product(B @ pulls, alpha)
-    within *= 2.0 / alpha.size
-    return Slope(within)
-
-
-def gcv_slope(basis: Array, g: Array, z: Array, root: Array | None = None) -> Slope:
-    """Of generalised cross-validation, the mean over the columns of z; ``root`` are the roots of the weights."""
-    columns = g[:, None] * z
-    if root is None:
-        total, inner = float(g.sum()), _product(basis * g)
-    else:
-        B, v = _product(basis * np.sqrt(g)), _masses(root)
-        total, inner = float(v @ B.diagonal()), _product(B * np.sqrt(v))
-    factor = basis.shape[0] / total**2 / z.shape[1]
-    alpha, again = basis @ columns, basis @ (g[:, None] * columns)
-    square = float(np.square(columns).sum()) / total * inner
-    return Slope(2.0 * factor * (square - _symmetric(again @ alpha.T)))
-
-
-def gcv_of_inverse(B: Array, alpha: Array, root: Array | None = None) -> Slope:
-    """The same from B and alpha, one column per output."""
-    total, inner = gcv_freedom(B, root), _product(B if root is None else B * np.sqrt(_masses(root)))
-    square = float(np.square(alpha).sum()) / total * inner
-    return Slope(2.0 * B.shape[0] / total**2 / alpha.shape[1] * (square - _symmetric_product(B @ alpha, alpha)))
-
-
-def gcv_freedom(B: Array, root: Array | None = None) -> float:
-    """The trace of B, by weight."""
-    return float(B.trace() if root is None else _masses(root) @ B.diagonal())
-
-
-def _masses(root: Array) -> Array:
-    """Weights of mean one, from their roots."""
-    return np.square(root) * (root.size / float(root @ root))
-
-
-def evidence_slope(basis: Array, g: Array, z: Array) -> Slope:
-    """Of the variance whose smallest value is at the largest evidence, for the mean over the columns of z."""
-    factor = float(np.exp(-np.mean(np.log(g))))
-    quadratic = float((g @ np.square(z)).sum())
-    inverse = _product(basis * np.sqrt(g))
-    return evidence_of_inverse(inverse, basis @ (g[:, None] * z), quadratic, factor, g.size)
-
-
-def evidence_of_inverse(B: Array, alpha: Array, quadratic: float, factor: float, free: int | None = None) -> Slope:
-    """The same from B and alpha, the sum of Q over the columns, and the mean factor of the determinant.
-
-    ``free`` is N less the number of columns that are not penalised, by default a bias.
+    ``diagonal`` is m, minus those in B_ii, nowhere negative, a single number where all are equal; None where there are
+    none. ``volume`` is c, that in the logarithm of the determinant.
     """
-    free = B.shape[0] - 1 if free is None else free
-    return Slope(factor / free / alpha.shape[1] * (quadratic / free * B - alpha @ alpha.T))
+
+    value: float
+    support: Array
+    diagonal: Array | None = None
+    volume: float = 0.0
+
+    def slope(self, B: Array, alpha: Array) -> Slope:
+        """W, from B and the support values."""
+        return self._slope(B, B @ self.support, alpha)
+
+    def spectral_slope(self, basis: Array, g: Array, alpha: Array) -> Slope:
+        """W, by B = U diag(g) U'."""
+        pulled = basis @ (g[:, None] * (basis.T @ self.support))
+        if self.diagonal is not None and self.diagonal.size == 1 and self.volume == 0.0:  # B B without B
+            return Slope(float(self.diagonal[0]) * _product(basis * g) - _symmetric_product(pulled, alpha))
+        return self._slope(_product(basis * np.sqrt(g)), pulled, alpha)
+
+    def _slope(self, B: Array, pulled: Array, alpha: Array) -> Slope:
+        within = -_symmetric_product(pulled, alpha)
+        if self.diagonal is not None:
+            within += _product(B * np.sqrt(self.diagonal))
+        if self.volume != 0.0:
+            within += self.volume * B
+        return Slope(within)
 
 
-def validation_slope(
-    basis: Array, g: Array, z: Array, directions: Array, offsets: Array, shares: Array, roots: Array | None
-) -> Slope:
-    """Of the mean square error on validation rows, over the columns of z.
+def left_out_response(diagonal: Array, alpha: Array, rows: int) -> Response:
+    """Of the mean square leave-one-out residual over the columns of alpha, from all rows or some of this many.
+
+    ``diagonal`` are the B_ii. Both may be multiplied by lambda: p and m are then divided by it.
+    """
+    factor = 1.0 / (rows * alpha.shape[1])
+    residuals = alpha / diagonal[:, None]
+    pulls = 2.0 * factor * residuals / diagonal[:, None]
+    return Response(factor * float(np.square(residuals).sum()), pulls, (residuals * pulls).sum(axis=1))
+
+
+def gcv_response(alpha: Array, squares: float, trace: float, rows: int, weights: Array) -> Response:
+    """Of generalised cross-validation, the mean over the columns of alpha, whose ``squares`` are summed.
+
+    ``trace`` is tr VB, with the ``weights`` of the rows, of mean one. p is a multiple of alpha: from Z'alpha it is Z'p.
+    """
+    factor = 2.0 * rows / trace**2 / alpha.shape[1]
+    return Response(0.5 * factor * squares, factor * alpha, factor * squares / trace * weights)
+
+
+def evidence_response(Y: Array, quadratic: float, stretch: float, free: int) -> Response:
+    """Of the variance whose smallest value is at the largest evidence, for the mean over the columns of Y.
+
+    ``quadratic`` is the sum of Q over them, ``stretch`` the mean factor of the determinant, and ``free`` the number of
+    rows less that of the columns without a penalty. p is a multiple of y: from u = Z'B y it is Z'B p.
+    """
+    factor = stretch / free / Y.shape[1]
+    return Response(factor * quadratic, factor * Y, volume=factor * quadratic / free)
+
+
+def mean_one(root: Array | None) -> Array:
+    """Weights of mean one, from their roots; a single one where all are equal."""
+    return np.ones(1) if root is None else np.square(root) * (root.size / float(root @ root))
+
+
+def validation_slope(alpha: Array, errors: Array, pulled: Array, shares: Array, roots: Array | None) -> Slope:
+    """Of the mean square error on validation rows, from alpha, the errors, and ``pulled`` = B C'e, by output.
 
     ``shares`` are those of the training rows in the mean row of K, times the roots of their weights, ``roots`` those of
-    the weights of the validation rows, which ``directions`` and ``offsets`` are multiplied by.
+    the weights of the validation rows, which errors and C are multiplied by.
     """
-    weights = g[:, None] * z
-    alpha, errors = basis @ weights, offsets - directions @ weights
-    pulled = basis @ (g[:, None] * (directions.T @ errors))
-    return validation_of_inverse(alpha, errors, pulled, shares, roots)
-
-
-def validation_of_inverse(alpha: Array, errors: Array, pulled: Array, shares: Array, roots: Array | None) -> Slope:
-    """The same from alpha, the errors, and ``pulled`` = B C'e, one column per output."""
     own = errors if roots is None else roots[:, None] * errors
     pulled = pulled + np.outer(shares, own.sum(axis=0))
     factor = 2.0 / errors.size
-    return Slope(factor * _symmetric(pulled @ alpha.T), -factor * (own @ alpha.T))
+    return Slope(factor * _symmetric_product(pulled, alpha), -factor * (own @ alpha.T))
 
 
 def _product(half: Array) -> Array:
@@ -163,7 +157,3 @@ def _product(half: Array) -> Array:
 def _symmetric_product(left: Array, right: Array) -> Array:
     """The symmetric part of A B', by one product and no transposition."""
     return np.asarray(np.hstack([left, right]) @ np.hstack([0.5 * right, 0.5 * left]).T)
-
-
-def _symmetric(matrix: Array) -> Array:
-    return np.asarray(0.5 * (matrix + matrix.T))

@@ -39,6 +39,7 @@ __all__ = [
     "checked_folds",
     "checked_splits",
     "effective_degrees_of_freedom",
+    "gcv_of_means",
     "generalized_cross_validation",
     "hat_matrix",
     "k_fold_residuals",
@@ -224,12 +225,17 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
     """
     n = errors.shape[0]
     squares = np.square(errors) if weights is None else (np.square(errors).T * weights).T
-    spare = 1.0 - degrees_of_freedom / n
-    if spare <= n * EPS:
+    return gcv_of_means(np.mean(squares, axis=0), degrees_of_freedom / n, n)
+
+
+def gcv_of_means(mean_square: Any, mean_leverage: float, rows: int) -> Any:
+    """Generalised cross-validation from the mean square of training errors and the mean leverage, both by weight."""
+    spare = 1.0 - mean_leverage
+    if spare <= rows * EPS:
         raise SolverError(
-            f"{degrees_of_freedom:g} degrees of freedom on {n} rows leave none for the errors; use a smaller gamma"
+            f"{rows * mean_leverage:g} degrees of freedom on {rows} rows leave none for the errors; use a smaller gamma"
         )
-    return np.mean(squares, axis=0) / spare**2
+    return mean_square / spare**2
 
 
 def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:

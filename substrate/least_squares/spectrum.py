@@ -7,7 +7,7 @@ With :math:`P = I - 11^T/N`, :math:`P K P = U \operatorname{diag}(s) U^T` off th
 
     \alpha = U \frac{z}{s + \lambda}, \qquad b = \bar y - \bar k^T \alpha, \qquad
     B_{ii} = \sum_k \frac{u_{ik}^2}{s_k + \lambda}, \qquad
-    \operatorname{tr} H = N - \lambda \sum_k \frac{1}{s_k + \lambda},
+    \operatorname{tr} H = m + \sum_k \frac{s_k}{s_k + \lambda},
 
 with :math:`\bar k` the mean row of K: the solution of the bordered system [Suykens2002]_ eq. (5) and the quantities of
 :mod:`~substrate.least_squares.leave_one_out` as matrix products with one column per gamma. The direction 1 is removed
@@ -37,6 +37,7 @@ from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum_error import measured_error
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
@@ -50,7 +51,8 @@ class Targets:
     """Targets in the coordinates of a spectrum, one column per output: z, their means, and the unit all are divided by.
 
     ``rest`` is what the means lack: y less both is exact to the last place of the difference, whatever the offset of y.
-    ``slopes`` are the coefficients W y of the columns of a border beside the constant.
+    ``slopes`` are the coefficients W y of the columns of a border beside the constant. ``total`` are the squares of the
+    centred targets where the coordinates do not have them all.
     """
 
     coordinates: Array
@@ -58,11 +60,19 @@ class Targets:
     unit: float
     rest: Any = 0.0
     slopes: Array | None = None
+    total: Array | None = None
 
     @property
     def outputs(self) -> int:
         """The number of outputs."""
         return int(self.coordinates.shape[1])
+
+    @property
+    def squares(self) -> Array:
+        """The squares of the centred targets, one number per output, in the square of their unit, on the host."""
+        if self.total is not None:
+            return self.total
+        return np.asarray(np.square(to_numpy(self.coordinates)).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,20 @@ class Spectrum:
     def n(self) -> int:
         """Number of points."""
         return int(self.basis.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """The weight of all rows."""
+        return float(self.n) if self.root is None else float(np.square(to_numpy(self.root)).sum())
+
+    def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
+        """The machine on these targets in the coordinates of this spectrum, outside of which there is nothing.
+
+        ``weighted`` states that traces are by the weights of the rows.
+        """
+        free, masses = int(self.values.shape[0]), self.masses() if weighted else None
+        squares = zeros_beside(self.values, (free, 0)) if targets is None else targets.coordinates**2
+        return LeastSquares(self.values, squares, None, self.n, free, masses)
 
     def targets(self, Y: Array) -> Targets:
         """z = U'y for every column of Y (a vector is one column)."""
@@ -130,7 +154,7 @@ class Spectrum:
         if self.root is None:
             mean: Array = namespace_of(values).mean(values, axis=0)
             return mean
-        shares: Array = self.root**2 / float(to_numpy(self.root**2).sum())
+        shares: Array = self.root**2 / self.mass
         return shares @ values
 
     def inverses(self, lambdas: Array) -> Array:
@@ -173,7 +197,7 @@ class Spectrum:
         """The sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all one."""
         if self.root is None:
             return None
-        shares = self.root**2 * (self.n / float(to_numpy(self.root**2).sum()))
+        shares = self.root**2 * (self.n / self.mass)
         total: Array = zeros_beside(shares, self.values.shape[0])
         for rows in blocks_beside(shares, self.n, self.n):
             total += shares[rows] @ self.basis[rows, :] ** 2
@@ -186,8 +210,9 @@ class Spectrum:
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
         """trace H for each lambda, on the host."""
-        g = self.inverses(lambdas)
-        return np.asarray(self.n - np.asarray(lambdas) * to_numpy(namespace_of(g).sum(g, axis=0)))
+        shifted, g = np.asarray(lambdas) - self.lift, self.inverses(lambdas)
+        machine = self.machine()
+        return np.asarray(machine.degrees_of_freedom(shifted) - self.lift * machine.trace(g, shifted))
 
     def predictions(self, targets: Targets, lambdas: Array, rows: Array, linear: Array | None = None) -> Array:
         """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
@@ -214,6 +239,11 @@ class Spectrum:
     def perturbation(self, lam: float) -> float:
         """A bound on the difference of PKP + lambda and the matrix whose exact inverse is computed at this lambda."""
         return self.error + self.skew * (lam - self.lift)
+
+    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
+        """The norm of E, and q, at some lambdas."""
+        q = self.error / (float(self.values[0]) + lambdas - self.lift) + self.skew
+        return self.error + self.skew * (lambdas - self.lift), q
 
 
 def _border_means(border: Border, root: Array | None, values: Array) -> Array:

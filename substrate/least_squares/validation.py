@@ -96,9 +96,12 @@ class Validation(Criterion):
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
         if self.spectrum.linear is not None:
             raise DeclarationError("the slope of a validation error in the kernel values is known for a bias alone")
-        root = np.ones(self.spectrum.n) if self.spectrum.root is None else self.spectrum.root
-        known = (self.directions, self.offsets[:, columns], root / float(root @ root), self.roots)
-        return validation_slope(self.spectrum.basis, g, z, *known).weighted(self.spectrum.root)
+        spectrum, weights = self.spectrum, g[:, None] * z
+        root = np.ones(spectrum.n) if spectrum.root is None else spectrum.root
+        errors = self.offsets[:, columns] - self.directions @ weights
+        pulled = spectrum.basis @ (g[:, None] * (self.directions.T @ errors))
+        slope = validation_slope(spectrum.basis @ weights, errors, pulled, root / float(root @ root), self.roots)
+        return slope.weighted(spectrum.root)
 
 
 @dataclass(frozen=True, slots=True)

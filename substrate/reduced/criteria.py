@@ -1,20 +1,9 @@
 r"""Criteria of model selection on a reduced basis, as analytic functions of :math:`t = \log\lambda`, and their errors.
 
 A reduced basis is a dense LS-SVM with the kernel matrix :math:`Z Z^T`, of low rank: its spectrum is that of
-:mod:`~substrate.reduced.spectrum` and otherwise zero, so :mod:`~substrate.least_squares.criteria` and its bounds
-apply. This module computes the numbers without the zero directions, whose share is
-obtained by subtraction: with :math:`g_k = 1/(a_k + \lambda)`,
-
-.. math::
-
-    \lambda Q = \|t\|^2 - \sum_k c_k^2 g_k, \qquad \lambda B_{ii} = 1 - h_{ii}, \qquad
-    \|e\|^2 = \|t\|^2 - \sum_k c_k^2 g_k (1 + \lambda g_k), \qquad l - \operatorname{tr} H = l - 1 - \sum_k a_k g_k .
-
-With weights v of mean one generalised cross-validation averages the leverages by weight, so its divisor is
-
-.. math:: l - \sum_i v_i h_{ii} = l - \frac1l \sum_i v_i^2 - \sum_k s_k g_k, \qquad s_k = \sum_i v_i^2 g_{ik}^2 ,
-
-with the features g of :mod:`~substrate.reduced.left_out`: one pass over the rows for the :math:`s_k`.
+:mod:`~substrate.reduced.spectrum` and otherwise zero, so generalised cross-validation and the evidence are those of
+:mod:`~substrate.least_squares.evidence`, by the sums of :mod:`~substrate.least_squares.coordinates`, and the bounds of
+:mod:`~substrate.least_squares.criteria` apply. This module has folds, and the errors of all criteria.
 
 Leave-one-out (:mod:`~substrate.reduced.left_out`) needs one pass over the rows for all points of a call; generalised
 cross-validation and folds need none, since the sums of a fold are subtracted; with features d of a fold's row, Cauchy's
@@ -45,88 +34,19 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.least_squares.criteria import Criterion, Samples, between
+from substrate.least_squares.criteria import Criterion, Samples
+from substrate.least_squares.evidence import cancelled
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
 from substrate.reduced.moments import Moments
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.spectrum import ReducedSpectrum, spread_of
-from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
+from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
-__all__ = ["Doubt", "Lift", "OfSums", "ReducedFold", "ReducedGCV", "RowSizes", "cancelled", "sizes_of_rows"]
-
-
-@dataclass(frozen=True, slots=True)
-class OfSums(Criterion):
-    """A criterion that is known from the spectrum alone, without a row."""
-
-    spectrum: ReducedSpectrum
-
-    @classmethod
-    def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False) -> Self:
-        """The criterion of a spectrum."""
-        known = spectrum.on_host()
-        return cls(known, known.targets, 0.0, pooled)
-
-    @property
-    def spread(self) -> Array:
-        """The variance of the targets, in the unit's square, one number per criterion."""
-        return spread_of(self.spectrum, self.pooled)
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedGCV(OfSums):
-    """Generalised cross-validation: every leverage replaced by their mean; ``heavy`` where it is one by weight."""
-
-    growth: ClassVar[float] = 2.0
-
-    heavy: SquaredWeights | None = None
-
-    @classmethod
-    def of(cls, spectrum: ReducedSpectrum, *, pooled: bool = False, rows: KernelRows | None = None) -> Self:
-        """The criterion of a spectrum, and of its rows where they may have weights."""
-        known, heavy = spectrum.on_host(), None
-        if rows is not None and rows.weights is not None:
-            mean = spectrum.mean @ spectrum.rotation
-            leaf = SquaredWeightsOfLeaf(rows.values, spectrum.origin, spectrum.directions, mean)
-            heavy = rows.sums(leaf, "sums by squared weights").on_host()
-        return cls(known, known.targets, 0.0, pooled, heavy)
-
-    def spare(self, g: Array) -> Array:
-        """The number of rows minus the sum of leverages, each by its weight; one number per column of g."""
-        n, mass = float(self.spectrum.n), self.spectrum.mass
-        if self.heavy is None:
-            left = n - 1.0 - self.spectrum.values @ g
-        else:
-            left = n - n / mass * (self.heavy.total / mass + self.heavy.second.diagonal() @ g)
-        return np.asarray(np.maximum(left, np.finfo(np.float64).tiny))
-
-    def rounding(self, lam: float, terms: int) -> float:
-        """A bound on what rounding of the sums by squared weights changes in the mean leverage.
-
-        The sums have no negative term; a coordinate of a row is a product of r terms, wrong by less than r times the
-        rounding of the row's length.
-        """
-        if self.heavy is None:
-            return 0.0
-        r, lengths = self.spectrum.values.size, float(self.heavy.second.trace()) / self.spectrum.mass
-        turned = 0.5 * (r + 2.0) * EPS * math.sqrt(r * lengths / lam)
-        return (terms + r + 8.0) * EPS + 2.0 * turned + turned**2
-
-    def sample(self, t: Array) -> Samples:
-        """The values from sums over the spectrum only."""
-        spectrum, c = self.spectrum, self.targets.coordinates
-        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), self.spectrum.n
-        errors = np.maximum(spectrum.squares - (g * (1.0 + lambdas * g)).T @ c**2, 0.0)
-        rising = (n * np.square(lambdas / self.spare(g))).reshape(*t.shape, 1)
-        falling = self._shaped(errors / lambdas[:, None] ** 2, t)
-        values = falling * rising
-        whole = self._shaped(np.broadcast_to(spectrum.squares, errors.shape) / lambdas[:, None] ** 2, t) * rising
-        return Samples(values, np.maximum(between(falling, rising), cancelled(values, whole, self.size)))
+__all__ = ["Doubt", "Lift", "ReducedFold", "RowSizes", "evidence_error", "mass_rounding", "sizes_of_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +73,7 @@ class ReducedFold(Criterion):
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
         held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
         known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
-        return cls(known, known.targets, 0.0, pooled, held.count, held.mass, *sums)
-
-    @property
-    def spread(self) -> Array:
-        """The variance of the targets that train, in the unit's square, one number per criterion."""
-        return spread_of(self.spectrum, self.pooled)
+        return cls(known, known.targets(), 0.0, pooled, held.count, held.mass, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
@@ -177,13 +92,6 @@ class ReducedFold(Criterion):
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
         return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.mass, self.size)))
-
-
-def cancelled(values: Array, whole: Array, size: int) -> Array:
-    """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
-    floor = np.finfo(np.float64).tiny
-    with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
-        return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))
 
 
 _HALF = EPS / 2.0
@@ -277,7 +185,7 @@ class Doubt:
         inverses = 1.0 / (sp.values + lam)
         weights = sp.rotation @ (c * inverses[:, None])
         above = 1.0 / (sp.values + most)
-        left = np.maximum(sp.squares - ((above * (1.0 + most * above)) @ c**2), 0.0)
+        left = most**2 * sp.machine().support_squares(above[:, None], np.array([most]))[0]
         errors = np.sqrt(left + EPS * r * sp.squares)
         lever = reach.lever(self.seen)
         own = s.rounding + (curvature.features.n_basis + 8.0) * _HALF
@@ -305,3 +213,33 @@ class Doubt:
 
     def _lengths(self, reach: Reach) -> Array:
         return np.asarray(reach.lengths)
+
+
+def mass_rounding(spectrum: ReducedSpectrum, lam: float, terms: int) -> float:
+    """A bound on what rounding of the sums by squared weights changes in the mean leverage.
+
+    The sums have no negative term; a coordinate of a row is a product of r terms, wrong by less than r times the
+    rounding of the row's length. Quotients and differences of them round by as little again.
+    """
+    if spectrum.heavy is None:
+        return 0.0
+    r, lengths = spectrum.values.size, float(spectrum.heavy.second.trace()) / spectrum.mass
+    turned = 0.5 * (r + 2.0) * EPS * math.sqrt(r * lengths / lam)
+    return (terms + 2.0 * r + 16.0) * EPS + 2.0 * turned + turned**2
+
+
+def evidence_error(spectrum: ReducedSpectrum, lam: float, lifted: float, errors: Array, pooled: bool) -> Array:
+    r"""A bound on the relative error of the evidence's F, one number per output.
+
+    ``errors`` are those of e: of norm :math:`\epsilon` they change :math:`\lambda Q = t^T e` by at most
+    :math:`\|t\| \epsilon`. Features that change every leverage by at most ``lifted`` :math:`\eta` change the logarithm
+    of the product by :math:`\operatorname{tr}(H^{-1} dH)`, which over l - 1 is at most :math:`\eta\, l / (l - 1)`.
+    """
+    machine, lambdas = spectrum.machine(), np.array([lam])
+    left = lam * machine.quadratic(machine.inverses(lambdas), lambdas)[0]
+    sizes = np.sqrt(spectrum.squares) * errors
+    if pooled:
+        left, sizes = left.sum(keepdims=True), sizes.sum(keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(sizes > 0.0, sizes / left, 0.0)
+    return np.asarray(share + lifted * machine.rows / machine.free)

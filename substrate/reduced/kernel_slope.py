@@ -7,23 +7,20 @@ The machine on features :math:`Z = \Phi T`, with :math:`\Phi` the kernel values 
 .. math:: dF = (G T^T) : d\Phi - \tfrac12 (T Z^T G\, T^T) : dK_{SS},
 
 for a basis that stays while the kernel changes. (A change of the directions that were left out as rounding is
-neglected.) With :math:`\tilde z_i` the features about their mean, :math:`H = \sum_i v_i \tilde z_i \tilde z_i^T +
-\lambda I`, weights u, errors e, l rows, F per output and :math:`\lambda` fixed, the rows of G are
+neglected.) By the slope W of :mod:`substrate.least_squares.kernel_slope` in :math:`Z Z^T` it is :math:`G = 2 W Z`. With
+:math:`\tilde z_i` the features about their mean, :math:`H = \sum_i v_i \tilde z_i \tilde z_i^T + \lambda I`, weights u,
+errors e, and everything of rows times the roots of their weights, :math:`B Z = \tilde Z H^{-1}`, :math:`Z^T \alpha =
+u`, :math:`\lambda \alpha = e`, :math:`\lambda B_{ii} = 1 - h_{ii}`. So with the response p, m, c of a criterion and
+:math:`b = H^{-1} \tilde Z^T p`
 
-- the evidence, :math:`R = \prod_k (1 + a_k/\lambda)^{1/(l-1)}`: :math:`\frac{2 v_i}{l-1} (F H^{-1} \tilde z_i - R\, e_i
-  u)`;
-- generalised cross-validation, :math:`\delta = l - \operatorname{tr} H_{at}` its divisor and :math:`q = \lambda H^{-1}
-  u`: :math:`2 v_i \big( \frac{2 \lambda F}{\delta} H^{-2} \tilde z_i - \frac{l}{\delta^2} ( e_i (u + q) -
-  (\tilde z_i^T q)\, u ) \big)`;
-- the same with weights, :math:`\delta = l - \sum_i v_i h_{ii}`, :math:`\Omega = \sum_i v_i^2 \tilde z_i \tilde
-  z_i^T`: :math:`\frac{4 F}{\delta} (v_i^2 H^{-1} \tilde z_i - v_i H^{-1} \Omega H^{-1} \tilde z_i)` for the first term,
-  less what makes their sum zero;
-- leave-one-out, :math:`r_i = e_i / (1 - h_{ii})`, :math:`w_i = v_i r_i / (1 - h_{ii})`, :math:`\omega_i = v_i r_i w_i`,
-  :math:`b = H^{-1} \sum_i w_i \tilde z_i` and :math:`\Omega = \sum_i \omega_i \tilde z_i \tilde z_i^T`:
-  :math:`\frac2l \big( - w_i u - v_i (e_i b - (\tilde z_i^T b)\, u) + 2 \omega_i H^{-1} \tilde z_i - 2 v_i H^{-1} \Omega
-  H^{-1} \tilde z_i \big)`, less what makes their sum zero, since features are taken about their mean; the sums need a
-  pass of their own;
-- a fold of weight m with errors :math:`\varepsilon` and :math:`b = H^{-1} \sum_j v_j \varepsilon_j \tilde z_j`:
+.. math:: G = 2 B \operatorname{diag}(m) \tilde Z H^{-1} + 2 c \tilde Z H^{-1} - (B p)\, u^T - \alpha\, b^T, \qquad
+          \lambda B x = x - \bar x - \tilde Z H^{-1} \tilde Z^T x .
+
+- The evidence has p a multiple of y, so Bp and b are multiples of :math:`\alpha` and u.
+- Generalised cross-validation has p a multiple of :math:`\alpha` and m one of the weights: :math:`B B Z = \tilde Z
+  H^{-2}` without weights, and with them the first term needs the sums of :mod:`~substrate.reduced.squared_weights`.
+- Leave-one-out has p and m of every row, and the sums over them need a pass of their own.
+- A fold of weight m with errors :math:`\varepsilon` has :math:`b = H^{-1} \sum_j v_j \varepsilon_j \tilde z_j`:
   :math:`-\frac2m v_j \varepsilon_j u` for its rows, and :math:`\frac2m v_i \big( (\tilde z_i^T b) u - e_i b + \bar
   \varepsilon u \big)` for the others, :math:`\bar \varepsilon` the weighted sum of :math:`\varepsilon` over their
   weight.
@@ -35,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.reduced.criteria import ReducedGCV
+from substrate.least_squares.kernel_slope import evidence_response, gcv_response, left_out_response
 from substrate.reduced.features import LinearFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
@@ -81,9 +78,8 @@ class RowSlopes:
         made = centred @ self.quadratic + errors @ self.errors.T + (centred @ self.along) @ self.weights.T + self.shift
         if self.left is not None:
             pulled = centred @ self.left
-            w, omega = _left_out(centred, pulled, errors, v, self.spectrum.mass)
-            factor = 2.0 / (self.spectrum.n * errors.shape[1])
-            return np.asarray(v[:, None] * made + factor * (2.0 * omega[:, None] * pulled - w @ self.weights.T))
+            w, omega = _left_out(self.spectrum, centred, pulled, errors, v)
+            return np.asarray(v[:, None] * made + 2.0 * omega[:, None] * pulled - w @ self.weights.T)
         if self.squared is not None:
             made += v[:, None] * (centred @ self.squared)
         return np.asarray(v[:, None] * made)
@@ -93,12 +89,17 @@ class RowSlopes:
         return replace(self, quadratic=self.quadratic + 2.0 * rate * np.eye(self.quadratic.shape[0]))
 
 
-def _left_out(centred: Array, pulled: Array, errors: Array, v: Array, mass: float) -> tuple[Array, Array]:
-    """w, one column per output, and omega, summed over the outputs."""
-    spare = np.maximum(1.0 - v * (1.0 / mass + np.einsum("ij,ij->i", centred, pulled)), _LEAST)[:, None]
-    residuals = errors / spare
-    w = v[:, None] * residuals / spare
-    return w, v * (residuals * w).sum(axis=1)
+def _left_out(spectrum: ReducedSpectrum, centred: Array, pulled: Array, errors: Array, v: Array) -> tuple[Array, Array]:
+    """w, one column per output, and omega, summed over the outputs.
+
+    They are the response of leave-one-out for rows times the roots of their weights, by lambda B_ii = 1 - h_ii and
+    lambda alpha_i = e_i.
+    """
+    spare = np.maximum(1.0 - v * (1.0 / spectrum.mass + np.einsum("ij,ij->i", centred, pulled)), _LEAST)
+    response = left_out_response(spare, np.sqrt(v)[:, None] * errors, spectrum.n)
+    if response.diagonal is None:
+        raise TypeError("leave-one-out responds to the diagonal")
+    return np.sqrt(v)[:, None] * response.support, v * response.diagonal
 
 
 def _inverse(spectrum: ReducedSpectrum, lam: float, power: int = 1) -> Array:
@@ -109,31 +110,32 @@ def _inverse(spectrum: ReducedSpectrum, lam: float, power: int = 1) -> Array:
 
 def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
     """Of the variance whose smallest value is at the largest evidence, the mean over the outputs."""
-    u, free = spectrum.weights(lam), spectrum.n - 1.0
-    left = np.maximum(spectrum.squares - (1.0 / (spectrum.values + lam)) @ spectrum.cross**2, 0.0)
-    rising = float(np.exp(np.log1p(spectrum.values / lam).sum() / free))
-    value = float(left.mean()) / free * rising
-    errors = -2.0 * rising / (free * u.shape[1]) * u
-    return RowSlopes(spectrum, u, 2.0 * value / free * _inverse(spectrum, lam), errors, 0.0 * u, np.zeros(u.shape[0]))
+    u, machine, lambdas = spectrum.weights(lam), spectrum.machine(), np.array([lam])
+    quadratic = float(machine.quadratic(machine.inverses(lambdas), lambdas).sum())
+    stretch = lam * float(np.exp(machine.mean_log_stretch(lambdas)[0]))
+    response = evidence_response(u, quadratic, stretch, machine.free)
+    curved = 2.0 * response.volume * _inverse(spectrum, lam)
+    return RowSlopes(spectrum, u, curved, -2.0 / lam * response.support, 0.0 * u, np.zeros(u.shape[0]))
 
 
-def gcv_rows(criterion: ReducedGCV, lam: float) -> RowSlopes:
-    """Of generalised cross-validation, the mean over the outputs."""
-    spectrum, heavy = criterion.spectrum, criterion.heavy
-    u, n, g = spectrum.weights(lam), spectrum.n, 1.0 / (spectrum.values + lam)
-    squares = np.maximum(spectrum.squares - (g * (1.0 + lam * g)) @ spectrum.cross**2, 0.0)
-    spare = float(criterion.spare(g[:, None])[0])
-    factor = 2.0 * n / spare**2 / u.shape[1]
-    q = lam * (spectrum.rotation @ (g[:, None] ** 2 * spectrum.cross))
-    steep = 4.0 * lam * n * float(squares.mean()) / spare**3
-    shift, squared = np.zeros(u.shape[0]), None
-    if heavy is None:
+def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
+    """Of generalised cross-validation, the mean over the outputs; rows have weights where the sums by squares are."""
+    heavy, machine, lambdas = spectrum.heavy, spectrum.machine(weighted=True), np.array([lam])
+    u, inverses = spectrum.weights(lam), machine.inverses(lambdas)
+    squares = float(machine.support_squares(inverses, lambdas).sum())
+    trace = float(machine.trace(inverses, lambdas)[0])
+    response = gcv_response(u, squares, trace, machine.rows, np.ones(1))
+    if response.diagonal is None:
+        raise TypeError("generalised cross-validation responds to the diagonal")
+    steep, shift, squared = 2.0 * float(response.diagonal[0]), np.zeros(u.shape[0]), None
+    b = _inverse(spectrum, lam) @ response.support
+    if heavy is None:  # B B Z is Z H^-2
         quadratic = steep * _inverse(spectrum, lam, 2)
     else:
-        steep, Q = steep * n / (lam * spectrum.mass), spectrum.rotation
+        steep, Q, g = steep * machine.rows / (lam * spectrum.mass), spectrum.rotation, inverses[:, 0]
         quadratic = -steep * (Q * g) @ heavy.second @ (Q * g).T
         squared, shift = steep * _inverse(spectrum, lam), -steep / spectrum.mass * (Q @ (g * heavy.first))
-    return RowSlopes(spectrum, u, quadratic, -factor * (u + q), factor * q, shift, squared=squared)
+    return RowSlopes(spectrum, u, quadratic, -(response.support / lam + b) / lam, b / lam, shift, squared=squared)
 
 
 def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:
@@ -153,12 +155,11 @@ def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) 
     bare = RowSlopes(spectrum, u, 0.0 * inverse, nothing, nothing, np.zeros(u.shape[0]))
     function = LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare, inverse)
     sums = rows.sums(function, "sums of left-out residuals")
-    factor = 2.0 / (spectrum.n * u.shape[1])
     b = inverse @ sums.cross
-    total = factor * (2.0 * inverse @ sums.first - u @ sums.total)
+    total = 2.0 * inverse @ sums.first - u @ sums.total
     with blas_threads(u.shape[0]):
-        quadratic = -2.0 * factor * (inverse @ sums.second @ inverse)
-    return RowSlopes(spectrum, u, quadratic, -factor * b, factor * b, -total / spectrum.mass, left=inverse)
+        quadratic = -2.0 * (inverse @ sums.second @ inverse)
+    return RowSlopes(spectrum, u, quadratic, -b, b, -total / spectrum.mass, left=inverse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class LeftOutSumsOfLeaf:
         for rows, Z, block in _features(self.values, self.transform, self.machine.spectrum.origin, blocks):
             targets, v = _known(block, rows, self.machine.spectrum.origin)
             centred, errors = self.machine.parts(Z, targets)
-            w, omega = _left_out(centred, centred @ self.inverse, errors, v, self.machine.spectrum.mass)
+            w, omega = _left_out(self.machine.spectrum, centred, centred @ self.inverse, errors, v)
             by_omega = centred * omega[:, None]
             sums = sums + LeftOutSums(w.sum(axis=0), centred.T @ w, by_omega.sum(axis=0), by_omega.T @ centred)
         return sums

@@ -26,7 +26,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.least_squares.criteria import Criterion, Samples, between
+from substrate.least_squares.criteria import LeftOutCriterion, Samples
 from substrate.namespaces import (
     is_device_array,
     multiply_rows,
@@ -39,7 +39,7 @@ from substrate.namespaces import (
 )
 from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import KernelRows, KernelValues, RowValues
-from substrate.reduced.spectrum import ReducedSpectrum, spread_of
+from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
@@ -248,7 +248,7 @@ class FeaturesOfBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedLeaveOneOut(Criterion):
+class ReducedLeaveOneOut(LeftOutCriterion):
     """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are."""
 
     spectrum: ReducedSpectrum
@@ -257,19 +257,14 @@ class ReducedLeaveOneOut(Criterion):
     kept: ArraySource | None
 
     @classmethod
-    def of(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
+    def of_rows(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
         """The criterion on the rows of the statistic and their targets."""
         kept, known = None, spectrum.on_host()
         if 8.0 * rows.n_rows * known.values.size <= KEPT:
             parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
             X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
             kept = ArraySource(X, Y, weights=rows.weights)
-        return cls(known, known.targets, 0.0, pooled, spectrum, rows, kept)
-
-    @property
-    def spread(self) -> Array:
-        """The variance of the targets, in the unit's square, one number per criterion."""
-        return spread_of(self.spectrum, self.pooled)
+        return cls(known, known.targets(), 0.0, pooled, known.machine(), spectrum, rows, kept)
 
     def sums(self, g: Array) -> ResidualSums:
         """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
@@ -281,21 +276,18 @@ class ReducedLeaveOneOut(Criterion):
             return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
-    def sample(self, t: Array) -> Samples:
+    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """A pass over the rows, or over their features where these were kept."""
-        spectrum, c = self.spectrum, self.targets.coordinates
-        g, lambdas, n = self._inverses(t), np.exp(t.ravel()), spectrum.n
+        spectrum, n = self.spectrum, self.spectrum.n
         sums = self.sums(g)
-        falling = np.maximum(spectrum.squares - g.T @ c**2, 0.0) / lambdas[:, None]
-        rising = (lambdas * sums.reciprocal / n).reshape(*t.shape, 1)
         found = self._shaped(sums.squares / n, t)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.size / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
             rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
-        ceiling = np.maximum(between(self._shaped(falling, t), rising), rounding)
         levered = tuple(np.sqrt(self._shaped(part / n, t)) for part in (sums.levered, sums.lifted))
-        return Samples(found, ceiling, spare=sums.smallest.reshape(t.shape), levered=levered)
+        samples = Samples(found, rounding, spare=sums.smallest.reshape(t.shape), levered=levered)
+        return samples, np.exp(t.ravel()) * sums.reciprocal
 
 
 def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:

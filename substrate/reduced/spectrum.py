@@ -19,15 +19,18 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Moments, Origin
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
 from substrate.threads import blas_threads
 
-__all__ = ["ReducedSpectrum", "reduced_spectrum", "spread_of"]
+__all__ = ["ReducedSpectrum", "reduced_spectrum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
     ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n
-    where they have none), and ``error`` bounds the relative error of the statistic itself.
+    where they have none), and ``error`` bounds the relative error of the statistic itself. ``heavy`` are the sums by
+    squared weights in the coordinates of Q, where they were asked for.
     """
 
     features: EigenFeatures
@@ -50,6 +54,14 @@ class ReducedSpectrum:
     mass: float
     error: float
     scatter: Array
+    heavy: SquaredWeights | None = None
+
+    def with_squared_weights(self, rows: KernelRows) -> "ReducedSpectrum":
+        """The same with the sums by squared weights, which traces by weight need; one pass over rows with weights."""
+        if rows.weights is None:
+            return self
+        leaf = SquaredWeightsOfLeaf(rows.values, self.origin, self.directions, self.mean @ self.rotation)
+        return replace(self, heavy=rows.sums(leaf, "sums by squared weights"))
 
     def on_host(self) -> "ReducedSpectrum":
         """The same in numpy, for a search: everything in it is small relative to the rows."""
@@ -59,11 +71,17 @@ class ReducedSpectrum:
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
         names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
         moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        return replace(self, features=features, origin=origin, **moved)
+        heavy = None if self.heavy is None else self.heavy.on_host()
+        return replace(self, features=features, origin=origin, heavy=heavy, **moved)
 
     @property
     def lift(self) -> float:
         """Nothing has to be lifted: a sum of squares has no negative eigenvalue."""
+        return 0.0
+
+    @property
+    def skew(self) -> float:
+        """Errors are those of the rows: see :mod:`~substrate.reduced.criteria`."""
         return 0.0
 
     @property
@@ -78,10 +96,24 @@ class ReducedSpectrum:
         largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
         return max(largest, self.mass * float(mean @ mean))
 
-    @property
-    def targets(self) -> Targets:
-        """c, the coordinates of the targets."""
-        return Targets(self.cross, self.target_mean, self.origin.unit)
+    def targets(self, Y: Any = None) -> Targets:
+        """c, the products with the targets, which are in the sums."""
+        return Targets(self.cross, self.target_mean, self.origin.unit, total=to_numpy(self.squares))
+
+    def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
+        r"""The machine on the targets of the sums, in numpy.
+
+        ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass beside the
+        bias is :math:`l - \frac1l \sum_i v_i^2`.
+        """
+        known = self.on_host()
+        heavy = mass = None
+        if weighted and known.heavy is not None:
+            unit = known.n / known.mass
+            heavy, mass = unit * known.heavy.second.diagonal(), known.n - unit * known.heavy.total / known.mass
+        return LeastSquares.of_products(
+            known.values, known.cross, known.squares, known.n, known.n - 1, heavy=heavy, mass=mass
+        )
 
     @property
     def directions(self) -> Array:
@@ -137,18 +169,17 @@ class ReducedSpectrum:
 
     def degrees_of_freedom(self, lam: float) -> float:
         """The trace of the hat matrix."""
-        return 1.0 + float(namespace_of(self.values).sum(self.values / (self.values + lam)))
+        return float(self.machine().degrees_of_freedom(np.array([lam]))[0])
 
     def noise_variance(self, lam: float) -> Array:
-        """The variance of the noise that the evidence prefers, one number per output, on the host.
-
-        ``y'alpha / (gamma (n - 1))``, see :mod:`substrate.uncertainty.gaussian`.
-        """
-        c, values = to_numpy(self.cross), to_numpy(self.values)
-        explained = (np.square(c) / (values + lam)[:, None]).sum(axis=0)
+        """The variance of the noise that the evidence prefers, one number per output, on the host."""
         unit = self.origin.unit
         with np.errstate(over="ignore"):
-            return np.asarray(np.maximum(to_numpy(self.squares) - explained, 0.0) / (self.n - 1) * unit * unit)
+            return np.asarray(self.machine().noise_variance(lam) * unit * unit)
+
+    def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
+        """Errors are those of the rows: see :mod:`~substrate.reduced.criteria`."""
+        return np.zeros_like(lambdas), np.zeros_like(lambdas)
 
     def decomposition_error(self, lam: float) -> float:
         """A bound on the relative effect of rounding in statistic and decomposition on the results."""
@@ -170,9 +201,3 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     return ReducedSpectrum(
         features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second
     )
-
-
-def spread_of(spectrum: ReducedSpectrum, pooled: bool) -> Array:
-    """Return the variance of the targets in the square of their unit, one number per output, or their mean."""
-    squares = to_numpy(spectrum.squares) / spectrum.mass
-    return np.asarray(squares.mean(keepdims=True) if pooled else squares)

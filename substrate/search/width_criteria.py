@@ -31,13 +31,14 @@ First derivatives in :math:`\tau` and :math:`\eta` are exact, so the bound of a 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
+from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.evidence import log_rounding
 from substrate.least_squares.spectrum import Targets
 from substrate.search.width_bounds import Zone
@@ -80,7 +81,8 @@ class _Cells:
         self.zone, self.z, self.outputs = zone, z, z.shape[1]
         self.lam, self.eta, self.h, self.bend = 0.5 * (low + high), 0.5 * (high - low), zone.half, zone.bend
         values = zone.spectrum.values
-        self.g = 1.0 / (values[:, None] + self.lam)
+        self.machine = LeastSquares(values, np.square(z), None, zone.spectrum.n, z.shape[0])
+        self.g = self.machine.inverses(self.lam)
         self.least = float(values[0]) + self.lam
         norms = np.array([zone.norms(float(lam)) for lam in self.lam])
         self.unsure = zone.unsure(self.lam)
@@ -118,7 +120,12 @@ class _Cells:
     @cached_property
     def quadratic(self) -> Array:
         """Q."""
-        return np.asarray(np.square(self.z).sum(axis=1) @ self.g)
+        return np.asarray(self.machine.quadratic(self.g, self.lam).sum(axis=1))
+
+    def value(self, factors: tuple[Array, Array]) -> Array:
+        """The mean criterion of all outputs in the middle of the cells, from its two factors."""
+        falling, rising = factors
+        return np.asarray(falling.mean(axis=1) * rising)
 
     @cached_property
     def turned(self) -> Array:
@@ -179,28 +186,29 @@ def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     root = np.sqrt(float(n))
     length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0)) + cell.bend * remainder + cell.unsure * root
     lost = upward + by_width + by_lambda + downward + length**2 / (2.0 * n * cell.rest) + 2.0 * cell.unsure
-    logs = -np.log(g)
-    values = Q / (n * cell.outputs) * np.exp(logs.mean(axis=0))
-    rounding = log_rounding(n, np.abs(logs).mean(axis=0)) + 4.0 * cell.roughness + 2.0 * zone.spectrum.skew
+    logs = cell.machine.mean_log_stretch(cell.lam)
+    values = cell.value(cell.machine.evidence(g, cell.lam, logs))
+    rounding = log_rounding(n, logs) + 4.0 * cell.roughness + 2.0 * zone.spectrum.skew
     return values, values * np.exp(-lost - rounding)
 
 
 def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
-    n, inverse, squares = zone.spectrum.n, cell.inverse, np.square(cell.g)
+    inverse, squares = cell.inverse, np.square(cell.g)
     length = cell.length(cell.alpha)
     # relative derivatives of the length of alpha and of the trace, and what either may lose or gain beyond
     down, down_lambda = (cell.total(cell.alpha * inverse * other) / length**2 for other in (cell.turned, cell.alpha))
     second = sum(cell.length(inverse * term) for term in cell.second)
     loss = (cell.beyond / np.sqrt(cell.least) + second) / length
+    machine = cell.machine if zone.masses is None else replace(cell.machine, masses=zone.masses.diagonal())
+    trace = machine.trace(g, cell.lam)
     if zone.masses is None:
-        trace = g.sum(axis=0)
         up, up_lambda = zone.slope.diagonal() @ squares / trace, squares.sum(axis=0) / trace
         turned = h * np.sqrt(_form(g, zone.slope_squares, squares)) + eta * np.sqrt((g**3).sum(axis=0))
         bent = zone.low.diagonal() @ squares
         most = np.square(turned + cell.rho * np.sqrt(trace))
     else:
-        trace, masses = zone.masses.diagonal() @ g, zone.masses
+        masses = zone.masses
         up = np.einsum("kj,kj->j", g, (masses * zone.slope) @ g) / trace
         up_lambda, bent = masses.diagonal() @ squares / trace, _form(g, masses * zone.low, g)
         most = np.square(cell.eps) * trace
@@ -209,7 +217,7 @@ def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     first = h * np.abs(up - down) + eta * np.abs(up_lambda - down_lambda)
     falls, rises = h * np.abs(down) + eta * down_lambda + loss, h * np.abs(up) + eta * up_lambda + gain
     root = 1.0 - first - loss - gain - falls * rises - 4.0 * rounding
-    values = n * length**2 / trace**2 / cell.outputs
+    values = cell.value(machine.gcv(g, cell.lam))
     return values, values * np.square(np.where(falls < 1.0, np.maximum(root, 0.0), 0.0))
 
 

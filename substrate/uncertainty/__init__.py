@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
     from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
     from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
-    from substrate.uncertainty.influence import Influence, KernelInfluence, LeftOutMachines, kernel_influence
+    from substrate.uncertainty.influence import (
+        Influence,
+        KernelInfluence,
+        LeftOutMachines,
+        kernel_influence,
+        primal_influence,
+    )
     from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.levels import exact_level
-    from substrate.uncertainty.own_rows import (
-        MachinesInFeatures,
-        MachinesOnRows,
-        OwnRows,
-        machines_on_rows,
-        primal_influence,
-    )
+    from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
     from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 
 #: The names, each with its module.
@@ -28,8 +28,7 @@ _MODULES = {
     "Influence": "influence",
     "KernelInfluence": "influence",
     "LeftOutMachines": "influence",
-    "MachinesInFeatures": "own_rows",
-    "MachinesOnRows": "own_rows",
+    "MachinesWithoutRows": "own_rows",
     "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
     "VennAbers": "venn_abers",
@@ -47,10 +46,9 @@ _MODULES = {
     "kernel_influence": "influence",
     "less_strange": "label_sets",
     "less_strange_enlarged": "label_sets",
-    "machines_on_rows": "own_rows",
     "margins": "calibration",
     "noise_of_targets": "gaussian",
-    "primal_influence": "own_rows",
+    "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
 }
@@ -59,8 +57,7 @@ __all__ = [
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
-    "MachinesInFeatures",
-    "MachinesOnRows",
+    "MachinesWithoutRows",
     "MergedMap",
     "OwnRows",
     "VennAbers",
@@ -78,7 +75,6 @@ __all__ = [
     "kernel_influence",
     "less_strange",
     "less_strange_enlarged",
-    "machines_on_rows",
     "margins",
     "noise_of_targets",
     "primal_influence",

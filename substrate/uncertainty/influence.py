@@ -37,10 +37,19 @@ from substrate.arrays import Array
 from substrate.gram import Gram, column_squares
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, zeros_beside
+from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, take_rows, zeros_beside
 from substrate.threads import blas_threads
 
-__all__ = ["FeatureInfluence", "Influence", "KernelInfluence", "LeftOutMachines", "feature_root", "kernel_influence"]
+__all__ = [
+    "FeatureInfluence",
+    "Influence",
+    "KernelInfluence",
+    "LeftOutMachines",
+    "feature_root",
+    "kernel_influence",
+    "primal_influence",
+]
 
 
 class Influence(Protocol):
@@ -57,6 +66,9 @@ class Influence(Protocol):
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x, x)."""
 
+    def own(self, which: Any, rows: Array) -> Array:
+        """c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies, overwritten."""
+
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x) alone."""
 
@@ -68,9 +80,10 @@ class KernelInfluence:
     .. math:: c = (K + D)^{-1} (k - b 1), \qquad p = k(x, x) - (k - b 1)^T c - 2 b .
 
     ``represent`` computes kernel values k of points with the rows; ``root`` is W with :math:`(K + D)^{-1} = W^T W`, or
-    the inverse itself where K + D is not positive definite; ``share`` is :math:`\eta` over its sum, ``total``. With a
-    border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H S^{-1}` and ``border`` that border, Z
-    and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and :math:`p = k(x, x) - (k - Z b)^T c - 2 Z(x)^T b`.
+    the inverse itself where K + D is not positive definite or single entries of c are needed; ``share`` is :math:`\eta`
+    over its sum, ``total``. With a border Z, :math:`b = S^{-1} (H^T k - Z(x))` is a vector, ``share`` is :math:`H
+    S^{-1}` and ``border`` that border, Z and :math:`S^{-1}`: :math:`c = (K + D)^{-1} (k - Z b)` and :math:`p = k(x, x)
+    - (k - Z b)^T c - 2 Z(x)^T b`.
     """
 
     represent: Callable[[Any], Array]
@@ -86,9 +99,9 @@ class KernelInfluence:
         rows, b = self._shift(rows)
         if not self.triangular:
             c = rows @ self.root
-            return c, _not_negative(diagonal - _paired(rows, c) - 2.0 * b)
+            return c, _not_negative(diagonal - paired_sums(rows, c, 1) - 2.0 * b)
         half = self._half(rows)
-        p = _not_negative(diagonal - _paired(half, half) - 2.0 * b)
+        p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
         if is_device_array(half):
             return half @ self.root, p
         from scipy.linalg.blas import dtrmm
@@ -96,13 +109,21 @@ class KernelInfluence:
         with blas_threads(self.share.shape[0]):
             return dtrmm(1.0, self.root, half.T, lower=1, trans_a=1, overwrite_b=1).T, p
 
+    def own(self, which: Any, rows: Array) -> Array:
+        """Products of rows of the inverse, as many operations as kernel values."""
+        if self.triangular:
+            raise TypeError("single entries of c need the inverse, kernel_influence(..., entries=True)")
+        shifted, _ = self._shift(rows)
+        c: Array = paired_sums(take_rows(self.root, which), shifted, 1)
+        return c
+
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """Half the work of c."""
         if not self.triangular:
             return self.at(rows, diagonal)[1]
         rows, b = self._shift(rows)
         half = self._half(rows)
-        return _not_negative(diagonal - _paired(half, half) - 2.0 * b)
+        return _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
         """k - Z b, and Z(x)'b."""
@@ -116,7 +137,7 @@ class KernelInfluence:
         here = border.line(rows[:, n:])
         b = k @ self.share - here @ inverse
         k -= b @ Z.T
-        return k, _paired(b, here)
+        return k, paired_sums(b, here, 1)
 
     def _half(self, rows: Array) -> Array:
         """W (k - b 1), one line per point."""
@@ -149,7 +170,7 @@ class FeatureInfluence:
     @property
     def spare(self) -> Array:
         """One minus the leverage of every row."""
-        spare: Array = 1.0 - self.pulls * (1.0 / self.total + _paired(self.rows, self.rows))
+        spare: Array = 1.0 - self.pulls * (1.0 / self.total + paired_sums(self.rows, self.rows, 1))
         return spare
 
     @property
@@ -165,40 +186,41 @@ class FeatureInfluence:
             c = rows @ self.rows.T
         c += constant
         c *= self.pulls
-        return c, constant + _paired(rows, rows)
+        return c, constant + paired_sums(rows, rows, 1)
+
+    def own(self, which: Any, rows: Array) -> Array:
+        """From psi of the copies."""
+        c: Array = 1.0 / self.total + paired_sums(take_rows(self.rows, which), rows, 1)
+        return take_rows(self.pulls, which) * c  # type: ignore[no-any-return]
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """From psi of the new points alone."""
-        return 1.0 / self.total + _paired(rows, rows)
-
-
-def _paired(left: Array, right: Array) -> Array:
-    """Sums of products along the last axis."""
-    if is_device_array(left):
-        return namespace_of(left).sum(left * right, axis=1)  # type: ignore[no-any-return]
-    return np.asarray(np.einsum("ij,ij->i", left, right))
+        spread: Array = 1.0 / self.total + paired_sums(rows, rows, 1)
+        return spread
 
 
 def kernel_influence(
-    gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES
+    gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES, entries: bool = False
 ) -> KernelInfluence:
-    """From a Gram matrix, which is factored, and the diagonal 1/(gamma v)."""
+    """From a Gram matrix, which is factored, and the diagonal 1/(gamma v).
+
+    ``entries`` states that single entries of c are needed, and so the inverse itself.
+    """
     gram.factorize(ridge)
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
     total = float(eliminated.schur[0, 0]) if border.constant else 0.0
-    root = gram.inverse_factor()
-    if root is None:
-        inverse = gram.inverse()
-        known = (inverse, False, inverse.diagonal())
+    root = None if entries and not is_device_array(ridge) else gram.inverse_factor()
+    if root is None or entries:
+        inverse = gram.inverse() if root is None else root.T @ root
+        known = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
     else:
         known = (root, True, column_squares(root))
     share = eliminated.share
-    if border.plain:
-        eta, share = eliminated.solved[:, 0], share[:, 0]
-        return KernelInfluence(represent, *known[:2], share, total, known[2] - eta * share)
-    inverse = on_device_of(Z, eliminated.inverse)
     diagonal = border.without_rows(known[2] - eliminated.diagonal, ridge)
+    if border.plain:
+        return KernelInfluence(represent, *known[:2], share[:, 0], total, diagonal)
+    inverse = on_device_of(Z, eliminated.inverse)
     return KernelInfluence(represent, *known[:2], share, total, diagonal, (border, Z, inverse))
 
 
@@ -207,6 +229,23 @@ def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
     tall = np.sqrt(pulls)[:, None] * features
     sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
     return sizes, np.asarray(np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]), mode="r"))
+
+
+def primal_influence(primal: PrimalWeights, X: Any, pulls: Array) -> FeatureInfluence:
+    """In the features of a kernel of finite rank, where support values do not represent the machine."""
+    from scipy.linalg import solve_triangular
+
+    def centred(points: Any) -> Array:
+        dense = points.toarray() if hasattr(points, "toarray") else points
+        return np.asarray(primal.kernel.features(dense) - primal.center)
+
+    features = centred(X)
+    sizes, R = feature_root(features, pulls)
+
+    def represent(points: Any) -> Array:
+        return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
+
+    return FeatureInfluence(represent, represent(X), pulls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,10 @@ class ProjectedSpread:
         """Not without rows."""
         raise TypeError("p(x) alone")
 
+    def own(self, which: Any, rows: Array) -> Array:
+        """Not without rows."""
+        raise TypeError("p(x) alone")
+
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x)."""
         z, psi = rows @ self.features.transform, self.coordinates.of_values(rows)

@@ -31,8 +31,7 @@ from substrate.least_squares.criteria import Criterion, LeaveOneOut, Samples
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.validation import Sum
 from substrate.namespaces import to_numpy
-from substrate.reduced.criteria import Doubt, Lift, ReducedFold, ReducedGCV, sizes_of_rows
-from substrate.reduced.evidence import ReducedEvidence
+from substrate.reduced.criteria import Doubt, Lift, ReducedFold, evidence_error, mass_rounding, sizes_of_rows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import lambda_range, search_gamma, search_widest
@@ -161,11 +160,12 @@ class _Known:
         """The share of the root that is left at every point, and what is subtracted from that."""
         if isinstance(self.criterion, Sum):
             return np.ones_like(roots), errors
-        if isinstance(self.criterion, (ReducedEvidence, Evidence)):
+        if isinstance(self.criterion, Evidence):
             return np.sqrt(np.maximum(1.0 - errors, 0.0)), np.zeros_like(roots)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if samples.levered is None:  # every leverage is their mean, or what is known of each is that of the worst
-                mean = np.clip(1.0 - spare, 0.0, 1.0) if self._averaged else np.ones_like(spare)
+                averaged = isinstance(self.criterion, GeneralizedCrossValidation)
+                mean = np.clip(1.0 - spare, 0.0, 1.0) if averaged else np.ones_like(spare)
                 most = own + shared * np.sqrt(mean)
                 moved = (most / spare)[:, :, None] * roots
             else:
@@ -175,10 +175,6 @@ class _Known:
             shifts = (errors + spare[:, :, None] * moved) / np.maximum(spare - most, 0.0)[:, :, None]
         lost = ~np.isfinite(shifts)
         return np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
-
-    @property
-    def _averaged(self) -> bool:
-        return isinstance(self.criterion, (ReducedGCV, GeneralizedCrossValidation))
 
     def _errors_from(self, place: int, cells: float) -> tuple[Lift, Array]:
         """The errors of a leverage and of the root in a cell of lambdas; of the evidence the relative error."""
@@ -197,12 +193,12 @@ class _Known:
                 total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
             return Lift(0.0, 0.0), np.asarray(np.sqrt(total))
         lift, errors = self.doubts[0].errors(lam, upper)
-        if isinstance(criterion, (ReducedEvidence, Evidence)):
+        if isinstance(criterion, Evidence):
             mean = float(lift.mean(np.array(self.spectrum.degrees_of_freedom(lam) / n)))
-            known = ReducedEvidence.of(self.spectrum, pooled=self.pooled).relative_error(lam, mean, errors)
+            known = evidence_error(self.spectrum, lam, mean, errors, self.pooled)
             return lift, np.asarray(np.where(np.isnan(known), math.inf, known))
-        if isinstance(criterion, ReducedGCV):
-            lift = Lift(lift.own + criterion.rounding(lam, self.doubts[0].terms), lift.shared)
+        if isinstance(criterion, GeneralizedCrossValidation) and isinstance(criterion.spectrum, ReducedSpectrum):
+            lift = Lift(lift.own + mass_rounding(criterion.spectrum, lam, self.doubts[0].terms), lift.shared)
         return lift, self._pooled(errors / math.sqrt(n))
 
     def _pooled(self, errors: Array) -> Array:
@@ -212,19 +208,10 @@ class _Known:
         """The smallest 1 - h_ii at every point; of no use for folds and the evidence."""
         if samples.spare is not None:
             return samples.spare
-        if isinstance(self.criterion, (Sum, ReducedEvidence, Evidence)):
-            return np.ones(t.shape)
-        return _spare(self.criterion, self.spectrum, np.exp(t.ravel()) + self.lift).reshape(t.shape)
-
-
-def _spare(criterion: Criterion, spectrum: ReducedSpectrum, lambdas: Array) -> Array:
-    """The smallest 1 - h_ii at each lambda, or their mean where that represents all."""
-    t = np.log(lambdas - criterion.lift)[:, None]
-    if isinstance(criterion, LeaveOneOut) and not isinstance(criterion, GeneralizedCrossValidation):
-        basis, g = to_numpy(criterion.spectrum.basis), to_numpy(criterion._inverses(t))
-        return np.asarray(lambdas * (np.square(basis) @ g).min(axis=0))
-    if isinstance(criterion, ReducedGCV) and criterion.heavy is not None:
-        return criterion.spare(criterion._inverses(t)) / spectrum.n
-    if isinstance(criterion, GeneralizedCrossValidation) and criterion.masses is not None:
-        return np.asarray(lambdas * criterion.spare(criterion._inverses(t)) / criterion.spectrum.n)
-    return np.array([1.0 - spectrum.degrees_of_freedom(float(lam)) / spectrum.n for lam in lambdas])
+        if isinstance(self.criterion, GeneralizedCrossValidation):
+            return self.criterion.spare(t)
+        if isinstance(self.criterion, LeaveOneOut):
+            basis, g = to_numpy(self.criterion.spectrum.basis), to_numpy(self.criterion._inverses(t))
+            least = (np.exp(t.ravel()) + self.lift) * (np.square(basis) @ g).min(axis=0)
+            return np.asarray(least).reshape(t.shape)
+        return np.ones(t.shape)

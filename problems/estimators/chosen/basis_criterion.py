@@ -15,13 +15,12 @@ from problems.estimators.reduced.prepared import Prepared
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.device_gram import gram_kind
-from substrate.least_squares.criteria import Criterion, LeaveOneOut
-from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
+from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import Sum
 from substrate.namespaces import namespace_of
-from substrate.reduced.criteria import ReducedFold, ReducedGCV
-from substrate.reduced.evidence import ReducedEvidence
+from substrate.reduced.criteria import ReducedFold
 from substrate.reduced.folds import Folds
 from substrate.reduced.kernel_slope import (
     RowSlopes,
@@ -50,11 +49,11 @@ def criterion_on(
     if which != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
         return _dense_criterion(which, prepared, pooled)
     if which == "loo":
-        return ReducedLeaveOneOut.of(spectrum, prepared.rows, pooled=pooled)
+        return ReducedLeaveOneOut.of_rows(spectrum, prepared.rows, pooled=pooled)
     if which == "gcv":
-        return ReducedGCV.of(spectrum, pooled=pooled, rows=prepared.rows)
+        return GeneralizedCrossValidation.of(spectrum.with_squared_weights(prepared.rows).on_host(), pooled=pooled)
     if which == "evidence":
-        return ReducedEvidence.of(spectrum, pooled=pooled)
+        return Evidence.of(spectrum.on_host(), pooled=pooled)
     parts = []
     for fold in statistic.folds:
         others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
@@ -94,29 +93,29 @@ def slopes_on(
     if moving and trace > 0.0 and np.isclose(search.gamma[0], search.gamma_range, rtol=1e-6).any():
         values = criterion.sample(np.log(lam) + _STEP * _PLACES[None, :]).values[0, :, 0]
         rate = float(_WEIGHTS @ values) / _STEP / trace
-    if isinstance(criterion, LeaveOneOut):
-        return _dense_slopes(criterion, prepared, lam, rate)
     if isinstance(criterion, Sum):
         spectra = [part.spectrum for part in parts if isinstance(part.spectrum, ReducedSpectrum)]
         share = 1.0 / len(parts)
         machines = [fold_rows(one, fold, lam, share) for one, fold in zip(spectra, statistic.folds, strict=True)]
+    elif isinstance(criterion.spectrum, ReducedSpectrum):
+        machines = [_machine(criterion, criterion.spectrum, prepared, lam)]
     else:
-        machines = [_machine(criterion, prepared, lam)]
+        return _dense_slopes(criterion, prepared, lam, rate)
     machines[widest] = machines[widest].with_trace(rate)
     return scale_slopes(prepared.rows, machines, folds)
 
 
-def _machine(criterion: Criterion, prepared: Prepared, lam: float) -> RowSlopes:
-    if isinstance(criterion, ReducedLeaveOneOut):
-        return leave_one_out_rows(criterion.spectrum, lam, prepared.rows)
-    if isinstance(criterion, ReducedEvidence):
-        return evidence_rows(criterion.spectrum, lam)
-    if isinstance(criterion, ReducedGCV):
-        return gcv_rows(criterion, lam)
+def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: Prepared, lam: float) -> RowSlopes:
+    if isinstance(criterion, LeftOutCriterion):
+        return leave_one_out_rows(spectrum, lam, prepared.rows)
+    if isinstance(criterion, Evidence):
+        return evidence_rows(spectrum, lam)
+    if isinstance(criterion, GeneralizedCrossValidation):
+        return gcv_rows(spectrum, lam)
     raise TypeError(f"{type(criterion).__name__} has no slopes")
 
 
-def _dense_slopes(criterion: LeaveOneOut, prepared: Prepared, lam: float, rate: float) -> Array:
+def _dense_slopes(criterion: Criterion, prepared: Prepared, lam: float, rate: float) -> Array:
     """From the slopes W in Z Z': they are 2 W Z in Z."""
     block, Z = _dense_features(prepared)
     (slope,) = criterion.slopes(np.log(np.array([lam]) - criterion.lift), np.ones(1))

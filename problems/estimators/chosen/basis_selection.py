@@ -261,11 +261,11 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     kernels : list of kernels or "families", default=None
         Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
     cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
-        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of
-        y (:mod:`substrate.reduced.evidence`), or the mean square error over folds. Every row validates once at most and
-        trains otherwise. A number makes consecutive folds in regression and stratified ones in classification, the same
-        ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their inputs. A
-        single validation set is a ``PredefinedSplit``.
+        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of y
+        (:mod:`substrate.least_squares.evidence`), or the mean square error over folds. Every row validates once at most
+        and trains otherwise. A number makes consecutive folds in regression and stratified ones in classification, the
+        same ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their
+        inputs. A single validation set is a ``PredefinedSplit``.
     gamma_range : pair of float, default=None
         As for :class:`~problems.LSSVMRegressorCV`: unless given, up to where rounding reaches the gap, but never so
         short that the criterion is worse for it by more than a hundredth.

@@ -9,15 +9,15 @@ import numpy as np
 from problems.estimators.full.saddle_machine import SolvedMachine
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, groups_left_out
 from problems.estimators.shared.coded import CodedClassifier, judged, numbers_of_codes, scores_of
-from problems.estimators.shared.guarantees import Guarantee, guarantee_of
+from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, guarantee_of, has_unequal_rows
+from problems.estimators.shared.intervals import diagonal_at
+from problems.estimators.shared.left_out import KernelSystem, machine_groups
 from problems.estimators.shared.machine_rows import points_of
 from substrate import uncertainty
-from substrate.arrays import Array, positive, real_array
-from substrate.errors import DataError, SolverError
-from substrate.gram import Gram
+from substrate.arrays import Array, positive
+from substrate.errors import SolverError
 from substrate.kernels.base import row_blocks
-from substrate.least_squares.border import Border
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["LeftOutClasses"]
@@ -42,13 +42,6 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)
 
-    def _columns_of(self) -> tuple[Array, Array, Array]:
-        """Support values in the sign of regression, codes and ridge, one column per machine, on the host."""
-        alpha, codes = to_numpy(self._coefficients()), to_numpy(self.support_codes_)
-        ridge = to_numpy(self.ridge_)
-        columns = [part[:, None] if part.ndim == 1 else part for part in (alpha, codes, ridge)]
-        return columns[0], columns[1], np.broadcast_to(columns[2], columns[0].shape)
-
     def _row_weights(self) -> Array:
         """The weights of the rows of the fit, with those of their classes."""
         ridge = to_numpy(self.ridge_)
@@ -65,7 +58,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         except SolverError:
             pairwise = self.kernel_.pairwise
             points = points_of(rows[0], self.support_, True) if pairwise else self.support_vectors_
-            labels = self.classes_[numbers_of_codes(self._columns_of()[1], self.code_book_)]
+            labels = self.classes_[numbers_of_codes(self._in_columns()[2], self.code_book_)]
             return super()._left_out_scores((to_numpy(points), labels, self._row_weights()))
 
     def _fold_machine(self, X: Any) -> Any:
@@ -74,7 +67,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
         return machine.set_params(class_weight=None) if "class_weight" in machine.get_params(deep=False) else machine
 
     def _left_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        alpha, codes, ridge = self._columns_of()
+        alpha, ridge, codes = self._in_columns()
         classes, pairwise = numbers_of_codes(codes, self.code_book_), self.kernel_.pairwise
         groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(self.support_vectors_), classes)
         if self._primal() is not None or is_device_array(self.support_values_):
@@ -90,9 +83,8 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
             beside, border = self._border_columns(alpha), self._training_border().take(first, 1.0 / weighed)
-            known = (own, merged, beside if beside.ndim == 1 else beside[first], weighed, codes[first])
-            outputs, _ = _left_out_outputs(*known, border)
-            outputs = outputs[groups]
+            beside = beside if beside.ndim == 1 else beside[first]
+            outputs = _left_out_outputs(KernelSystem(own, border), merged, beside, weighed, codes[first])[groups]
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
         return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
 
@@ -110,12 +102,12 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
     def _less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
         if not self._exact_sets():
             return super()._less_strange(X, rows, diagonal)
-        alpha, codes, ridge = self._columns_of()
+        alpha, ridge, codes = self._in_columns()
         points = self._new_points(X)
-        own = self._own_diagonal(points, diagonal)
+        own = diagonal_at(self.kernel_, points, diagonal, "predict_set needs", "")
         gram = self._training_gram(self._matrix_rows(self._rows(rows)))
-        border = self._training_border()
-        influence = uncertainty.kernel_influence(gram, np.ascontiguousarray(ridge[:, 0]), self._represented, border)
+        system = KernelSystem(gram, self._training_border(), self._kernel_rows)
+        influence = system.on(np.arange(gram.n), np.ascontiguousarray(ridge[:, 0])).influence()
         known = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
         decode = partial(_decoded, coding=self.coding, book=book)
@@ -123,32 +115,8 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             self._blocks(influence, points, own), known, classes, book, decode
         ), gram.n
 
-    def _represented(self, points: Any) -> Array:
-        """Kernel values of new points with the rows of the fit, and the columns of a linear part."""
-        if self.kernel_.pairwise:
-            matrix: Array = points[:, self.support_]
-            return matrix
-        return self._beside(self.kernel_(points, self.support_vectors_), points)
-
-    def _own_diagonal(self, points: Any, diagonal: Any) -> Array:
-        """k(x, x) of the new points."""
-        if not self.kernel_.pairwise:
-            if diagonal is not None:
-                raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
-            values: Array = self.kernel_.diag(points)
-            return values
-        if diagonal is None:
-            raise DataError(
-                "predict_set needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; give "
-                "diagonal="
-            )
-        own = real_array(diagonal, "diagonal", ndim=1)
-        if own.shape != (points.shape[0],):
-            raise DataError(f"diagonal must have one entry per row of X: expected {points.shape[0]}, got {own.size}")
-        return own
-
     def _blocks(
-        self, influence: "uncertainty.KernelInfluence", points: Any, own: Array
+        self, influence: "uncertainty.Influence", points: Any, own: Array
     ) -> Iterator[tuple[Array, Array, Array]]:
         """Outputs, c and S of the new points, block by block."""
         gamma = self._class_gammas(1)[0]
@@ -160,41 +128,21 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
     def _exact_guarantee(self, coverage: float) -> Guarantee | None:
         if not self._exact_sets():
             return None
-        return guarantee_of("conformal", coverage, 1, False, self._chosen_on_rows())
-
-    def _chosen_on_rows(self) -> tuple[str, ...]:
-        """What was chosen or computed from the training rows, which breaks the guarantee of an exact set."""
-        found = [] if self._chooses is None else [f"{self._chooses} was chosen on these rows"]
-        if getattr(self, "kernels", None) or getattr(self, "search", None):
-            found.append("the kernel was chosen on these rows")
-        elif self._own_kernel() != self.kernel_:
-            found.append("the width of the kernel is computed from these rows")
-        ridge = to_numpy(self.ridge_)
-        if (ridge != ridge[0]).any():
-            found.append("rows of unequal weight are not exchangeable with a new row of weight one")
-        return tuple(found)
+        chosen = chosen_on_rows(self, unequal=has_unequal_rows(self.ridge_))
+        return guarantee_of("conformal", coverage, 1, False, chosen)
 
 
-def _left_out_outputs(
-    gram: Gram, alpha: Array, bias: Array, ridge: Array, codes: Array, border: Border
-) -> tuple[Array, Array]:
-    """Left-out outputs and residuals, one column per machine; machines on the same rows share an inverse.
+def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Array, codes: Array) -> Array:
+    """Left-out outputs, one column per machine; machines on the same rows share an inverse.
 
-    A machine that never used a row, where its code is zero, is unchanged without it, and has no residual.
+    A machine that never used a row, where its code is zero, is unchanged without it.
     """
     members = codes != 0.0
-    outputs = codes.copy() if members.all() else gram.product(alpha) + bias
-    residuals = np.full(codes.shape, np.nan)
-    groups = {column.tobytes(): column for column in members.T}
-    for member in groups.values():
-        (rows,), (columns,) = np.nonzero(member), np.nonzero((members == member[:, None]).all(axis=0))
+    outputs = codes.copy() if members.all() else system.fitted(alpha, bias)
+    for rows, columns, d in machine_groups(np.broadcast_to(ridge[:, None], codes.shape), members):
         here = np.ix_(rows, columns)
-        part = gram if rows.size == gram.n else gram.block(rows)
-        d = np.ascontiguousarray(ridge[rows])
-        diagonal = projected_diagonal(part, d, border.take(rows, 1.0 / d))
-        residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
-        outputs[here] = codes[here] - r
-    return outputs, residuals
+        outputs[here] = codes[here] - leave_one_out_residuals(alpha[here], system.on(rows, d).diagonal())
+    return outputs
 
 
 def _decoded(outputs: Array, coding: str, book: Array) -> Array:

@@ -10,7 +10,14 @@ from problems.estimators.full.saddle_fit import Method, SaddleFit
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import CheckedAgain
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.left_out import LeftOut, leave_rows_out, leave_rows_out_primal, shared_columns
+from problems.estimators.shared.left_out import (
+    KernelSystem,
+    LeftOut,
+    LeftOutSystem,
+    PrimalSystem,
+    leave_rows_out,
+    machine_groups,
+)
 from problems.estimators.shared.machine_rows import points_of
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, positive, real_array, whole_number
@@ -19,6 +26,8 @@ from substrate.certificates.rows import roundoff, unpolished
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import (
     device_points,
@@ -63,13 +72,10 @@ class LeavesOut(KernelEstimator):
         check_is_fitted(self)
         home, one = self.support_values_, self.support_values_.ndim == 1
         self._check_room("leave rows out by folds, with cross_val_predict.")
-        gram, primal = self._training_gram(X), self._primal()
+        gram = self._training_gram(X)
         alpha, ridge, codes = self._in_columns()
-        if primal is not None:
-            done = leave_rows_out_primal(primal, self.support_vectors_, alpha, ridge)
-        else:
-            members, border = self._members(alpha, codes), self._training_border()
-            done = leave_rows_out(gram, alpha, self._border_columns(alpha), ridge, members, border)
+        members = self._members(alpha, codes)
+        done = leave_rows_out(self._left_out_system(gram), alpha, self._border_columns(alpha), ridge, members)
         parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
         outputs, residuals = (part[:, 0] if one else part for part in parts)
         predictions, wrong = self._judged(outputs)
@@ -123,43 +129,50 @@ class LeavesOut(KernelEstimator):
     def _own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
         alpha, ridge, codes = self._in_columns()
-        X, primal, members = self.support_vectors_, self._primal(), self._members(alpha, codes)
-        border, bias = self._training_border(), np.atleast_1d(to_numpy(self._bias()))
-        if primal is not None:
-            fitted = primal(X)
-        else:
-            fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + self._border_columns(alpha)
+        primal, system = self._primal(), self._left_out_system(gram)
+        fitted = system.fitted(alpha, self._border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
-        for columns in shared_columns(ridge, members):
-            (rows,) = np.nonzero(members[:, columns[0]])
-            here, d = np.ix_(rows, columns), np.ascontiguousarray(ridge[rows, columns[0]])
-            group: uncertainty.MachinesOnRows | uncertainty.MachinesInFeatures
-            if primal is not None:
-                influence = uncertainty.primal_influence(primal, X, 1.0 / d)
-                spare = np.maximum(influence.spare, np.finfo(np.float64).tiny)
-                group = uncertainty.MachinesInFeatures(columns, influence, (ridge * alpha)[here] / spare[:, None])
-            else:
-                part = gram if rows.size == gram.n else gram.block(rows)
-                own = border.take(rows, 1.0 / d)
-                group = uncertainty.machines_on_rows(part, d, columns, rows, alpha[here], own)
-            outputs[here] = targets[here] - group.residuals
-            groups.append(group)
+        for rows, columns, d in machine_groups(ridge, self._members(alpha, codes)):
+            here, on_rows = np.ix_(rows, columns), system.on(rows, d)
+            influence = on_rows.influence(entries=True)
+            gram.release()
+            residuals = leave_one_out_residuals(alpha[here], on_rows.diagonal_of(influence))
+            outputs[here] = targets[here] - residuals
+            some, linear = None if rows.size == alpha.shape[0] else rows, self._training_border().slopes
+            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, some, linear))
         truth = codes if self._labels else targets
         if primal is not None:
             return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
         factors, slopes = np.ascontiguousarray(alpha), self._linear_slopes()
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
+        bias = np.atleast_1d(to_numpy(self._bias()))
         known = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
+        machines = uncertainty.OwnRows(tuple(groups), self._kernel_rows, lambda values: values @ known[0] + known[1])
+        return machines, outputs, truth
 
-        def represent(points: Any) -> Array:
-            return self._beside(self.kernel_(points, X), points)
+    def _left_out_system(self, gram: Gram) -> LeftOutSystem:
+        """What leaving rows out needs: the kernel matrix of the rows and their border, or primal weights."""
+        primal = self._primal()
+        if primal is not None:
+            return PrimalSystem(primal, self.support_vectors_)
+        return KernelSystem(gram, self._training_border(), self._kernel_rows)
 
-        return (
-            uncertainty.OwnRows(tuple(groups), represent, lambda values: values @ known[0] + known[1]),
-            outputs,
-            truth,
-        )
+    def _kernel_rows(self, X: Any) -> Array:
+        """The kernel values of points with the rows of the expansion, and the columns of a linear part."""
+        kernel: Kernel = self.kernel_
+        if is_device_array(X):
+            xp = namespace_of(X)
+            given = xp.take(X, on_device_of(X, self.support_), axis=1) if kernel.pairwise else X
+            points = given if kernel.pairwise else self.support_vectors_
+            values: Array = kernel.evaluate(given, points, xp.float64)
+            return self._beside(values, X)
+        out = np.empty((X.shape[0], self.support_.size))
+        if kernel.pairwise:
+            kernel.fill(X[:, self.support_], None, out)
+        else:
+            kernel.fill(X, self.support_vectors_, out)
+        return self._beside(out, X)
 
     def _border_columns(self, alpha: Array) -> Array:
         """What the machines add to their kernel expansions at their rows: a number each, or one line per row."""

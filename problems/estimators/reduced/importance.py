@@ -8,11 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.importance import LeftOutImportance, Losses, importance_of, refuse_matrix
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.namespaces import to_numpy
-from substrate.reduced.left_out import LeverageFactor
-from substrate.uncertainty.own_rows import MachinesInFeatures, OwnRows
-from substrate.uncertainty.rows_on_a_basis import machines_without_rows
+from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
 __all__ = ["ReducedImportance"]
 
@@ -52,21 +50,15 @@ class ReducedImportance(ReducedMachine):
                 f"{type(self).__name__} keeps its basis and not its rows; give the training rows again, "
                 "left_out_importance(X, y), and their sample_weight if there was one"
             )
-        if not hasattr(self, "leverage_factor_"):
-            raise DeclarationError(
-                "left_out_importance needs leverages, and this model was fitted by conjugate gradients, which never "
-                "form the sums that they need; fit with solver='direct'"
-            )
-        beta, bias = self._columns()
+        self._check_leverages("left_out_importance needs")
         with self._reading_again(X, y, sample_weight) as data:
             rows = self._training_rows(data)
             held = data.source.whole("the values of an input are permuted in memory")
-            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, rows.mass)
-            known = machines_without_rows(rows, beta, bias, factor, self._fitted_gamma(), self.degrees_of_freedom_)
+            known = self._without_rows(rows, self._fitted_gamma())
         residuals = np.stack([to_numpy(one.residuals) for one in known], axis=1)
         targets: Array = to_numpy(held.Y)
         machines = OwnRows(
-            (MachinesInFeatures(np.arange(residuals.shape[1]), known[0].influence, residuals),),  # type: ignore[arg-type]
+            (MachinesWithoutRows(np.arange(residuals.shape[1]), known[0].influence, residuals),),
             None,
             lambda points: np.reshape(to_numpy(self._evaluated(points)), (-1, residuals.shape[1])),
         )

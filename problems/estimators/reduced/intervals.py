@@ -6,16 +6,16 @@ import numpy as np
 
 from problems.estimators.reduced.fit import ReducedFit
 from problems.estimators.reduced.ls_svm_machine import SparseMachine
+from problems.estimators.shared.guarantees import chosen_on_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import eigen_features
-from substrate.reduced.left_out import LeverageFactor
 from substrate.reduced.rows import KernelValues
 from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread, machines_without_rows
+from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread
 
 __all__ = ["ReducedIntervals"]
 
@@ -31,11 +31,8 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
                 "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
             )
         given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
-        beta, bias = self._columns()
         with self._reading_again(*given) as data:
-            again = self._training_rows(data)
-            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, again.mass)
-            return machines_without_rows(again, beta, bias, factor, self._interval_gamma(), self.degrees_of_freedom_)
+            return self._without_rows(self._training_rows(data), self._interval_gamma())
 
     def _spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         self._check_factor()
@@ -48,8 +45,8 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
             matrix = real_array(rows[0] if isinstance(rows, tuple) else rows, "rows", ndim=2)
             values, K = KernelValues(None, self.support_), matrix[np.ix_(self.support_, self.support_)]
         mass = getattr(self, "mass_", float(self.n_rows_))  # a file of release 0.1 has no weights
-        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, mass)
-        spread = ProjectedSpread(LeverageCoordinates(values, factor, gamma), eigen_features(K), gamma * mass)
+        coordinates = LeverageCoordinates(values, self._leverage_factor(mass), gamma)
+        spread = ProjectedSpread(coordinates, eigen_features(K), gamma * mass)
         nothing = on_device_of(bias, np.zeros(1))
         return (LeftOutMachines(spread, nothing, nothing, nothing, gamma),) * int(bias.shape[0])
 
@@ -72,20 +69,9 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         return 1.0 / self.unit_ridge_ if hasattr(self, "unit_ridge_") else self._fitted_gamma()
 
     def _check_factor(self) -> None:
-        if not hasattr(self, "leverage_factor_"):
-            raise DeclarationError(
-                "intervals need leverages, and this model was fitted by conjugate gradients, which never form the sums "
-                "that they need; fit with solver='direct', or calibrate(X, y) and use method='split'"
-            )
+        self._check_leverages("intervals need", ", or calibrate(X, y) and use method='split'")
 
     def _chosen_on_rows(self) -> tuple[str, ...]:
-        found = [] if self._chooses is None else [f"{self._chooses} was chosen on these rows"]
-        if getattr(self, "kernels", None):
-            found.append("the kernel was chosen on these rows")
-        elif self._own_kernel() != self.kernel_:
-            found.append("the width of the kernel is computed from these rows")
-        if self.basis_indices_ is not None:
-            found.append("the basis was chosen among these rows")
-        if getattr(self, "weighted_", False):
-            found.append("rows of unequal weight are not exchangeable with a new row of weight one")
-        return tuple(found)
+        return chosen_on_rows(
+            self, basis=self.basis_indices_ is not None, unequal=bool(getattr(self, "weighted_", False))
+        )

@@ -36,7 +36,7 @@ from problems.estimators.shared.coded import (
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import on_device_of, take_rows, to_numpy
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
+from substrate.reduced.left_out import LeftOutRows, left_out_rows
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
@@ -202,8 +202,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
             return super()._left_out_scores(rows)
         with self._reading_again(*rows) as data:
             read = self._training_rows(data)
-            factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, read.mass)
-            found = _thinned(left_out_rows(read, *self._columns(), factor), read.n_rows)
+            found = _thinned(left_out_rows(read, *self._columns(), self._leverage_factor(read.mass)), read.n_rows)
             held = data.source.held
         Y, errors, spare, weights, freedom = found
         if abs(self._trace(freedom).relative) > _OTHER_ROWS:

@@ -16,12 +16,12 @@ from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.leave_one_out import generalized_cross_validation
+from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.proof import Proof
 from substrate.reduced.features import eigen_features
-from substrate.reduced.left_out import LeftOutRows, LeverageFactor, left_out_rows
+from substrate.reduced.left_out import LeftOutRows, left_out_rows
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
@@ -78,7 +78,7 @@ def sum_left_out(
         outputs = part.Y - residuals
         count = wrong(outputs[:, 0] if one else outputs, part.Y)
         classified, strange = count is not None, strange + (count or 0)
-    gcv = errors / mass / (1.0 - by_weight / mass) ** 2
+    gcv = gcv_of_means(errors / mass, by_weight / mass, n_rows)
     press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
@@ -128,7 +128,7 @@ class SparseMachine(ReducedImportance):
         read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling
         stay as they are although the left-out row had its part in choosing them: the certificate says so.
         """
-        self._check_leverages(X)
+        self._check_given(X)
         with self._reading_again(X, y, sample_weight) as data:
             return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 
@@ -188,23 +188,19 @@ class SparseMachine(ReducedImportance):
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")
 
-    def _check_leverages(self, X: Any) -> None:
+    def _check_given(self, X: Any) -> None:
         """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""
         check_is_fitted(self)
         if X is None:
             raise DataError(
                 f"{type(self).__name__} keeps its basis and not its rows; give the training rows, leave_one_out(X, y)"
             )
-        if not hasattr(self, "leverage_factor_"):
-            raise DeclarationError(
-                "leave-one-out needs leverages, and this model was fitted by conjugate gradients, which never form the "
-                "sums that they need; fit with solver='direct'"
-            )
+        self._check_leverages("leave-one-out needs")
 
     def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         rows = self._training_rows(data)
         beta, bias = self._columns()
-        factor = LeverageFactor(self.leverage_factor_, self.leverage_offset_, rows.mass)
+        factor = self._leverage_factor(rows.mass)
         text = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.held is None:

@@ -17,7 +17,7 @@ from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
@@ -31,6 +31,7 @@ from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
+from substrate.reduced.left_out import LeverageFactor
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
@@ -38,6 +39,8 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.source import Source
+from substrate.uncertainty.influence import LeftOutMachines
+from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 
 __all__ = ["ReducedMachine", "TrainingRows", "basis_rows"]
 
@@ -181,6 +184,25 @@ class ReducedMachine(RowStream):
         matrix = Gram.of(self.kernel_, held.X).matrix
         source = ArraySource(matrix, held.Y, weights=held.weights)
         return KernelRows(KernelValues(None, basis), source, data.passes)
+
+    def _check_leverages(self, asked: str, otherwise: str = "") -> None:
+        """Refuse what needs leverages, for a fit without the sums that they need; ``otherwise`` is further advice."""
+        check_is_fitted(self)
+        if not hasattr(self, "leverage_factor_"):
+            raise DeclarationError(
+                f"{asked} leverages, and this model was fitted by conjugate gradients, which never form the sums that "
+                f"they need; fit with solver='direct'{otherwise}"
+            )
+
+    def _leverage_factor(self, mass: float) -> LeverageFactor:
+        """The factor of the leverages of rows of this weight in all."""
+        return LeverageFactor(self.leverage_factor_, self.leverage_offset_, mass)
+
+    def _without_rows(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
+        """All machines without one of the training rows, for every output, in one pass."""
+        beta, bias = self._columns()
+        freedom: float = self.degrees_of_freedom_
+        return machines_without_rows(rows, beta, bias, self._leverage_factor(rows.mass), gamma, freedom)
 
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if self.kernel_.pairwise:

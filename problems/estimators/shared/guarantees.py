@@ -5,8 +5,9 @@ from typing import Any
 
 from substrate import uncertainty
 from substrate.errors import DeclarationError
+from substrate.namespaces import to_numpy
 
-__all__ = ["Guarantee", "check_method", "guarantee_of"]
+__all__ = ["Guarantee", "check_method", "chosen_on_rows", "guarantee_of", "has_unequal_rows"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
 _FIXED = "kernel, gamma and the scaling of the columns are fixed before these rows are seen"
@@ -71,3 +72,26 @@ def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: 
         return Guarantee(method, given, None, (model, *each))
     proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
     return Guarantee(method, given, float(proved), (_EXCHANGEABLE, _FIXED, *each), broken)
+
+
+def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) -> tuple[str, ...]:
+    """Name what was chosen or computed from the training rows, which breaks the guarantee of leaving them out.
+
+    ``basis`` states that a basis was chosen among them, ``unequal`` that they have unequal weights.
+    """
+    found = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
+    if getattr(model, "kernels", None) or getattr(model, "search", None):
+        found.append("the kernel was chosen on these rows")
+    elif model._own_kernel() != model.kernel_:
+        found.append("the width of the kernel is computed from these rows")
+    if basis:
+        found.append("the basis was chosen among these rows")
+    if unequal:
+        found.append("rows of unequal weight are not exchangeable with a new row of weight one")
+    return tuple(found)
+
+
+def has_unequal_rows(ridge: Any) -> bool:
+    """Whether rows differ in their diagonal 1/(gamma v)."""
+    values = to_numpy(ridge)
+    return bool((values != values[0]).any())

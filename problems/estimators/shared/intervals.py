@@ -16,9 +16,10 @@ from problems.estimators.shared.guarantees import Guarantee, check_method, guara
 from substrate import uncertainty
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
+from substrate.kernels import Kernel
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, same_home, to_numpy
 
-__all__ = ["Intervals", "LeftOutIntervals"]
+__all__ = ["Intervals", "LeftOutIntervals", "diagonal_at"]
 
 
 class Intervals:
@@ -228,19 +229,28 @@ class LeftOutIntervals(Intervals):
     def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array]:
         """The new points, checked, and k(x, x)."""
         points = self._new_points(X)  # type: ignore[attr-defined]
-        kernel, n = self.kernel_, int(points.shape[0])  # type: ignore[attr-defined]
-        if not kernel.pairwise:
-            if diagonal is not None:
-                raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
-            return points, kernel.diag(points)
-        if diagonal is None and method.startswith("jackknife"):
-            return points, on_device_of(points, np.zeros(n))
-        if diagonal is None:
-            raise DataError(
-                f"method={method!r} needs k(x, x) of the new rows, which rows of a precomputed kernel do not hold; "
-                "give diagonal=, or use method='jackknife+'"
-            )
-        own = real_array(to_numpy(diagonal), "diagonal", ndim=1)
-        if own.shape != (n,):
-            raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {own.size}")
-        return points, on_device_of(points, own)
+        kernel: Kernel = self.kernel_  # type: ignore[attr-defined]
+        if kernel.pairwise and diagonal is None and method.startswith("jackknife"):
+            return points, on_device_of(points, np.zeros(int(points.shape[0])))
+        return points, diagonal_at(kernel, points, diagonal, f"method={method!r} needs", ", or use method='jackknife+'")
+
+
+def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, asked: str, otherwise: str) -> Array:
+    """k(x, x) of new points: computed, or checked where the kernel is precomputed.
+
+    ``asked`` begins the sentence that refuses a missing one, and ``otherwise`` ends it.
+    """
+    if not kernel.pairwise:
+        if diagonal is not None:
+            raise DataError("diagonal is k(x, x) for a precomputed kernel; leave it out, the kernel computes it")
+        computed: Array = kernel.diag(points)
+        return computed
+    if diagonal is None:
+        raise DataError(
+            f"{asked} k(x, x) of the new rows, which rows of a precomputed kernel do not hold; give "
+            f"diagonal={otherwise}"
+        )
+    own, n = real_array(to_numpy(diagonal), "diagonal", ndim=1), int(points.shape[0])
+    if own.shape != (n,):
+        raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {own.size}")
+    return on_device_of(points, own)  # type: ignore[no-any-return]

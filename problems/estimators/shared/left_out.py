@@ -3,7 +3,8 @@ r"""Leave-one-out of a fitted LS-SVM, from its fitted state: no refit, no traini
 The support values, the bias and the diagonal D of the system give the targets back,
 :math:`y = K \alpha + b + D \alpha`, and :mod:`substrate.least_squares.leave_one_out` the residuals
 :math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted as a check. Operations on all pairs of rows
-are done where the kernel matrix is; vectors of the length of y are handled on the host.
+are done where the kernel matrix is; vectors of the length of y are handled on the host. Everything is written over the
+diagonal of B and the influence of the rows (:mod:`substrate.uncertainty.influence`).
 
 For a machine that is stored in primal weights,
 
@@ -14,11 +15,13 @@ The support values of such a machine are :math:`p_i (y_i - f(x_i))`, so they giv
 system, which other machines use, is not available in double precision here.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from substrate import uncertainty
 from substrate.arrays import EPS, Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import ACCURATE, spread_of
@@ -34,11 +37,20 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     trimmed_mean_square,
 )
-from substrate.least_squares.primal_weights import PrimalWeights, leverages, solve_primal
+from substrate.least_squares.primal_weights import PrimalWeights, solve_primal
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["LeftOut", "MachinesLeftOut", "gcv_of", "leave_rows_out", "leave_rows_out_primal", "shared_columns"]
+__all__ = [
+    "KernelSystem",
+    "LeftOut",
+    "LeftOutSystem",
+    "MachinesLeftOut",
+    "MachinesOnRows",
+    "PrimalSystem",
+    "leave_rows_out",
+    "machine_groups",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,95 +128,193 @@ class MachinesLeftOut:
     row: Row
 
 
-def leave_rows_out(
-    gram: Gram, alpha: Array, bias: Array, ridge: Array, members: Any, border: Border = ONES
-) -> MachinesLeftOut:
+class MachinesOnRows(Protocol):
+    """Machines on the same rows with the same diagonal 1/(gamma v): all that leaving these rows out needs."""
+
+    def diagonal(self) -> Array:
+        """B_ii, in numpy."""
+
+    def influence(self, entries: bool = False) -> "uncertainty.Influence":
+        """The influence of the rows; ``entries`` where single entries of c are needed."""
+
+    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
+        """B_ii from this influence, in numpy."""
+
+    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
+        """The machines without one row by an actual fit, compared with the closed form."""
+
+
+class LeftOutSystem(Protocol):
+    """Machines on the same points, as far as leaving rows out needs them."""
+
+    def fitted(self, alpha: Array, bias: Array) -> Array:
+        """The fitted values of all machines, in numpy; ``bias`` is what they add to their kernel expansions."""
+
+    def on(self, rows: Any, ridge: Array) -> MachinesOnRows:
+        """The machines on some rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSystem:
+    """Machines of a kernel matrix and a border; ``represent`` computes kernel values of new points with all rows."""
+
+    gram: Gram
+    border: Border = ONES
+    represent: Callable[[Any], Array] | None = None
+
+    def fitted(self, alpha: Array, bias: Array) -> Array:
+        """K alpha plus what the border adds."""
+        return np.asarray(to_numpy(self.gram.product(on_device_of(self.gram.diagonal, alpha))) + bias)
+
+    def on(self, rows: Any, ridge: Array) -> "KernelMachines":
+        """Those of a block of the matrix."""
+        part = self.gram if rows.size == self.gram.n else self.gram.block(rows)
+        return KernelMachines(part, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMachines:
+    """Machines of a kernel matrix, by the inverse of its saddle system; ``represent`` is that of the whole system."""
+
+    gram: Gram
+    ridge: Array
+    border: Border
+    represent: Callable[[Any], Array] | None
+
+    def diagonal(self) -> Array:
+        """Half the work of the inverse."""
+        return np.asarray(to_numpy(projected_diagonal(self.gram, self._there(self.ridge), self.border)))
+
+    def influence(self, entries: bool = False) -> "uncertainty.Influence":
+        """Of a triangular root of the inverse, or of the inverse where entries are needed."""
+        if self.represent is None:
+            raise TypeError("an influence at new points needs their kernel values")
+        return uncertainty.kernel_influence(self.gram, self._there(self.ridge), self.represent, self.border, entries)
+
+    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
+        """As it is: zero, or below, where the other rows determine no machine."""
+        return np.asarray(to_numpy(influence.diagonal))
+
+    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
+        """Solve the saddle system of the other rows."""
+        self.gram.release()
+        rest = np.flatnonzero(np.arange(self.gram.n) != row)
+        own = self.border.take(rest, 1.0 / self.ridge[rest])
+        solved = solve_saddle_system(
+            self.gram.block(rest), self._there(Y[rest]), self._there(self.ridge[rest]), border=own
+        )
+        values = to_numpy(self.gram.matrix[row, :])[rest]
+        explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
+        if self.border.slopes:
+            explicit = explicit - (self.border.columns[row] - self.border.center) @ to_numpy(solved.slopes)
+        difference = float(np.abs(explicit - residuals[row]).max())
+        scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
+        xp = namespace_of(self.gram.matrix)
+        largest = max(float(xp.max(self.gram.matrix)), -float(xp.min(self.gram.matrix)))
+        tolerance = 1e-10 + 100.0 * EPS * self.gram.n * largest / float(self.ridge.min())
+        return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")
+
+    def _there(self, values: Array) -> Array:
+        """Values of rows where the matrix is."""
+        return on_device_of(self.gram.diagonal, values)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalSystem:
+    """Machines that are stored in primal weights, all on the same rows X."""
+
+    primal: PrimalWeights
+    X: Any
+
+    def fitted(self, alpha: Array, bias: Array) -> Array:
+        """By the weights: support values do not represent such a machine."""
+        return np.asarray(self.primal(_dense(self.X)))
+
+    def on(self, rows: Any, ridge: Array) -> "PrimalMachines":
+        """Those of all rows: there are no others."""
+        if rows.size != self.X.shape[0]:
+            raise TypeError("machines in primal weights are fitted to all rows")
+        return PrimalMachines(self.primal, self.X, ridge)
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalMachines:
+    """Machines in the features of a kernel of finite rank."""
+
+    primal: PrimalWeights
+    X: Any
+    ridge: Array
+
+    def diagonal(self) -> Array:
+        """That of the influence."""
+        return self.diagonal_of(self.influence())
+
+    def influence(self, entries: bool = False) -> "uncertainty.Influence":
+        """In the features."""
+        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge)
+
+    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
+        """Above zero: a row whose leverage is one up to rounding has a residual that is large, or infinite."""
+        return np.asarray(np.maximum(influence.diagonal, np.finfo(np.float64).tiny))
+
+    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
+        """Solve for the weights of the machines on the other rows."""
+        points = _dense(self.X)
+        rest = np.flatnonzero(np.arange(Y.shape[0]) != row)
+        pulls = 1.0 / self.ridge[rest]
+        gammas = (float(pulls.max()),) * Y.shape[1]
+        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max())
+        differences = Y[row] - again(points[[row]])[0] - residuals[row]
+        scales = np.empty(Y.shape[1])
+        for column in range(Y.shape[1]):
+            spread, rounding = spread_of(Y[:, column], np.ones(Y.shape[0]))
+            scales[column] = float(np.abs(residuals[:, column]).max()) + max(spread, rounding / ACCURATE)
+        worst = int(np.argmax(np.abs(differences) / np.where(scales > 0.0, scales, 1.0)))
+        formula = "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))"
+        difference, scale = float(differences[worst]), float(scales[worst])
+        return Row(f"refit without row {row}", difference, scale, ACCURATE, formula)
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:
     """Leave every row out of every machine; ``members`` marks the rows that a machine was fitted to.
 
-    ``bias`` has one number per machine, or one line per row with the values of the whole ``border``. ``alpha``,
-    ``ridge`` and ``members`` have one column per machine, in numpy wherever the matrix is. Machines that share
-    rows and ridge share an inverse.
+    ``bias`` has one number per machine, or one line per row with the values of a whole border. ``alpha``, ``ridge`` and
+    ``members`` have one column per machine, in numpy wherever the matrix is. Machines that share rows and ridge share
+    an inverse.
     """
-    fitted = to_numpy(gram.product(on_device_of(gram.diagonal, alpha))) + bias
+    fitted = system.fitted(alpha, bias)
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
     freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     checks: list[Row] = []
-    for columns in shared_columns(ridge, members):
-        (rows,) = np.nonzero(members[:, columns[0]])
-        here = np.ix_(rows, columns)
-        d = np.ascontiguousarray(ridge[rows, columns[0]])
-        part = gram if rows.size == gram.n else gram.block(rows)
-        own = border.take(rows, 1.0 / d)
-        diagonal = to_numpy(projected_diagonal(part, on_device_of(gram.diagonal, d), own))
+    for rows, columns, d in machine_groups(ridge, members):
+        here, machines = np.ix_(rows, columns), system.on(rows, d)
+        diagonal = machines.diagonal()
         errors = d[:, None] * alpha[here]
         residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
         outputs[here] = fitted[here] + errors - r
         freedom[columns] = rows.size - d @ diagonal
         v = d.size / (d * (1.0 / d).sum())
-        gcv[columns] = gcv_of(errors, rows.size - v @ (d * diagonal), v)
-        checks.append(_refit(part, fitted[here] + errors, d, r, int((d * diagonal).argmin()), own))
+        gcv[columns] = _gcv_of(errors, rows.size - v @ (d * diagonal), v)
+        checks.append(machines.refit(fitted[here] + errors, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
 
 
-def shared_columns(ridge: Array, members: Any) -> list[Any]:
-    """Columns with the same rows and the same ridge."""
+def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array]]:
+    """Rows, columns and diagonal of the machines that share rows and diagonal, and so an inverse."""
     groups: dict[bytes, list[int]] = {}
     for k in range(ridge.shape[1]):
         groups.setdefault(ridge[:, k].tobytes() + members[:, k].tobytes(), []).append(k)
-    return [np.array(columns) for columns in groups.values()]
+    for columns in groups.values():
+        (rows,) = np.nonzero(members[:, columns[0]])
+        yield rows, np.array(columns), np.ascontiguousarray(ridge[rows, columns[0]])
 
 
-def gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
+def _gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
     """Generalised cross-validation of one column per machine, in units in which no square overflows."""
     unit = target_unit(errors)
     return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))
-
-
-def _refit(part: Gram, Y: Array, ridge: Array, residuals: Array, row: int, border: Border) -> Row:
-    """The row of largest leverage by an actual refit, compared with the closed form."""
-    part.release()
-    rest = np.flatnonzero(np.arange(part.n) != row)
-    target, diagonal = (on_device_of(part.diagonal, values[rest]) for values in (Y, ridge))
-    own = border.take(rest, 1.0 / ridge[rest])
-    solved = solve_saddle_system(part.block(rest), target, diagonal, border=own)
-    values = to_numpy(part.matrix[row, :])[rest]
-    explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
-    if border.slopes:
-        explicit = explicit - (border.columns[row] - border.center) @ to_numpy(solved.slopes)
-    difference = float(np.abs(explicit - residuals[row]).max())
-    scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
-    xp = namespace_of(part.matrix)
-    largest = max(float(xp.max(part.matrix)), -float(xp.min(part.matrix)))
-    condition = part.n * largest / float(ridge.min())
-    tolerance = 1e-10 + 100.0 * EPS * condition
-    return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")
-
-
-def leave_rows_out_primal(primal: PrimalWeights, X: Any, alpha: Array, ridge: Array) -> MachinesLeftOut:
-    """Leave every row out of every machine; ``alpha`` and ``ridge`` have one column per machine."""
-    points = X.toarray() if hasattr(X, "toarray") else X
-    features, fitted = primal.kernel.features(points) - primal.center, primal(points)
-    errors = ridge * alpha
-    residuals, freedom, gcv = np.empty_like(alpha), np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
-    checks: list[Row] = []
-    for column in range(alpha.shape[1]):
-        d = np.ascontiguousarray(ridge[:, column])
-        h = leverages(features, 1.0 / d)
-        residuals[:, column] = r = errors[:, column] / np.maximum(1.0 - h, np.finfo(np.float64).tiny)
-        freedom[column], v = float(h.sum()), d.size / (d * (1.0 / d).sum())
-        gcv[column] = float(gcv_of(errors[:, [column]], float(v @ h), v)[0])
-        checks.append(_primal_refit(primal, points, fitted[:, column] + errors[:, column], d, r, int(h.argmax())))
-    worst = max(checks, key=lambda row: row.relative / row.tolerance)
-    return MachinesLeftOut(fitted + errors - residuals, residuals, freedom, gcv, worst)
-
-
-def _primal_refit(primal: PrimalWeights, X: Array, y: Array, ridge: Array, residuals: Array, row: int) -> Row:
-    """The row of largest leverage by an actual refit, compared with the closed form."""
-    rest = np.flatnonzero(np.arange(y.size) != row)
-    pulls = 1.0 / ridge[rest]
-    again = solve_primal(primal.kernel, X[rest], y[rest][:, None], (float(pulls.max()),), pulls / pulls.max())
-    difference = float(y[row] - again(X[[row]])[0, 0] - residuals[row])
-    spread, rounding = spread_of(y, np.ones(y.size))
-    scale = float(np.abs(residuals).max()) + max(spread, rounding / ACCURATE)
-    return Row(f"refit without row {row}", difference, scale, ACCURATE, "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))")

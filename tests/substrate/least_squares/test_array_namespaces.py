@@ -131,7 +131,7 @@ def test_sums_over_folds_and_left_out_rows(home, method, kept, monkeypatch):
         features = eigen_features(K)
         statistic = accumulate(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        criteria.append(ReducedLeaveOneOut.of(spectrum, given))
+        criteria.append(ReducedLeaveOneOut.of_rows(spectrum, given))
         assert (criteria[-1].kept is None) == (kept == 0.0)
         T = features.transform
         parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])

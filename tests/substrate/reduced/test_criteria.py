@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.criteria import LeaveOneOut
-from substrate.least_squares.evidence import GeneralizedCrossValidation
+from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import Sum
 from substrate.reduced import left_out as reduced_leave_one_out
-from substrate.reduced.criteria import ReducedFold, ReducedGCV
+from substrate.reduced.criteria import ReducedFold
 from substrate.reduced.features import eigen_features
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import ReducedLeaveOneOut
@@ -42,8 +42,9 @@ def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
         for fold in statistic.folds
     ]
     return {
-        "loo": ReducedLeaveOneOut.of(spectrum, rows, pooled=pooled),
-        "gcv": ReducedGCV.of(spectrum, pooled=pooled),
+        "loo": ReducedLeaveOneOut.of_rows(spectrum, rows, pooled=pooled),
+        "gcv": GeneralizedCrossValidation.of(spectrum, pooled=pooled),
+        "evidence": Evidence.of(spectrum, pooled=pooled),
         "folds": Sum.of(parts, [1.0 / len(parts)] * len(parts)),
     }
 
@@ -72,7 +73,7 @@ def test_criteria_are_those_of_refits(name, lam):
     assert_allclose(value, refitted(name, lam), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("name", ["loo", "gcv", "evidence", "folds"])
 def test_outputs_are_apart_or_pooled(name):
     both = np.column_stack([Y[:, 0], 3.0 * Y[:, 0] + X[:, 1]])
     t = np.log([[0.1, 1.0]])
@@ -95,7 +96,7 @@ def test_rows_computed_again_at_each_call_are_those_kept(monkeypatch):
 
 @pytest.mark.parametrize("half", [0.5, 3.0])
 @pytest.mark.parametrize("centre", [-12.0, -3.0, 2.0])
-@pytest.mark.parametrize("name", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("name", ["loo", "gcv", "evidence", "folds"])
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)
 def test_the_error_of_interpolation_is_below_its_bound(half, centre, name, kernel):
     criterion = criteria(kernel)[name]
@@ -108,7 +109,7 @@ def test_the_error_of_interpolation_is_below_its_bound(half, centre, name, kerne
     assert exact.max() <= samples.ceiling[0, 0] * (1.0 + 1e-10)
 
 
-@pytest.mark.parametrize("name", ["loo", "gcv", "folds"])
+@pytest.mark.parametrize("name", ["loo", "gcv", "evidence", "folds"])
 def test_the_search_finds_the_best_of_a_fine_grid_and_its_bound_holds(name):
     criterion = criteria()[name]
     lambdas = (1e-6, 1e3)
@@ -121,7 +122,9 @@ def test_the_search_finds_the_best_of_a_fine_grid_and_its_bound_holds(name):
     assert found.criterion[0] - found.lower_bound[0] <= 1e-4 * found.criterion[0]
 
 
-@pytest.mark.parametrize(("dense", "name"), [(LeaveOneOut, "loo"), (GeneralizedCrossValidation, "gcv")])
+@pytest.mark.parametrize(
+    ("dense", "name"), [(LeaveOneOut, "loo"), (GeneralizedCrossValidation, "gcv"), (Evidence, "evidence")]
+)
 def test_the_whole_basis_is_the_dense_criterion(dense, name):
     t = np.log([[1e-2, 0.1, 1.0, 100.0]])
     spectrum = centred_spectrum(Gram.of(RBF(1.0), X))
