@@ -145,7 +145,8 @@ class Checkpoint:
 
     def at(self, name: str, row: int, tree: SummationTree) -> None:
         """Keep the state of a pass, and write it after enough time."""
-        count, held = 0, {}
+        count = 0
+        held: dict[str, Any] = {}
         for number, (_, value) in enumerate(tree.nodes):
             arrays = list(_arrays(value))
             count = len(arrays)
