@@ -31,11 +31,13 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.certificates.balls import Balls, root_of
 from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
 from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [
@@ -82,50 +84,15 @@ def prove_expansion(
     if not np.isfinite(negative):
         return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
 
-    def bound(bits: int) -> Any:
-        weights, targets, alpha, returned = balls(v), balls(y), balls(a), balls(fitted)
-        balanced = _balanced(alpha, weights, border)
-        products = kernel_products(kernel, X, balanced) if matrix is None else _matrix_products(matrix, balanced)
-        linear = _linear_values(border, slopes, len(products))
-        values = [product + ball(b) + more for product, more in zip(products, linear, strict=True)]
-        ridge = [1 / (ball(gamma) * weight) for weight in weights]
-        residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
-        apart = [one - other for one, other in zip(returned, values, strict=True)]
-        return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
+    machine = Expansion(y, gamma, v, a, b, negative, border, slopes)
+
+    def products(a: Balls) -> Balls:
+        return Balls.exact(matrix) @ a if matrix is not None else Balls(kernel_products(kernel, X, a.values.tolist()))
+
+    def bound() -> Any:
+        return bound_expansion(machine, Balls, products, fitted)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
-
-
-def _balanced(alpha: Sequence[Any], weights: Sequence[Any], border: Border) -> list[Any]:
-    """The coefficients less D^-1 Z G^-1 Z'a, with D^-1 = gamma v: the sum, taken out in proportion to the weights."""
-    if border.plain:
-        total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
-        return [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
-    if not border.count:
-        return list(alpha)
-    library, rows = flint(), _border_rows(border, len(alpha))
-    Z = library.arb_mat(rows)
-    across = library.arb_mat([[weight * z for z in row] for row, weight in zip(rows, weights, strict=True)]).transpose()
-    out = Z * (across * Z).solve(Z.transpose() * library.arb_mat(len(alpha), 1, list(alpha)))
-    return [one - weight * out[i, 0] for i, (one, weight) in enumerate(zip(alpha, weights, strict=True))]
-
-
-def _border_rows(border: Border, n: int) -> list[list[Any]]:
-    """[1, z - center] in balls, for the columns as they are given."""
-    lead = [ball(1.0)] if border.constant else []
-    if not border.slopes:
-        return [list(lead) for _ in range(n)]
-    center = balls(border.center)
-    return [[*lead, *(z - c for z, c in zip(balls(row), center, strict=True))] for row in border.columns]
-
-
-def _linear_values(border: Border, slopes: Array | None, n: int) -> list[Any]:
-    """(z - center)'beta of every row."""
-    if slopes is None or not border.slopes:
-        return [ball(0.0)] * n
-    beta = balls(slopes)
-    lead = int(border.constant)
-    return [sum((z * c for z, c in zip(row[lead:], beta, strict=True)), ball(0.0)) for row in _border_rows(border, n)]
 
 
 def prove_primal(
@@ -143,7 +110,7 @@ def prove_primal(
     """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
     library = flint()
 
-    def bound(bits: int) -> Any:
+    def bound() -> Balls:
         weights, targets, returned = balls(v), balls(y), balls(fitted)
         w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
         rows = [
@@ -176,7 +143,7 @@ def prove_primal(
         column = library.arb_mat(size, 1, gradient)
         energy = (column.transpose() * H.solve(column))[0, 0]
         apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
-        return root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart
+        return Balls(root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart)
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
@@ -226,27 +193,10 @@ def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
     return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
 
 
-def _indefinite_factor(negative: float, ridge: Sequence[Any]) -> Any:
-    if negative == 0.0:
-        return ball(1.0)
-    share = ball(0.0)
-    for one in ridge:
-        share = share.max(ball(negative) / one)
-    return ball(1.0).max(share / (1 - share)) if share < 1 else ball(float("inf"))
-
-
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
     """sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
     return root_of(total / sum(weights, ball(0.0)))
-
-
-def root_of(value: Any) -> Any:
-    """The root of a ball known to hold a number that is not negative."""
-    if value > 0 or not value.is_finite():
-        return value.sqrt()
-    half = value.upper().max(ball(0.0)).sqrt().upper() / 2  # anything from zero to the root of its upper end
-    return flint().arb(half, half)
 
 
 def points_of(X: Any) -> list[list[Any]]:
@@ -255,12 +205,12 @@ def points_of(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
-def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
+def _proved(bound: Callable[[], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
     """The proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
             try:
-                found = bound(bits)
+                found = bound().value
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 found = ball(float("nan"))
             proof = proof_of(found, y, balls(v), tolerance, bits)
