@@ -146,6 +146,14 @@ class Balls(Enclosed):
         """Return them as they are."""
         return self
 
+    def without_radius(self) -> "Balls":
+        """Return the midpoints."""
+        return Balls(np.frompyfunc(lambda value: value.mid(), 1, 1)(self.values))
+
+    def sqrt(self) -> "Balls":
+        """Return the roots."""
+        return Balls(np.frompyfunc(root_of, 1, 1)(self.values))
+
     def error(self) -> "Balls":
         """Return balls about zero with the same radius."""
         return Balls(np.frompyfunc(lambda value: value - value.mid(), 1, 1)(self.values))
@@ -159,6 +167,12 @@ class Balls(Enclosed):
         matrix = flint().arb_mat(self.values.tolist())
         x = matrix.solve(flint().arb_mat(len(right.values), 1, right.values.tolist()))
         return Balls([x[i, 0] for i in range(len(right.values))])
+
+    def bound_inverse_norm(self, g: "Balls") -> "Balls":
+        """Return the norm."""
+        library = flint()
+        A, column = library.arb_mat(self.values.tolist()), library.arb_mat(len(g.values), 1, g.values.tolist())
+        return Balls(root_of((column.transpose() * (A.transpose() * A).solve(column))[0, 0]))
 
     def upper(self) -> float:
         """Return a double not below the size of the number."""

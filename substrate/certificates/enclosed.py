@@ -50,6 +50,9 @@ _ROOM = 1.01
 #: Below this a product may have lost digits to underflow, of at most this size.
 _SMALL, LEAST = 1e-290, 1e-318
 
+#: The largest share of a matrix that its inverse may be off by.
+_MOST_SHARE = 0.5
+
 #: What may stand beside an enclosed number: one of the same kind, or numbers that are exact.
 Operand = Any
 
@@ -151,6 +154,14 @@ class Enclosed(ABC):
         """Return the same numbers in an arithmetic that is as cheap as one wants for what does not cancel."""
 
     @abstractmethod
+    def without_radius(self) -> Self:
+        """Return the midpoints as exact numbers: other numbers than these, apart by :meth:`error`."""
+
+    @abstractmethod
+    def sqrt(self) -> Any:
+        """Return the roots of numbers that are not negative."""
+
+    @abstractmethod
     def error(self) -> Any:
         """Return the distance from the midpoints: numbers about zero with the same radius."""
 
@@ -161,6 +172,10 @@ class Enclosed(ABC):
     @abstractmethod
     def solve(self, right: Self) -> Self:
         """Return x with A x = right, for a small square matrix; without a finite radius where A may be singular."""
+
+    @abstractmethod
+    def bound_inverse_norm(self, g: Any) -> Any:
+        r"""Return a number that :math:`\sqrt{g^T (A^T A)^{-1} g}` does not exceed, for a tall matrix A."""
 
     @abstractmethod
     def upper(self) -> float:
@@ -282,14 +297,28 @@ class Double(Enclosed):
         """Return them as they are."""
         return self
 
+    def without_radius(self) -> "Double":
+        """Return the midpoints."""
+        return Double(self.middle)
+
+    def sqrt(self) -> "Double":
+        """Return the roots; where a number may be zero, its root is at most that of its upper end."""
+        middle = np.sqrt(self.middle)
+        radius = UNIT * middle
+        if not _is_zero(self.radius):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slope = np.where(middle > 0.0, self.radius / middle, np.inf)
+            radius = radius + np.minimum(slope, np.sqrt(self.radius))
+        return Double(middle, radius)
+
     def error(self) -> "Double":
         """Return zeros with the same radius."""
         return Double(np.zeros_like(self.middle), self.radius)
 
     def beside(self, other: "Double") -> "Double":
         """Return both matrices, side by side."""
-        parts = [np.broadcast_to(part.radius, part.middle.shape) for part in (self, other)]
-        return Double(np.concatenate([self.middle, other.middle], axis=1), np.concatenate(parts, axis=1))
+        radius = _beside(self.radius, self.middle, other.radius, other.middle)
+        return Double(np.concatenate([self.middle, other.middle], axis=1), radius)
 
     def solve(self, right: "Double") -> "Double":
         r"""Return the computed solution x and a radius by an approximate inverse R.
@@ -304,6 +333,33 @@ class Double(Enclosed):
         share = float((Double(np.eye(len(self.middle))) - inverse @ self).sizes.sum(axis=1).max(initial=0.0))
         rest = float((inverse @ (right - self @ x)).sizes.max(initial=0.0))
         return Double(x.middle, np.full_like(x.middle, rest / (1.0 - share) if share < 1.0 else np.inf))
+
+    def bound_inverse_norm(self, g: "Double") -> "Double":
+        r"""Return the norm by the inverse T of R in A = QR, with columns scaled to one size.
+
+        For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
+        :math:`\|A T z\|^2 \ge (1 - \eta) \|z\|^2`, and therefore
+
+        .. math:: A^T A \ge (1 - \eta)\, T^{-T} T^{-1} \quad\Longrightarrow\quad
+                  g^T (A^T A)^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta} .
+        """
+        unknown = Double(math.inf)
+        if not np.isfinite(self.middle).all():
+            return unknown
+        largest = np.abs(self.middle).max(axis=0, initial=LEAST)
+        sizes = largest * np.linalg.norm(self.middle / largest, axis=0)
+        scale = np.ldexp(1.0, np.clip(-np.frexp(sizes)[1], -1000, 1000))
+        A = self * scale
+        try:
+            T = Double(np.triu(np.linalg.inv(np.linalg.qr(A.middle, mode="r"))))
+        except np.linalg.LinAlgError:
+            return unknown
+        B = A @ T
+        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
+        if not eta <= _MOST_SHARE:
+            return unknown
+        size = float(np.linalg.norm((T.T @ (g * scale)).sizes))
+        return Double(size / math.sqrt(1.0 - eta))
 
     def upper(self) -> float:
         """Return the upper end with its own rounding."""
@@ -377,20 +433,23 @@ class Doubled(Enclosed):
         return Doubled(*add((first, np.zeros_like(first)), (second, np.zeros_like(second))), radius=radius)
 
     def __matmul__(self, other: Operand) -> "Doubled":
-        """Return the product with a vector of doubles."""
+        """Return the product with a vector."""
         other = _doubled(other)
-        if other.low is not None:
-            raise TypeError("the right factor of a product in doubled precision holds doubles; round it first")
-        vector, matrix = other.high, self.high
-        if self.low is not None:
-            matrix, vector = np.concatenate([matrix, self.low], axis=1), np.concatenate([vector, vector])
-        product, radius = exact_product(np.ascontiguousarray(matrix), vector)
-        sizes = np.abs(self.high)
+        sizes, lengths = (1.0 + EPS) * np.abs(self.high), (1.0 + EPS) * np.abs(other.high)
+        product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
+        # the second parts are as small as the rounding of the first: double precision is enough
+        for matrix, vector in ((self.low, other.high), (self.high, other.low)):
+            if matrix is not None and vector is not None:
+                product = add(product, (matrix @ vector, np.zeros_like(product[0])))
+                radius = radius + (sum_rounding(lengths.size) + EPS) * (np.abs(matrix) @ np.abs(vector))
+                radius = radius + _PAIR * np.abs(product[0])
+        if self.low is not None and other.low is not None:
+            radius = radius + np.abs(self.low) @ np.abs(other.low)
         if not _is_zero(other.radius):
-            radius = radius + (1.0 + EPS) * sizes @ np.broadcast_to(other.radius, other.high.shape)
+            radius = radius + sizes @ np.broadcast_to(other.radius, other.high.shape)
         if not _is_zero(self.radius):
             spread = np.broadcast_to(self.radius, sizes.shape)
-            radius = radius + spread @ (np.abs(other.high) + other.radius)
+            radius = radius + spread @ (lengths + other.radius)
         return Doubled(*product, radius=radius)
 
     @property
@@ -438,8 +497,24 @@ class Doubled(Enclosed):
     def beside(self, other: "Doubled") -> "Doubled":
         """Return both matrices, side by side."""
         (high, low), (more, less) = self.pair, other.pair
-        radii = [np.broadcast_to(self.radius, high.shape), np.broadcast_to(other.radius, more.shape)]
-        return Doubled(*(np.concatenate(two, axis=1) for two in ((high, more), (low, less), radii)))
+        exact = self.low is None and other.low is None
+        return Doubled(
+            np.concatenate([high, more], axis=1),
+            None if exact else np.concatenate([low, less], axis=1),
+            _beside(self.radius, high, other.radius, more),
+        )
+
+    def without_radius(self) -> "Doubled":
+        """Return the midpoints."""
+        return Doubled(self.high, self.low)
+
+    def sqrt(self) -> Double:
+        """Return the roots in double precision."""
+        return self.rounded().sqrt()
+
+    def bound_inverse_norm(self, g: Any) -> Double:
+        """Return the norm in double precision."""
+        return self.rounded().bound_inverse_norm(g.rounded())
 
     def solve(self, right: Any) -> Any:
         """Return the solution in double precision."""
@@ -468,6 +543,13 @@ def _both(radius: Any, low: Array | None) -> Any:
     if low is None or _is_zero(radius):
         return radius
     return np.concatenate([np.broadcast_to(radius, low.shape), np.zeros_like(low)])
+
+
+def _beside(left: Any, like: Array, right: Any, other: Array) -> Any:
+    """Return the radii of two matrices, side by side."""
+    if _is_zero(left) and _is_zero(right):
+        return 0.0
+    return np.concatenate([np.broadcast_to(left, like.shape), np.broadcast_to(right, other.shape)], axis=1)
 
 
 def _over(radius: Any, least: Any) -> Any:

@@ -26,6 +26,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.primal_weights import FORMULA as PRIMAL_FORMULA
 from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
 from substrate.least_squares.saddle_certificate import (
     CAREFUL_FORMULA,
@@ -200,19 +201,10 @@ def _judged(answer: Answer) -> Answer:
 
 def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
     Y, v = to_numpy(question.Y), to_numpy(question.weights)
-    outputs = [
-        primal_accuracy(
-            primal,
-            question.X,
-            Y[:, column],
-            question.gammas[column],
-            v,
-            column,
-            tolerance=question.tolerance,
-            observed=question.known(column),
-        )
-        for column in range(Y.shape[1])
-    ]
+    outputs = []
+    for column, gamma in enumerate(question.gammas):
+        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column)
+        outputs.append((question.row(column, bound, PRIMAL_FORMULA), gradient))
     answers, gradients = zip(*outputs, strict=True)
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
 

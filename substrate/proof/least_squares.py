@@ -36,7 +36,7 @@ from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.primal_weights import PrimalWeights, bound_primal
 from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
 from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
@@ -108,42 +108,10 @@ def prove_primal(
     observed: Array | None = None,
 ) -> Proof:
     """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
-    library = flint()
 
-    def bound() -> Balls:
-        weights, targets, returned = balls(v), balls(y), balls(fitted)
-        w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
-        rows = [
-            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
-        ]
-        values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
-        mass = sum(weights, ball(0.0))
-        errors = [t - f for t, f in zip(targets, values, strict=True)]
-        # the bias that balances the errors is the best one for this w
-        shift = sum((weight * e for weight, e in zip(weights, errors, strict=True)), ball(0.0)) / mass
-        alpha = [ball(gamma) * weight * (e - shift) for weight, e in zip(weights, errors, strict=True)]
-        size = len(w)
-        Phi = library.arb_mat(len(rows), size, [value for row in rows for value in row])
-        pulled = library.arb_mat(
-            len(rows), size, [ball(gamma) * weight * k for row, weight in zip(rows, weights, strict=True) for k in row]
-        )
-        # eliminating b centres the features by their weighted mean
-        means = [
-            sum((weight * row[k] for row, weight in zip(rows, weights, strict=True)), ball(0.0)) / mass
-            for k in range(size)
-        ]
-        H = Phi.transpose() * pulled
-        for i in range(size):
-            for j in range(size):
-                H[i, j] -= ball(gamma) * mass * means[i] * means[j]
-            H[i, i] += 1
-        gradient = [
-            w[k] - sum((row[k] * one for row, one in zip(rows, alpha, strict=True)), ball(0.0)) for k in range(size)
-        ]
-        column = library.arb_mat(size, 1, gradient)
-        energy = (column.transpose() * H.solve(column))[0, 0]
-        apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
-        return Balls(root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart)
+    def bound() -> Any:
+        features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
+        return bound_primal(features, y, gamma, v, primal.weights[:, 0], float(primal.bias[0]), fitted)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 

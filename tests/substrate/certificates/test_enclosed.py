@@ -30,6 +30,9 @@ FORMULAS = {
     "reciprocal": lambda number, x, y, A: 1.0 / (3.0 * number(y)),
     "matrix": lambda number, x, y, A: number(A) @ number(x) - number(A) @ number(y),
     "matrix with radius": lambda number, x, y, A: ((number(A) - number(y)) @ number(x)).rounded(),
+    "pairs": lambda number, x, y, A: (number(A) - number(y)) @ (number(x) * number(y) - 1.0),
+    "side by side": lambda number, x, y, A: (number(A) - number(y)).beside(number(A)).T @ number(x),
+    "roots": lambda number, x, y, A: (number(x) * number(x) + (number(y) - number(y))).sqrt(),
     "total": lambda number, x, y, A: (number(x) - number(y)).total() + 0.0,
     "sum of one sign": lambda number, x, y, A: (number(x) * number(x)).sum() + 0.0,
     "largest": lambda number, x, y, A: (number(x) * number(y)).largest() + 0.0,
@@ -92,6 +95,25 @@ def test_a_small_system_is_solved_within_its_radius(seed):
         exact = Balls.exact(A).solve(Balls.exact(b))
         for value, (middle, radius) in zip(in_balls(exact), ends(found), strict=True):
             assert above(abs(value - middle)) <= radius
+
+
+@pytest.mark.parametrize("numbers", [Double, Doubled])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_norm_by_an_inverse_is_not_exceeded(seed, numbers):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(15, 4))
+    A[:, 3] = A[:, 2] + 10.0 ** rng.uniform(-6.0, 0.0) * A[:, 3]
+    A = A * 10.0 ** rng.uniform(-9.0, 9.0, size=4)
+    g = rng.normal(size=4)
+    found = numbers.exact(A).bound_inverse_norm(numbers.exact(g)).upper()
+    with precision(BITS):
+        exact = above(Balls.exact(A).bound_inverse_norm(Balls.exact(g)).value)
+    assert exact <= found <= 1.05 * exact
+
+
+def test_the_norm_by_an_inverse_of_dependent_columns_is_unknown():
+    A = np.ones((5, 2))
+    assert Double.exact(A).bound_inverse_norm(Double.exact(np.array([1.0, -1.0]))).upper() == np.inf
 
 
 def test_a_singular_system_has_no_finite_radius():
