@@ -158,6 +158,20 @@ class Balls(Enclosed):
         """Return balls about zero with the same radius."""
         return Balls(np.frompyfunc(lambda value: value - value.mid(), 1, 1)(self.values))
 
+    def take(self, rows: Any) -> "Balls":
+        """Return some entries."""
+        return Balls(self.values[rows])
+
+    def place(self, rows: Any, n: int) -> "Balls":
+        """Return them among zeros."""
+        out = Balls.exact(np.zeros(n))
+        out.values[rows] = self.values
+        return out
+
+    def after(self, first: "Balls") -> "Balls":
+        """Return one more in front."""
+        return Balls([first.value, *self.values.tolist()])
+
     def beside(self, other: "Balls") -> "Balls":
         """Return both matrices, side by side."""
         return Balls(np.concatenate([self.values, other.values], axis=1))

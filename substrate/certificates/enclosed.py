@@ -70,7 +70,8 @@ def at_most(bound: float) -> float:
 class Enclosed(ABC):
     """An array of numbers, each within a radius of its midpoint; see the derived classes.
 
-    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact.
+    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact; double and doubled
+    precision may be mixed, and the left operand decides.
     """
 
     __slots__ = ()
@@ -164,6 +165,18 @@ class Enclosed(ABC):
     @abstractmethod
     def error(self) -> Any:
         """Return the distance from the midpoints: numbers about zero with the same radius."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Self:
+        """Return some entries of a vector."""
+
+    @abstractmethod
+    def place(self, rows: Any, n: int) -> Self:
+        """Return a vector of n zeros but for these entries, in the given rows."""
+
+    @abstractmethod
+    def after(self, first: Any) -> Self:
+        """Return a vector that begins with one more number."""
 
     @abstractmethod
     def beside(self, other: Self) -> Self:
@@ -314,6 +327,19 @@ class Double(Enclosed):
     def error(self) -> "Double":
         """Return zeros with the same radius."""
         return Double(np.zeros_like(self.middle), self.radius)
+
+    def take(self, rows: Any) -> "Double":
+        """Return some entries."""
+        return Double(self.middle[rows], self.radius if _is_zero(self.radius) else self.radius[rows])
+
+    def place(self, rows: Any, n: int) -> "Double":
+        """Return them among zeros."""
+        return Double(_placed(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n))
+
+    def after(self, first: "Double") -> "Double":
+        """Return one more in front."""
+        radius = np.append(first.radius, np.broadcast_to(self.radius, self.middle.shape))
+        return Double(np.append(first.middle, self.middle), radius)
 
     def beside(self, other: "Double") -> "Double":
         """Return both matrices, side by side."""
@@ -494,6 +520,21 @@ class Doubled(Enclosed):
         """Return zeros with the same radius."""
         return Double(np.zeros_like(self.high), self.radius)
 
+    def take(self, rows: Any) -> "Doubled":
+        """Return some entries."""
+        low = None if self.low is None else self.low[rows]
+        return Doubled(self.high[rows], low, self.radius if _is_zero(self.radius) else self.radius[rows])
+
+    def place(self, rows: Any, n: int) -> "Doubled":
+        """Return them among zeros."""
+        low = None if self.low is None else _placed(self.low, rows, n)
+        radius = 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n)
+        return Doubled(_placed(self.high, rows, n), low, radius)
+
+    def after(self, first: Any) -> Any:
+        """Return one more in front, in double precision."""
+        return self.rounded().after(first.rounded())
+
     def beside(self, other: "Doubled") -> "Doubled":
         """Return both matrices, side by side."""
         (high, low), (more, less) = self.pair, other.pair
@@ -526,11 +567,15 @@ class Doubled(Enclosed):
 
 
 def _double(value: Operand) -> Double:
-    return value if type(value) is Double else Double(value)
+    if type(value) is Double:
+        return value
+    return value.rounded() if type(value) is Doubled else Double(value)
 
 
 def _doubled(value: Operand) -> Doubled:
-    return value if type(value) is Doubled else Doubled(value)
+    if type(value) is Doubled:
+        return value
+    return value.careful() if type(value) is Double else Doubled(value)
 
 
 def _is_zero(radius: Any) -> bool:
@@ -543,6 +588,13 @@ def _both(radius: Any, low: Array | None) -> Any:
     if low is None or _is_zero(radius):
         return radius
     return np.concatenate([np.broadcast_to(radius, low.shape), np.zeros_like(low)])
+
+
+def _placed(values: Any, rows: Any, n: int) -> Array:
+    """Return zeros with these values in the given rows."""
+    out = np.zeros(n)
+    out[rows] = values
+    return out
 
 
 def _beside(left: Any, like: Array, right: Any, other: Array) -> Any:

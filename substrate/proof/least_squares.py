@@ -15,17 +15,13 @@ A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
-For least squares on some columns of the LS-SVM's system, with :math:`C = A_S`, :math:`x = (b, \alpha_S)`,
-:math:`e = B - C x` and :math:`\delta = (C^T C)^{-1} C^T e`, the exact solution is :math:`x + \delta`, and its fitted
-values are those of the machine with these coefficients:
-
-.. math:: f^\star = K_S (\alpha + \delta_\alpha) + (b + \delta_b) 1 .
-
-See :mod:`substrate.least_squares.column_accuracy` for the same in double precision.
+Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_accuracy`,
+with an enclosure of the inverse.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +32,7 @@ from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.column_accuracy import ColumnMachine, bound_columns
 from substrate.least_squares.primal_weights import PrimalWeights, bound_primal
 from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
 from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
@@ -223,30 +220,60 @@ def prove_kept_columns(
     bits: int = _COLUMN_BITS,
 ) -> Proof:
     """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
-    library = flint()
-    n, m = y.size, a.size
+    machine, ones = ColumnMachine(y, columns, gamma, b, a), np.ones(y.size)
     with precision(bits):
-        values = _values(kernel, X, columns)
-        alpha, targets, returned, ones = balls(a), balls(y), balls(fitted), balls(np.ones(n))
-        d = 1 / ball(gamma)
-        C = library.arb_mat(
-            n + 1, m + 1, [ball(0.0)] + [ball(1.0)] * m + [k for row in values for k in (ball(1.0), *row)]
-        )
-        for place, row in enumerate(columns.tolist()):
-            C[row + 1, place + 1] += d
-        x = library.arb_mat(m + 1, 1, [ball(b), *alpha])
-        B = library.arb_mat(n + 1, 1, [ball(0.0), *targets])
-        across = C.transpose()
+        values = Balls(_values(kernel, X, columns))
         try:
-            step = (across * C).solve(across * (B - C * x))
+            bound = bound_columns(machine, Balls, _BallColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
-            spread, rounding = spread_of(y, np.ones(n))
+            spread, rounding = spread_of(y, ones)
             return Proof(math.inf, spread, tolerance, rounding, bits, f"{bits} bits cannot tell the columns apart")
-        exact = [
-            sum((k * (x[j + 1, 0] + step[j + 1, 0]) for j, k in enumerate(row)), x[0, 0] + step[0, 0]) for row in values
-        ]
-        apart = [one - other for one, other in zip(returned, exact, strict=True)]
-        return proof_of(weighted_root(apart, ones), y, ones, tolerance, bits)
+        return proof_of(bound.value, y, balls(ones), tolerance, bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _BallColumns:
+    """K_S in balls."""
+
+    values: Balls
+
+    def times(self, x: Balls) -> Balls:
+        return self.values @ x
+
+    def adjoint(self, z: Balls) -> Balls:
+        return self.values.T @ z
+
+
+@dataclass(frozen=True, slots=True)
+class _BallInverse:
+    """(C'C)^-1 in balls."""
+
+    matrix: Balls
+
+    @classmethod
+    def of(cls, machine: ColumnMachine, values: Balls) -> "_BallInverse":
+        """Enclose the inverse; python-flint raises ZeroDivisionError where it can not."""
+        n, m = values.values.shape
+        C = np.empty((n + 1, m + 1), dtype=object)
+        C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = ball(0.0), ball(1.0), ball(1.0), values.values
+        for place, row in enumerate(machine.columns.tolist()):
+            C[row + 1, place + 1] += 1 / ball(machine.gamma)
+        tall = flint().arb_mat(C.tolist())
+        return cls(Balls((tall.transpose() * tall).inv().tolist()))
+
+    def step(self, g: Balls) -> Balls:
+        return (self.matrix @ g).without_radius()
+
+    def norm(self, g: Balls) -> Balls:
+        return (g.T @ (self.matrix @ g)).sqrt()
+
+    def coefficients(self, g: Balls) -> Balls:
+        kept = (self.matrix @ g).take(slice(1, None))
+        return (kept * kept).total().sqrt()
+
+    def reach(self) -> Balls:
+        """Bound the norm of (C'C)^-1 C', the root of the largest eigenvalue, by the trace."""
+        return Balls(self.matrix.values.diagonal()).total().sqrt()
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
