@@ -142,6 +142,10 @@ class Balls(Enclosed):
         """Return them as they are."""
         return self
 
+    def shortened(self) -> "Balls":
+        """Return them as they are."""
+        return self
+
     def rounded(self) -> "Balls":
         """Return them as they are."""
         return self

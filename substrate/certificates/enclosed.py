@@ -151,6 +151,10 @@ class Enclosed(ABC):
         """Return the same numbers in an arithmetic whose sums may cancel."""
 
     @abstractmethod
+    def shortened(self) -> Self:
+        """Return the same numbers with midpoints of one double, where they have two, and a radius for it."""
+
+    @abstractmethod
     def rounded(self) -> Any:
         """Return the same numbers in an arithmetic that is as cheap as one wants for what does not cancel."""
 
@@ -305,6 +309,10 @@ class Double(Enclosed):
     def careful(self) -> "Doubled":
         """Return them as sums of two doubles, the second zero."""
         return Doubled(self.middle, None, self.radius)
+
+    def shortened(self) -> "Double":
+        """Return them as they are."""
+        return self
 
     def rounded(self) -> "Double":
         """Return them as they are."""
@@ -461,21 +469,20 @@ class Doubled(Enclosed):
     def __matmul__(self, other: Operand) -> "Doubled":
         """Return the product with a vector."""
         other = _doubled(other)
-        sizes, lengths = (1.0 + EPS) * np.abs(self.high), (1.0 + EPS) * np.abs(other.high)
         product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
         # the second parts are as small as the rounding of the first: double precision is enough
         for matrix, vector in ((self.low, other.high), (self.high, other.low)):
             if matrix is not None and vector is not None:
                 product = add(product, (matrix @ vector, np.zeros_like(product[0])))
-                radius = radius + (sum_rounding(lengths.size) + EPS) * (np.abs(matrix) @ np.abs(vector))
+                radius = radius + (sum_rounding(vector.size) + EPS) * (np.abs(matrix) @ np.abs(vector))
                 radius = radius + _PAIR * np.abs(product[0])
         if self.low is not None and other.low is not None:
             radius = radius + np.abs(self.low) @ np.abs(other.low)
         if not _is_zero(other.radius):
-            radius = radius + sizes @ np.broadcast_to(other.radius, other.high.shape)
+            radius = radius + (1.0 + EPS) * np.abs(self.high) @ np.broadcast_to(other.radius, other.high.shape)
         if not _is_zero(self.radius):
-            spread = np.broadcast_to(self.radius, sizes.shape)
-            radius = radius + spread @ (lengths + other.radius)
+            spread = np.broadcast_to(self.radius, self.high.shape)
+            radius = radius + spread @ ((1.0 + EPS) * np.abs(other.high) + other.radius)
         return Doubled(*product, radius=radius)
 
     @property
@@ -508,6 +515,10 @@ class Doubled(Enclosed):
     def careful(self) -> "Doubled":
         """Return them as they are."""
         return self
+
+    def shortened(self) -> "Doubled":
+        """Return the sums of both parts as the first ones."""
+        return self.rounded().careful()
 
     def rounded(self) -> Double:
         """Return the sums of both parts in double precision."""

@@ -88,14 +88,11 @@ class ColumnInverse(Protocol):
     def step(self, g: Any) -> Any:
         """Return numbers near (C'C)^-1 g, without radius, the bias first; None for zeros."""
 
-    def norm(self, g: Any) -> Any:
-        """Bound sqrt(g'(C'C)^-1 g)."""
-
-    def coefficients(self, g: Any) -> Any:
-        """Bound the norm of the part of (C'C)^-1 g that belongs to the coefficients."""
+    def norms(self, g: Any) -> tuple[Any, Any]:
+        """Bound sqrt(g'(C'C)^-1 g), and the norm of the part of (C'C)^-1 g that belongs to the coefficients."""
 
     def reach(self) -> Any:
-        """Bound that of (C'C)^-1 C'z for every z of norm one."""
+        """Bound the latter for g = C'z and every z of norm one."""
 
 
 def bound_columns(
@@ -128,7 +125,7 @@ def bound_columns(
 
     a = numbers.exact(machine.coefficients)
     f = kernel.times(a) + machine.bias
-    e, top = machine.y - f - (ridge * a).place(kept, n), -a.total()
+    e, top = (machine.y - f - (ridge * a).place(kept, n)).shortened(), -a.total()
     unknown = e.error().after(top.error()).bound_norm(bordered)
     e, top = e.without_radius(), top.without_radius()
     g = gradient(e, top)
@@ -137,12 +134,13 @@ def bound_columns(
     if step is not None:
         shift, change = step.take(0), step.take(slice(1, None))
         moved = kernel.times(change) + shift
-        e, top = e - moved - (ridge * change).place(kept, n), top - change.total()
+        e, top = (e - moved - (ridge * change).place(kept, n)).shortened(), top - change.total()
         unknown = unknown + e.error().after(top.error()).bound_norm(bordered)
         g = gradient(e.without_radius(), top.without_radius())
         distance = distance - moved
     unknown, ridge = unknown * numbers.exact(n + 1.0).sqrt(), ridge.rounded()
-    left = inverse.norm(g) + ridge * inverse.coefficients(g) + unknown + ridge * inverse.reach() * unknown
+    whole, coefficients = inverse.norms(g)
+    left = whole + ridge * coefficients + unknown + ridge * inverse.reach() * unknown
     return left / numbers.exact(float(n)).sqrt() + distance.bound_norm(np.ones(n))
 
 
@@ -236,33 +234,24 @@ class FactorInverse:
         """Return no step: one in double precision leaves as much as it takes."""
         return
 
-    def norm(self, g: Double) -> Double:
-        """Return the norm of R^-T g; the radius of g counts over the smallest singular value."""
-        return Double((1.0 + 2.0 * _TRUSTED) * self._turned(g)[0] + self._unknown(g))
-
-    def coefficients(self, g: Double) -> Double:
-        """Return the norm of R^-1 R^-T g, with what the factor and the radius of g may change in it."""
-        size, u = self._turned(g)
-        return Double(u) + self.reach() * (4.0 * self.off * size + self._unknown(g))
-
-    def reach(self) -> Double:
-        """Return the inverse of the smallest singular value, for the shortest column."""
-        return Double(1.02 * float((1.0 / self.factor.length[1:]).max(initial=0.0)) / self.factor.smallest)
-
-    def _turned(self, g: Double) -> tuple[float, float]:
-        """Return the norm of z = R^-T g, and that of the part of R^-1 z that belongs to the coefficients."""
+    def norms(self, g: Double) -> tuple[Double, Double]:
+        """Return the norms of z = R^-T g and R^-1 z, with what the factor and the radius of g may change in them."""
         from scipy.linalg import solve_triangular
 
         lower, length = self.factor.lower, self.factor.length
         if not np.isfinite(g.middle).all():
-            return math.inf, math.inf
+            return Double(math.inf), Double(math.inf)
         z = solve_triangular(lower, g.middle / length, lower=True)
         u = solve_triangular(lower, z, lower=True, trans="T") / length
-        return float(np.linalg.norm(z)), float(np.linalg.norm(u[1:]))
-
-    def _unknown(self, g: Double) -> float:
         radius = np.broadcast_to(g.radius, g.middle.shape)
-        return float(np.linalg.norm(radius / self.factor.length)) / (0.98 * self.factor.smallest)
+        unknown = float(np.linalg.norm(radius / length)) / (0.98 * self.factor.smallest)
+        size = float(np.linalg.norm(z))
+        change = self.reach() * (4.0 * self.off * size + unknown)
+        return Double((1.0 + 2.0 * _TRUSTED) * size + unknown), Double(float(np.linalg.norm(u[1:]))) + change
+
+    def reach(self) -> Double:
+        """Return the inverse of the smallest singular value, for the shortest column."""
+        return Double(1.02 * float((1.0 / self.factor.length[1:]).max(initial=0.0)) / self.factor.smallest)
 
 
 def bound_columns_by_factor(

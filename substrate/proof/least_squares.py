@@ -264,12 +264,10 @@ class _BallInverse:
     def step(self, g: Balls) -> Balls:
         return (self.matrix @ g).without_radius()
 
-    def norm(self, g: Balls) -> Balls:
-        return (g.T @ (self.matrix @ g)).sqrt()
-
-    def coefficients(self, g: Balls) -> Balls:
-        kept = (self.matrix @ g).take(slice(1, None))
-        return (kept * kept).total().sqrt()
+    def norms(self, g: Balls) -> tuple[Balls, Balls]:
+        solved = self.matrix @ g
+        kept = solved.take(slice(1, None))
+        return (g.T @ solved).sqrt(), (kept * kept).total().sqrt()
 
     def reach(self) -> Balls:
         """Bound the norm of (C'C)^-1 C', the root of the largest eigenvalue, by the trace."""
