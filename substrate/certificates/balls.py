@@ -186,6 +186,29 @@ class Balls(Enclosed):
         x = matrix.solve(flint().arb_mat(len(right.values), 1, right.values.tolist()))
         return Balls([x[i, 0] for i in range(len(right.values))])
 
+    def __abs__(self) -> "Balls":
+        return Balls(np.frompyfunc(abs, 1, 1)(self.values))
+
+    def positive_part(self) -> "Balls":
+        """Return them, from above where a ball holds zero."""
+        return Balls(np.frompyfunc(_positive_part, 1, 1)(self.values))
+
+    def select(self, mask: Any, other: Operand) -> "Balls":
+        """Return balls from both."""
+        return Balls(np.where(mask, self.values, _balls(other).values))
+
+    def is_below(self, other: "Balls") -> Any:
+        """Compare ball by ball."""
+        return np.asarray(np.frompyfunc(lambda x, y: bool(x < y), 2, 1)(self.values, other.values), dtype=bool)
+
+    def minimum(self, other: "Balls") -> "Balls":
+        """Return the smaller balls."""
+        return Balls(np.frompyfunc(lambda x, y: x.min(y), 2, 1)(self.values, other.values))
+
+    def bound_root(self) -> "Balls":
+        """Return the roots."""
+        return Balls(np.frompyfunc(root_of, 1, 1)(self.positive_part().values))
+
     def bound_inverse_norm(self, g: "Balls") -> "Balls":
         """Return the norm."""
         library = flint()
@@ -195,6 +218,12 @@ class Balls(Enclosed):
     def upper(self) -> float:
         """Return a double not below the size of the number."""
         return above(abs(self.value))
+
+
+def _positive_part(value: Any) -> Any:
+    if value > 0:
+        return value
+    return ball(0.0) if value < 0 else abs(value).upper()
 
 
 def _balls(value: Operand) -> Balls:

@@ -191,6 +191,29 @@ class Enclosed(ABC):
         """Return x with A x = right, for a small square matrix; without a finite radius where A may be singular."""
 
     @abstractmethod
+    def __abs__(self) -> Any: ...
+
+    @abstractmethod
+    def positive_part(self) -> Any:
+        """Return every number, or zero where it is negative."""
+
+    @abstractmethod
+    def select(self, mask: Any, other: Operand) -> Any:
+        """Return these numbers where the mask holds, the others elsewhere."""
+
+    @abstractmethod
+    def is_below(self, other: Any) -> Any:
+        """Return where these numbers are below the others, whatever they are within their radii."""
+
+    @abstractmethod
+    def minimum(self, other: Any) -> Any:
+        """Return the smaller of two bounds, entry by entry."""
+
+    @abstractmethod
+    def bound_root(self) -> Any:
+        """Return numbers that the roots do not exceed, of numbers that are not negative."""
+
+    @abstractmethod
     def bound_inverse_norm(self, g: Any) -> Any:
         r"""Return a number that :math:`\sqrt{g^T (A^T A)^{-1} g}` does not exceed, for a tall matrix A."""
 
@@ -367,6 +390,31 @@ class Double(Enclosed):
         share = float((Double(np.eye(len(self.middle))) - inverse @ self).sizes.sum(axis=1).max(initial=0.0))
         rest = float((inverse @ (right - self @ x)).sizes.max(initial=0.0))
         return Double(x.middle, np.full_like(x.middle, rest / (1.0 - share) if share < 1.0 else np.inf))
+
+    def __abs__(self) -> "Double":
+        return Double(np.abs(self.middle), self.radius)
+
+    def positive_part(self) -> "Double":
+        """Return it with the same radius."""
+        return Double(np.maximum(self.middle, 0.0), self.radius)
+
+    def select(self, mask: Any, other: Operand) -> "Double":
+        """Return midpoints and radii from both."""
+        other = _double(other)
+        return Double(np.where(mask, self.middle, other.middle), np.where(mask, self.radius, other.radius))
+
+    def is_below(self, other: "Double") -> Any:
+        """Compare the upper end with the lower one, allowing for the rounding of the radii."""
+        gap = np.asarray(other.middle) - self.middle
+        return gap > at_most(1.0) * (self.radius + other.radius) + UNIT * np.abs(gap)
+
+    def minimum(self, other: "Double") -> "Double":
+        """Return the one with the smaller upper end."""
+        return self.select(self.middle + self.radius <= other.middle + other.radius, other)
+
+    def bound_root(self) -> "Double":
+        """Return the roots of the upper ends."""
+        return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
 
     def bound_inverse_norm(self, g: "Double") -> "Double":
         r"""Return the norm by the inverse T of R in A = QR, with columns scaled to one size.
@@ -563,6 +611,32 @@ class Doubled(Enclosed):
     def sqrt(self) -> Double:
         """Return the roots in double precision."""
         return self.rounded().sqrt()
+
+    def __abs__(self) -> Double:
+        return abs(self.rounded())
+
+    def positive_part(self) -> Double:
+        """Return it in double precision."""
+        return self.rounded().positive_part()
+
+    def select(self, mask: Any, other: Operand) -> "Doubled":
+        """Return midpoints and radii from both."""
+        other = _doubled(other)
+        (high, low), (more, less) = self.pair, other.pair
+        radius = np.where(mask, self.radius, other.radius)
+        return Doubled(np.where(mask, high, more), np.where(mask, low, less), radius)
+
+    def is_below(self, other: Any) -> Any:
+        """Compare in double precision."""
+        return self.rounded().is_below(other.rounded())
+
+    def minimum(self, other: Any) -> Double:
+        """Return it in double precision."""
+        return self.rounded().minimum(other.rounded())
+
+    def bound_root(self) -> Double:
+        """Return them in double precision."""
+        return self.rounded().bound_root()
 
     def bound_inverse_norm(self, g: Any) -> Double:
         """Return the norm in double precision."""

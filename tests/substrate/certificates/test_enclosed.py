@@ -36,6 +36,10 @@ FORMULAS = {
     "total": lambda number, x, y, A: (number(x) - number(y)).total() + 0.0,
     "sum of one sign": lambda number, x, y, A: (number(x) * number(x)).sum() + 0.0,
     "largest": lambda number, x, y, A: (number(x) * number(y)).largest() + 0.0,
+    "positive part": lambda number, x, y, A: (number(x) - number(y)).positive_part() + 0.0,
+    "size": lambda number, x, y, A: abs(number(x) - number(y)) + 0.0,
+    "selected": lambda number, x, y, A: (number(x) - 1.0).select(y > 0.0, number(y) * 3.0),
+    "some": lambda number, x, y, A: (number(x) * number(y)).take([2, 5]).place([1, 0], 4) - 1.0,
     "absorbed": lambda number, x, y, A: number(x).absorb((number(y) * 1e-9).rounded()) * 2.0,
 }
 
@@ -114,6 +118,12 @@ def test_the_norm_by_an_inverse_is_not_exceeded(seed, numbers):
 def test_the_norm_by_an_inverse_of_dependent_columns_is_unknown():
     A = np.ones((5, 2))
     assert Double.exact(A).bound_inverse_norm(Double.exact(np.array([1.0, -1.0]))).upper() == np.inf
+
+
+def test_numbers_are_below_others_only_for_certain():
+    below, above_it = Double(np.array([1.0, 1.0, 1.0]), 0.1), Double(np.array([1.3, 1.15, 1.0]), 0.1)
+    assert below.is_below(above_it).tolist() == [True, False, False]
+    assert below.minimum(above_it).sizes.tolist() == below.sizes.tolist()
 
 
 def test_a_singular_system_has_no_finite_radius():
