@@ -76,7 +76,8 @@ class _LabelData(RegressionData):
 
     def accuracy(self, values: Mapping[str, Callable[[], Any]]) -> Accuracy:
         y, alpha, e = self.y, values["support_values"](), values["errors"]()
-        return least_squares_accuracy(self.R, y, 1.0 / self.gamma_v, y * alpha, float(values["bias"]()), y * (1.0 - e))
+        known = (self.R, y, self.gamma, self.v, y * alpha, float(values["bias"]()), y * (1.0 - e))
+        return least_squares_accuracy(*known)
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:

@@ -105,7 +105,7 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
     def accuracy(now: RegressionData) -> Accuracy:
         if not border.slopes:
             return now.accuracy(values)
-        known = (now.R, now.y, 1.0 / now.gamma_v, fit.multiplier, float(linear()[0]), now.y - e.value)
+        known = (now.R, now.y, now.gamma, now.v, fit.multiplier, float(linear()[0]), now.y - e.value)
         return least_squares_accuracy(*known, border=border, slopes=linear()[1])
 
     def sizes(now: RegressionData) -> dict[str, float]:

@@ -200,10 +200,10 @@ def scale_of(spread: float, rounding: float, tolerance: float) -> float:
 def root_mean_square(values: Array, weights: Array) -> float:
     """sqrt(sum v z^2 / sum v), with no overflow on the way."""
     largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
+    if largest == 0.0 or not math.isfinite(largest):
         return largest
     shares = weights / weights.max()
-    return largest * float(np.sqrt(shares @ np.square(values / largest) / shares.sum()))
+    return largest * math.sqrt(float(shares @ np.square(values / largest)) / float(shares.sum()))
 
 
 def spread_of(y: Array, weights: Array) -> tuple[float, float]:
@@ -213,7 +213,7 @@ def spread_of(y: Array, weights: Array) -> tuple[float, float]:
         return 0.0, 0.0
     shares = weights / weights.max()
     scaled = y / unit
-    mean = float(np.clip(shares @ scaled / shares.sum(), scaled.min(), scaled.max()))
+    mean = min(max(float(shares @ scaled) / float(shares.sum()), float(scaled.min())), float(scaled.max()))
     return unit * root_mean_square(scaled - mean, shares), y.size * EPS * unit
 
 

@@ -15,13 +15,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, positive, real_targets, row_weights
+from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread, root_mean_square
+from substrate.certificates.enclosed import Double
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.saddle_certificate import Expansion, expansion_accuracy
+from substrate.least_squares.saddle_certificate import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.saddle_system import ridge_of, target_unit
 
 __all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
@@ -47,25 +48,26 @@ def within_solvers(target: Array) -> Array:
 def least_squares_accuracy(
     R: Array,
     y: Array,
-    ridge: Array,
+    gamma: float,
+    v: Array,
     a: Array,
     b: float,
     fitted: Array,
     tolerance: float = UNPOLISHED,
     border: Border = ONES,
     slopes: Array | None = None,
+    observed: Array | None = None,
 ) -> Accuracy:
-    """For K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution.
+    """Bound the answer for K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution.
 
     ``slopes`` are the coefficients of the columns of the border beside the constant, ``b`` is the bias at their center.
+    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
     """
-    products = R @ (R.T @ a)
-    machine = Expansion(y, ridge, a, b, np.einsum("ij,ij->i", R, R), border=border, slopes=slopes)
-    # two products instead of one
-    row = expansion_accuracy(machine, products, (R.shape[1] + 2.0) * EPS, tolerance=tolerance)
-    apart = root_mean_square(fitted - products - b - border.slope_values(slopes), machine.weights)
-    spread, rounding = page_spread(y, machine.weights)
-    return accuracy_row(row.value + 1.01 * apart, spread, row.formula, tolerance=tolerance, rounding=rounding)
+    machine, factor = Expansion(y, gamma, v, a, b, border=border, slopes=slopes), Double.exact(R)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
+        bound, _ = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
+    spread, rounding = page_spread(y if observed is None else observed, v)
+    return accuracy_row(bound.upper(), spread, FORMULA, tolerance=tolerance, rounding=rounding)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class RegressionData:
     def accuracy(self, values: _Values) -> Accuracy:
         """How far the fitted values y - e are from those of the exact optimum."""
         alpha, b, e = (values[name]() for name in ("support_values", "bias", "errors"))
-        return least_squares_accuracy(self.R, self.y, 1.0 / self.gamma_v, alpha, float(b), self.y - e)
+        return least_squares_accuracy(self.R, self.y, self.gamma, self.v, alpha, float(b), self.y - e)
 
     def declared(
         self,

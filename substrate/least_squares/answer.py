@@ -14,13 +14,30 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.certificates.rows import (
+    ACCURATE,
+    Accuracy,
+    accuracy_of_outputs,
+    accuracy_row,
+    root_mean_square,
+    spread_of,
+)
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.primal_weights import FORMULA as PRIMAL_FORMULA
 from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
-from substrate.least_squares.saddle_certificate import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
+from substrate.least_squares.saddle_certificate import (
+    CAREFUL_FORMULA,
+    FORMULA,
+    CarefulRows,
+    Expansion,
+    PlainRows,
+    bound_carefully,
+    bound_plainly,
+    kernel_roots,
+)
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import is_device_array, to_numpy
 
@@ -53,14 +70,23 @@ class Question:
     observed: Array | None = None
     border: Border = ONES
 
-    def expansion(self, column: int, a: Array, b: float, diagonal: Array, slopes: Array | None = None) -> Expansion:
-        """One output as it is stored; its diagonal is what the rounding of the kernel is a share of."""
-        if self.kernel.envelope is not self.kernel:
-            diagonal = to_numpy(self.kernel.envelope.diag(self.X))
-        ridge = ridge_of(self.gammas[column], to_numpy(self.weights))
+    def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
+        """Return one output as it is stored; ``slopes`` has one column per output."""
+        y, v = to_numpy(self.Y)[:, column], to_numpy(self.weights)
         c = None if slopes is None or not self.border.slopes else slopes[:, column]
-        known = (self.negative, self.known(column), self.border, c)
-        return Expansion(to_numpy(self.Y)[:, column], ridge, a, b, diagonal, *known)
+        return Expansion(y, self.gammas[column], v, a, b, self.negative, self.border, c)
+
+    def roots(self, diagonal: Array) -> Array:
+        """Return what the rounding of a kernel value is a share of, from the diagonal of the kernel matrix."""
+        envelope = self.kernel.envelope
+        return kernel_roots(diagonal if envelope is self.kernel else to_numpy(envelope.diag(self.X)), self.negative)
+
+    def row(self, column: int, bound: float, formula: str) -> Accuracy:
+        """Return the row of one output; its spread is that of the targets of the user."""
+        observed = self.known(column)
+        y = to_numpy(self.Y)[:, column] if observed is None else observed
+        spread, rounding = spread_of(y, to_numpy(self.weights))
+        return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
 
     def known(self, column: int) -> Array | None:
         """The user's targets of one output; None where they are those of the machine."""
@@ -109,16 +135,13 @@ def answered(
     rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
     predicted = _predicted(question, alpha, bias, slopes)
-    rows = [
-        expansion_accuracy(
-            question.expansion(column, a[:, column], float(b[column]), k, slopes),
-            p[:, column],
-            rounding,
-            fitted=None if predicted is None else predicted[:, column],
-            tolerance=question.tolerance,
-        )
-        for column in range(a.shape[1])
-    ]
+    roots = question.roots(k)
+    rows = []
+    for column in range(a.shape[1]):
+        machine = question.expansion(column, a[:, column], float(b[column]), slopes)
+        shown = None if predicted is None else predicted[:, column]
+        bound = bound_plainly(machine, PlainRows(p[:, column], roots, rounding), shown)
+        rows.append(question.row(column, bound, FORMULA))
     if all(row.passes for row in rows):
         return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes)
     if is_device_array(question.X):
@@ -154,16 +177,12 @@ def certified(
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
     if primal is not None:
         return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal), ()))
-    diagonal = question.kernel.diag(question.X)
-    rows = [
-        careful_accuracy(
-            question.expansion(column, alpha[:, column], float(bias[column]), diagonal, slopes),
-            CarefulRows(question.kernel, question.X),
-            fitted[:, column],
-            tolerance=question.tolerance,
-        )[0]
-        for column in range(alpha.shape[1])
-    ]
+    careful = CarefulRows(question.kernel, question.X, question.roots(question.kernel.diag(question.X)))
+    rows = []
+    for column in range(alpha.shape[1]):
+        machine = question.expansion(column, alpha[:, column], float(bias[column]), slopes)
+        bound, _ = bound_carefully(machine, careful, fitted[:, column])
+        rows.append(question.row(column, bound, CAREFUL_FORMULA))
     return _judged(Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes))
 
 
@@ -182,19 +201,10 @@ def _judged(answer: Answer) -> Answer:
 
 def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
     Y, v = to_numpy(question.Y), to_numpy(question.weights)
-    outputs = [
-        primal_accuracy(
-            primal,
-            question.X,
-            Y[:, column],
-            question.gammas[column],
-            v,
-            column,
-            tolerance=question.tolerance,
-            observed=question.known(column),
-        )
-        for column in range(Y.shape[1])
-    ]
+    outputs = []
+    for column, gamma in enumerate(question.gammas):
+        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column)
+        outputs.append((question.row(column, bound, PRIMAL_FORMULA), gradient))
     answers, gradients = zip(*outputs, strict=True)
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
 
@@ -204,11 +214,11 @@ def _refined(
     question: Question, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
 ) -> tuple[Array, Array, Array | None, list[Accuracy]]:
     """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
-    rows, border = CarefulRows(question.kernel, question.X), question.border
+    rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
     a, b = a.copy(), b.copy()
     found: list[Accuracy] = []
     for column, gamma in enumerate(question.gammas):
-        best, residual = _checked(question, rows, a, b, diagonal, column, slopes)
+        best, residual = _checked(question, rows, a, b, column, slopes)
         weights = to_numpy(question.weights)
         for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
             # a residual that is the smaller part of the bound cannot halve it
@@ -228,7 +238,7 @@ def _refined(
             if slopes is not None:
                 tried_slopes = slopes.copy()
                 tried_slopes[:, column] += more[:, 0]
-            row, other = _checked(question, rows, tried_a, tried_b, diagonal, column, tried_slopes)
+            row, other = _checked(question, rows, tried_a, tried_b, column, tried_slopes)
             if not row.value < 0.5 * best.value:
                 break
             a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, other
@@ -237,10 +247,10 @@ def _refined(
 
 
 def _checked(
-    question: Question, rows: CarefulRows, a: Array, b: Array, diagonal: Array, column: int, slopes: Array | None
+    question: Question, rows: CarefulRows, a: Array, b: Array, column: int, slopes: Array | None
 ) -> tuple[Accuracy, Array]:
     points = None if question.kernel.pairwise else question.X
     fitted = expansion_values(question.kernel, points, a[:, [column]], b[[column]], question.X)[:, 0]
-    machine = question.expansion(column, a[:, column], float(b[column]), diagonal, slopes)
-    fitted = fitted + question.border.slope_values(machine.slopes)
-    return careful_accuracy(machine, rows, fitted, tolerance=question.tolerance)
+    machine = question.expansion(column, a[:, column], float(b[column]), slopes)
+    bound, residual = bound_carefully(machine, rows, fitted + question.border.slope_values(machine.slopes))
+    return question.row(column, bound, CAREFUL_FORMULA), residual

@@ -22,34 +22,26 @@ neither an offset of 1e8 nor a unit of 1e-12 costs digits: all systems contain :
 in the units of z and :math:`b = c_0 + t^T \theta`.
 
 In bounds the border takes the place of the ones: with :math:`Z^T d = 0` the proof of
-:mod:`~substrate.least_squares.saddle_certificate` holds as it stands. An imbalance :math:`\epsilon = Z^T a`, computed
-from the columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z G^{-1} \epsilon`,
-:math:`G = Z^T D^{-1} Z`, which moves row i of K a by at most
-
-.. math:: s_i \sum_j s_j\, \big| D^{-1} Z G^{-1} \epsilon \big|_j \le
-          s_i \Big( \sum_j \frac{s_j^2}{D_{jj}} \Big)^{1/2} (\epsilon^T G^{-1} \epsilon)^{1/2}, \qquad
-          s_i = \sqrt{k(x_i, x_i)},
-
-and D a by :math:`Z G^{-1} \epsilon`.
+:mod:`~substrate.least_squares.saddle_certificate` holds as it stands. An imbalance :math:`Z^T a`, computed from the
+columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D^{-1} Z)^{-1} Z^T a`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, minus
-from substrate.certificates.rows import root_mean_square
+from substrate.certificates.enclosed import Double, Enclosed, at_most
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = ["NO_BORDER", "ONES", "Border", "Elimination"]
 
-_HALF = EPS / 2.0
+N = TypeVar("N", bound=Enclosed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +237,6 @@ class Border:
         found: Array = (self.columns - self.center) @ slopes
         return found
 
-    def careful_values(self, slopes: Array) -> tuple[Pair, Array]:
-        """Return (z - center)'beta of one output in doubled precision, and a bound on the error of every entry."""
-        if not self.slopes:
-            return (np.zeros(1), np.zeros(1)), np.zeros(1)
-        zero = np.zeros_like(self.columns)
-        high, low = add((self.columns, zero), minus((zero + self.center, zero)))
-        return exact_product(np.concatenate([high, low], axis=1), np.concatenate([slopes, slopes]))
-
     def slope_sizes(self, slopes: Array | None) -> Array | float:
         """Return what the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
         if not self.slopes or slopes is None:
@@ -282,62 +266,41 @@ class Border:
             )
         return Elimination(self, solved, schur)
 
-    def imbalance(self, a: Array, v: Array, roots: Array, ridge: float) -> float:
-        """Bound the effect of Z'a on the fitted values, root mean square by the weights v.
+    def balance(self, a: N, v: N) -> N:
+        """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
 
-        ``roots`` are the s_i, ``ridge`` is the smallest entry of the diagonal D, that of the largest weight, one.
+        Z is [1, (z - center) T + 1 t'], which has the span of the columns as they are given, and nearly G = I sum(v).
         """
-        largest = float(np.abs(a).max(initial=0.0))
-        if not largest < 1e300:  # the sum might overflow
-            return math.inf
+        if not self.count:
+            return a
+        v = v.rounded()
         if self.plain:
-            epsilon = abs(exact_sum(a))
-            if epsilon == 0.0:
-                return 0.0
-            # K D^-1 1 / (1'D^-1 1) is at most s_i times the weighted mean of s; the ridge moves by 1 / (1'D^-1 1)
-            own = ridge / float(v.sum())
-            return epsilon * (root_mean_square(roots, v) * float(v @ roots) / float(v.sum()) + own)
-        if self.count == 0:
-            return 0.0
-        epsilon, least = self._imbalance(a), self._least_length(v)
-        if not (np.isfinite(epsilon) and least > 0.0):
-            return math.inf
-        moved = root_mean_square(roots, v) * math.sqrt(float(v @ roots**2)) + ridge / math.sqrt(float(v.sum()))
-        return 1.01 * epsilon / least * moved
+            return a.absorb(v * (a.total() / v.sum()))
+        columns, turn = self._centred(type(a.careful())), self.transform
+        if self.constant:
+            columns = columns.exact(np.ones((len(self.columns), 1))).beside(columns)
+            turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+        Z = columns.rounded() @ turn
+        # Z'a in this order: every column is summed in its own unit
+        totals = Z.exact(turn.T) @ (columns.T @ a.careful()).rounded()
+        return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
 
-    def _imbalance(self, a: Array) -> float:
-        """Bound the norm of [1, (z - center) T]'a, for the columns as they are given."""
-        total = exact_sum(a) if self.constant else 0.0
-        if not self.slopes:
-            return abs(total)
-        zero = np.zeros_like(self.columns)
-        with np.errstate(over="ignore", invalid="ignore"):
-            parts = add((self.columns, zero), minus((zero + self.center, zero)))
-            tall = np.ascontiguousarray(np.concatenate(parts, axis=1).T)
-            (high, low), unsure = exact_product(tall, a)
-            k = self.slopes
-            given = (high[:k] + high[k:]) + (low[:k] + low[k:])
-            known = unsure[:k] + unsure[k:] + EPS * (np.abs(high[:k]) + np.abs(high[k:]))
-            turned = self.transform.T @ given + self.shift * total
-            doubt = np.abs(self.transform).T @ (known + (k + 3.0) * _HALF * np.abs(given))
-            doubt = doubt + EPS * np.abs(total * self.shift)
-            return float(1.01 * np.linalg.norm(np.append(total, np.abs(turned) + doubt)))
+    def _centred(self, numbers: type[N]) -> N:
+        """Return z - center as enclosed numbers."""
+        centred: N = numbers.exact(self.columns) - numbers.exact(self.center)
+        return centred
 
-    def _least_length(self, v: Array) -> float:
-        """Bound from below the smallest singular value of V^(1/2) [1, (z - center) T + 1 t']."""
-        tall = np.sqrt(v)[:, None] * self.matrix(v[:, None])
-        values = np.linalg.svd(tall, compute_uv=False)
-        return float(values[-1] - self.misfit(v) * math.sqrt(float(v.sum())) - 10.0 * v.size * EPS * values[0])
+    def enclose_values(self, numbers: type[N], slopes: Array) -> N:
+        """Return (z - center)'beta as enclosed numbers."""
+        values: N = self._centred(numbers) @ numbers.exact(slopes)
+        return values
 
     def misfit(self, v: Array) -> float:
         """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
         if not self.slopes:
             return 0.0
-        centred = self.columns - self.center
-        apart = np.abs(self.basis - (centred @ self.transform + self.shift))
-        sizes = np.abs(centred) @ np.abs(self.transform) + np.abs(self.shift)
-        unsure = apart + (self.slopes + 4.0) * EPS * sizes
-        return float(1.01 * np.linalg.norm(np.sqrt(v / v.sum())[:, None] * unsure))
+        apart = (Double.exact(self.columns) - self.center) @ self.transform + self.shift - self.basis
+        return at_most(float(np.linalg.norm(np.sqrt(v / v.sum())[:, None] * apart.sizes)))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
         """Return the certificate row of Q'alpha = 0; none where the constant is all."""

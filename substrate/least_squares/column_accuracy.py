@@ -1,92 +1,270 @@
 r"""How far the fitted values of a column-reduced machine are from those of its exact least-squares solution.
 
-With :math:`C = A_S` the kept columns of the bordered system, :math:`x = (b, \alpha_S)`, errors :math:`e = B - C x` and
-:math:`C = Q R`,
+With :math:`C = A_S` the kept columns of the bordered system, :math:`x = (b, \alpha_S)` and errors :math:`e = B - C x`,
+the exact solution is :math:`x + \delta` with :math:`C^T C \delta = C^T e`, and with
+:math:`D_S = \operatorname{diag}(1/\gamma)` its fitted values are
+
+.. math:: f^\star = f + K_S \delta_\alpha + \delta_b 1, \qquad
+          K_S \delta_\alpha + \delta_b 1 = \big[ C \delta \big]_{2 \dots n+1} - P D_S \delta_\alpha ,
+
+P placing the kept rows. The kernel need not be positive semi-definite for that. For any :math:`\hat\delta` near
+:math:`\delta`, with what it leaves, :math:`\hat e = e - C \hat\delta` and :math:`\hat g = C^T \hat e`,
 
 .. math::
 
-    C^T C\, (x - x^\star) = - C^T e \quad\Longrightarrow\quad
-    \|C (x - x^\star)\| = \|R^{-T} C^T e\| , \qquad
-    f - f^\star = \big[ C (x - x^\star) \big]_{2 \dots n+1} - D_S (\alpha - \alpha^\star) ,
+    \|f - f^\star\| \le \|K_S \hat\delta_\alpha + \hat\delta_b 1\| + \sqrt{\hat g^T (C^T C)^{-1} \hat g}
+    + \tfrac1\gamma \big\| \big[ (C^T C)^{-1} \hat g \big]_\alpha \big\| .
 
-so :math:`\|f - f^\star\| \le \|R^{-T} g\| + \|D_S [R^{-1} R^{-T} g]_\alpha\|` with :math:`g = C^T e`. The kernel
-need not be positive semi-definite for that. An error :math:`\delta` of e changes the first term by at most
-:math:`\|\delta\|`; an error of the columns, or of their products with e, by its size over the smallest singular value
-of R, columns scaled to one length. Where R is too near a singular matrix to be accurate to one part in a hundred there
-is no bound.
+:func:`bound_columns` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`). An error z
+of e, its radius, changes f by at most :math:`\|z\| + \tfrac1\gamma \|[(C^T C)^{-1} C^T z]_\alpha\|`. In double and
+doubled precision :math:`\hat\delta` is zero and the inverse that of a factor R of C (:class:`ColumnFactor`); what the
+radius of :math:`\hat g` adds is at most its size over the smallest singular value of R, columns scaled to one length.
+Where R is too near a singular matrix to be accurate to one part in a hundred there is no bound. In balls the inverse is
+enclosed, :math:`\hat\delta` is exact up to its radius, and the formula is a proof
+(:mod:`substrate.proof.least_squares`).
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import add, exact_product, minus, multiplied
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, spread_of
+from substrate.arrays import Array
+from substrate.certificates.enclosed import Double, Doubled, Enclosed, sum_rounding
 from substrate.kernels import Kernel
 
-__all__ = ["FORMULA", "ColumnFactor", "ColumnMachine", "careful_column_accuracy", "column_accuracy", "kept_values"]
+__all__ = [
+    "CAREFUL_FORMULA",
+    "FORMULA",
+    "ColumnFactor",
+    "ColumnMachine",
+    "ColumnValues",
+    "bound_columns",
+    "bound_columns_by_factor",
+    "kept_values",
+]
 
 FORMULA = "||R^-T A_S'e|| + ||D (A_S'A_S)^-1 A_S'e|| + rounding"
-_HALF = EPS / 2.0
+CAREFUL_FORMULA = f"{FORMULA}, in doubled precision"
 #: Relative error of R up to which its inverse is accurate to one part in a hundred.
 _TRUSTED = 0.01
 _POWERS = 64
+
+N = TypeVar("N", bound=Enclosed)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMachine:
+    """A stored machine: targets of n rows, which of them are kept, gamma, bias, and coefficients of the kept ones."""
+
+    y: Array
+    columns: Any
+    gamma: float
+    bias: float
+    coefficients: Array
+
+    def bordered(self, values: Array) -> Array:
+        """Return the columns of the bordered system from kernel values of all rows against the kept ones."""
+        C = np.empty((self.y.size + 1, self.columns.size + 1))
+        C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = 0.0, 1.0, 1.0, values
+        C[self.columns + 1, np.arange(self.columns.size) + 1] += 1.0 / self.gamma
+        return C
+
+
+class ColumnMap(Protocol):
+    """K_S as a map of enclosed vectors, and its adjoint."""
+
+    def times(self, x: Any) -> Any:
+        """Return K_S x."""
+
+    def adjoint(self, z: Any) -> Any:
+        """Return K_S'z."""
+
+
+class ColumnInverse(Protocol):
+    """(C'C)^-1: an approximate product, and bounds on exact ones."""
+
+    def step(self, g: Any) -> Any:
+        """Return numbers near (C'C)^-1 g, without radius, the bias first; None for zeros."""
+
+    def norms(self, g: Any) -> tuple[Any, Any]:
+        """Bound sqrt(g'(C'C)^-1 g), and the norm of the part of (C'C)^-1 g that belongs to the coefficients."""
+
+    def reach(self) -> Any:
+        """Bound the latter for g = C'z and every z of norm one."""
+
+
+def bound_columns(
+    machine: ColumnMachine,
+    numbers: type[N],
+    kernel: ColumnMap,
+    inverse: ColumnInverse,
+    fitted: Array | None = None,
+) -> Any:
+    """Bound the distance of the fitted values from those of the exact solution, root mean square.
+
+    Parameters
+    ----------
+    machine
+        What is stored.
+    numbers
+        The arithmetic: double, doubled precision or balls.
+    kernel, inverse
+        K_S and (C'C)^-1 in these numbers.
+    fitted
+        What predict returns; None where that is as far from K_S a + b as the values in these numbers may be.
+    """
+    n, kept = machine.y.size, machine.columns
+    bordered = np.ones(n + 1)
+    ridge = numbers.exact(1.0) / machine.gamma
+
+    def gradient(e: Any, top: Any) -> Any:
+        """C'e, the bias first; ``top`` is the entry of e in the row of the border."""
+        return (kernel.adjoint(e).rounded() + (ridge * e.take(kept)).rounded() + top).after(e.total())
+
+    a = numbers.exact(machine.coefficients)
+    f = kernel.times(a) + machine.bias
+    e, top = (machine.y - f - (ridge * a).place(kept, n)).shortened(), -a.total()
+    unknown = e.error().after(top.error()).bound_norm(bordered)
+    e, top = e.without_radius(), top.without_radius()
+    g = gradient(e, top)
+    distance = f.error() if fitted is None else fitted - f
+    step = inverse.step(g)
+    if step is not None:
+        shift, change = step.take(0), step.take(slice(1, None))
+        moved = kernel.times(change) + shift
+        e, top = (e - moved - (ridge * change).place(kept, n)).shortened(), top - change.total()
+        unknown = unknown + e.error().after(top.error()).bound_norm(bordered)
+        g = gradient(e.without_radius(), top.without_radius())
+        distance = distance - moved
+    unknown, ridge = unknown * numbers.exact(n + 1.0).sqrt(), ridge.rounded()
+    whole, coefficients = inverse.norms(g)
+    left = whole + ridge * coefficients + unknown + ridge * inverse.reach() * unknown
+    return left / numbers.exact(float(n)).sqrt() + distance.bound_norm(np.ones(n))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """K_S by kernel values in double precision, off by at most ``rounding`` times s_i s_j, s = ``roots``.
+
+    Where there are none, times its own size: these are the values of a user's matrix or function.
+    """
+
+    values: Array
+    columns: Any
+    rounding: float
+    roots: Array | None
+
+    def times(self, x: Any) -> Any:
+        """Return K_S x."""
+        kept = None if self.roots is None else self.roots[self.columns]
+        return self._product(self.values, x, self.roots, kept)
+
+    def adjoint(self, z: Any) -> Any:
+        """Return K_S'z."""
+        kept = None if self.roots is None else self.roots[self.columns]
+        return self._product(self.values.T, z, kept, self.roots)
+
+    def _product(self, matrix: Array, x: Any, left: Array | None, right: Array | None) -> Any:
+        careful = isinstance(x, Doubled)
+        middle, radius = (x.high, x.radius) if careful else (x.middle, x.radius)
+        sizes = (self.rounding + (0.0 if careful else sum_rounding(middle.size))) * np.abs(middle) + radius
+        spread = np.abs(matrix) @ sizes if left is None or right is None else left * float(right @ sizes)
+        if careful:
+            product = Doubled(matrix) @ x.without_radius()
+            return Doubled(product.high, product.low, product.radius + spread)
+        return Double(matrix @ middle, spread)
+
+    def distance(self, machine: ColumnMachine, length: Array) -> float:
+        """Bound the norm of Frobenius of the errors of the scaled columns, and of their rounding with the ridge."""
+        kept = np.arange(self.columns.size)
+        if self.roots is None:
+            norms = np.linalg.norm(self.values, axis=0)
+        else:
+            norms = self.roots[self.columns] * float(np.linalg.norm(self.roots))
+        diagonal = Double.exact(self.values[self.columns, kept]) + 1.0 / machine.gamma
+        return float(np.linalg.norm((self.rounding * norms + 2.0 * diagonal.radius) / length[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFactor:
     """R' of the columns scaled to one length: ``lower``, the ``length`` of every column, and two error bounds.
 
-    ``smallest`` bounds the smallest singular value from below, ``doubt`` the relative error of norms by R.
+    ``smallest`` bounds the smallest singular value from below, ``error`` the relative error of norms by R.
     """
 
     lower: Array
     length: Array
     smallest: float
-    doubt: float
+    error: float
 
     @classmethod
     def of_normal_equations(cls, lower: Array, length: Array, n: int) -> "ColumnFactor":
-        """The factor from a Cholesky factor of the scaled normal equations of n rows."""
+        """Make the factor from a Cholesky factor of the scaled normal equations of n rows."""
         smallest = _smallest(lower)
         m = length.size
-        return cls(lower, length, smallest, _over((n + m + 10.0) * m * _HALF, smallest**2))
+        return cls(lower, length, smallest, _over(sum_rounding(n + m + 10) * m, smallest**2))
 
     @classmethod
     def of_columns(cls, C: Array) -> "ColumnFactor":
-        """The factor from a QR factorisation of the columns themselves."""
+        """Make the factor from a QR factorisation of the columns themselves."""
         length = np.linalg.norm(C, axis=0)
         length = np.where(length > 0.0, length, 1.0)
         R = np.asarray(np.linalg.qr(C / length, mode="r"))
         n, m = C.shape
-        rounding = (n + 10.0) * m * EPS
+        rounding = 2.0 * m * sum_rounding(n + 10)
         smallest = max(float(np.linalg.svd(R, compute_uv=False)[-1]) - rounding, 0.0)
         return cls(np.ascontiguousarray(R.T), length, smallest, _over(2.0 * rounding, smallest))
 
+    def inverse(self, machine: ColumnMachine, values: ColumnValues) -> "FactorInverse | None":
+        """Return the inverse for the true columns; None where they may be too near to dependent ones."""
+        off = _over(2.0 * values.distance(machine, self.length), self.smallest) + self.error
+        return FactorInverse(self, off) if off <= _TRUSTED else None
+
 
 @dataclass(frozen=True, slots=True)
-class ColumnMachine:
-    """A stored machine: targets of n rows, which of them are kept, ridge and coefficients of those, bias.
+class FactorInverse:
+    """(C'C)^-1 of the true columns by a factor whose norms are off by at most a share ``off``."""
 
-    ``diagonal`` holds k(x_i, x_i) of all rows.
-    """
+    factor: ColumnFactor
+    off: float
 
-    y: Array
-    columns: Any
-    ridge: Array
-    bias: float
-    coefficients: Array
-    diagonal: Array
+    def step(self, g: Double) -> None:
+        """Return no step: one in double precision leaves as much as it takes."""
+        return
 
-    def bordered(self, values: Array) -> Array:
-        """The columns of the bordered system from kernel values of all rows against the kept ones."""
-        C = np.empty((self.y.size + 1, self.columns.size + 1))
-        C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = 0.0, 1.0, 1.0, values
-        C[self.columns + 1, np.arange(self.columns.size) + 1] += self.ridge
-        return C
+    def norms(self, g: Double) -> tuple[Double, Double]:
+        """Return the norms of z = R^-T g and R^-1 z, with what the factor and the radius of g may change in them."""
+        from scipy.linalg import solve_triangular
+
+        lower, length = self.factor.lower, self.factor.length
+        if not np.isfinite(g.middle).all():
+            return Double(math.inf), Double(math.inf)
+        z = solve_triangular(lower, g.middle / length, lower=True)
+        u = solve_triangular(lower, z, lower=True, trans="T") / length
+        radius = np.broadcast_to(g.radius, g.middle.shape)
+        unknown = float(np.linalg.norm(radius / length)) / (0.98 * self.factor.smallest)
+        size = float(np.linalg.norm(z))
+        change = self.reach() * (4.0 * self.off * size + unknown)
+        return Double((1.0 + 2.0 * _TRUSTED) * size + unknown), Double(float(np.linalg.norm(u[1:]))) + change
+
+    def reach(self) -> Double:
+        """Return the inverse of the smallest singular value, for the shortest column."""
+        return Double(1.02 * float((1.0 / self.factor.length[1:]).max(initial=0.0)) / self.factor.smallest)
+
+
+def bound_columns_by_factor(
+    machine: ColumnMachine, values: ColumnValues, factor: ColumnFactor, fitted: Array | None = None
+) -> float:
+    """Return the bound by a factor: in doubled precision where ``fitted``, what predict returns, is given."""
+    inverse = factor.inverse(machine, values)
+    if inverse is None:
+        return math.inf
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
+        numbers: type[Enclosed] = Double if fitted is None else Doubled
+        bound: Double = bound_columns(machine, numbers, values, inverse, fitted)
+        return bound.upper()
 
 
 def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
@@ -97,139 +275,6 @@ def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
     else:
         kernel.fill_carefully(points, points[columns], values)
     return values
-
-
-def column_accuracy(
-    machine: ColumnMachine,
-    values: Array,
-    p: float,
-    factor: ColumnFactor,
-    *,
-    pairwise: bool = False,
-    tolerance: float = ACCURATE,
-) -> Accuracy:
-    """The row by kernel values in working precision, each with an error of at most p; a few products with vectors."""
-    y, a, b, kept = machine.y, machine.coefficients, machine.bias, machine.columns
-    f = values @ a + b
-    e = y - f
-    e[kept] -= machine.ridge * a
-    sizes = np.abs(y) + np.abs(f) + abs(b)
-    sizes[kept] += machine.ridge * np.abs(a)
-    sums = _sums(machine, values, np.abs(a), pairwise)
-    kernel_doubt, rounded = p * sums, a.size * _HALF * sums + 4.0 * _HALF * sizes
-    products, total = values.T @ e, float(e.sum())
-    doubt = (p + y.size * _HALF) * _sums_over_rows(machine, values, np.abs(e), pairwise)
-    total_doubt = y.size * _HALF * float(np.abs(e).sum())
-    g = _gradient(machine, products, total, e)
-    slack = kernel_doubt + rounded
-    doubts = np.append(total_doubt, doubt)
-    return _row(machine, values, p, factor, g, slack, slack, doubts, 0.0, FORMULA, pairwise, tolerance)
-
-
-def careful_column_accuracy(
-    machine: ColumnMachine,
-    values: Array,
-    p: float,
-    factor: ColumnFactor,
-    fitted: Array,
-    *,
-    pairwise: bool = False,
-    tolerance: float = ACCURATE,
-) -> Accuracy:
-    """The row with products in doubled precision; ``fitted`` is what predict returns."""
-    y, a, kept = machine.y, machine.coefficients, machine.columns
-    zero = np.zeros_like(y)
-    product, check = exact_product(values, a)
-    f = add(product, (np.full_like(y, machine.bias), zero))
-    rest = add((y, zero), minus(f))
-    pulled = (zero.copy(), zero.copy())
-    pulled[0][kept], pulled[1][kept] = multiplied(machine.ridge, a)
-    rest = add(rest, minus(pulled))
-    e = rest[0] + rest[1]
-    sizes = np.abs(y) + np.abs(f[0]) + abs(machine.bias) + np.abs(pulled[0])
-    slack = p * _sums(machine, values, np.abs(a), pairwise) + check + EPS**1.9 * sizes + _HALF * np.abs(e)
-    inner, inner_check = exact_product(np.ascontiguousarray(values.T), e)
-    doubt = p * _sums_over_rows(machine, values, np.abs(e), pairwise) + inner_check
-    total = math.fsum(e)
-    g = _gradient(machine, inner[0], total, e)
-    apart = add((fitted, zero), minus(f))
-    distance = float(np.linalg.norm(apart[0] + apart[1]))
-    formula = f"{FORMULA}, in doubled precision"
-    doubts = np.append(EPS * abs(total), doubt + EPS * np.abs(inner[0]))
-    return _row(machine, values, p, factor, g, slack, slack, doubts, distance, formula, pairwise, tolerance)
-
-
-def _gradient(machine: ColumnMachine, products: Array, total: float, e: Array) -> Array:
-    """C'e: the column of the bias, then those kept; the row of zeros holds minus the sum of the coefficients."""
-    top = -math.fsum(machine.coefficients)
-    return np.append(total, products + machine.ridge * e[machine.columns] + top)
-
-
-def _row(
-    machine: ColumnMachine,
-    values: Array,
-    p: float,
-    factor: ColumnFactor,
-    g: Array,
-    slack: Array,
-    again: Array,
-    doubt: Array,
-    distance: float,
-    formula: str,
-    pairwise: bool,
-    tolerance: float,
-) -> Accuracy:
-    """``slack`` bounds the error of e, ``again`` that of the values of predict, ``doubt`` that of C'e."""
-    from scipy.linalg import solve_triangular
-
-    n, sigma = machine.y.size, factor.smallest
-    spread, rounding = spread_of(machine.y, np.ones(n))
-    bound = math.inf
-    length = factor.length
-    # a few units in the last place for the terms of g
-    doubt = doubt + 4.0 * EPS * np.abs(g)
-    doubt[1:] += EPS * machine.ridge * float(np.abs(machine.y).max(initial=1.0))
-    off = _over(2.0 * _columns_off(machine, values, p, length, pairwise), sigma) + factor.doubt
-    if off <= _TRUSTED and np.isfinite(g).all():
-        z = solve_triangular(factor.lower, g / length, lower=True)
-        u = solve_triangular(factor.lower, z, lower=True, trans="T") / length
-        extra = _over(float(np.linalg.norm(doubt / length)), 0.98 * sigma) + float(np.linalg.norm(slack))
-        size = float(np.linalg.norm(z))
-        share = float((machine.ridge / length[1:]).max(initial=0.0))
-        moved = float(np.linalg.norm(machine.ridge * u[1:])) + 1.02 * share * (4.0 * off * size + extra) / sigma
-        bound = 1.02 * size + extra + moved + float(np.linalg.norm(again)) + distance
-    bound = 1.01 * bound / math.sqrt(n)
-    if not math.isfinite(bound):
-        bound = math.inf
-    return accuracy_row(bound, spread, formula, tolerance=tolerance, rounding=rounding)
-
-
-def _columns_off(machine: ColumnMachine, values: Array, p: float, length: Array, pairwise: bool) -> float:
-    """The Frobenius norm of the errors of the scaled columns, and of their rounding when the ridge is added."""
-    sizes = np.abs(values) if pairwise else None
-    if sizes is not None:
-        norms = np.linalg.norm(sizes, axis=0)
-    else:
-        s = np.sqrt(np.maximum(machine.diagonal, 0.0))
-        norms = s[machine.columns] * float(np.linalg.norm(s))
-    own = EPS * (np.abs(machine.diagonal[machine.columns]) + machine.ridge)
-    return float(np.linalg.norm((p * norms + own) / length[1:]))
-
-
-def _sums(machine: ColumnMachine, values: Array, a: Array, pairwise: bool) -> Array:
-    """A bound on |K_S| |a|: by Cauchy and Schwarz, or from the entries of a given matrix."""
-    if pairwise:
-        return np.asarray(np.abs(values) @ a)
-    s = np.sqrt(np.maximum(machine.diagonal, 0.0))
-    return np.asarray(s * float(s[machine.columns] @ a))
-
-
-def _sums_over_rows(machine: ColumnMachine, values: Array, e: Array, pairwise: bool) -> Array:
-    """A bound on |K_S|' |e|."""
-    if pairwise:
-        return np.asarray(np.abs(values).T @ e)
-    s = np.sqrt(np.maximum(machine.diagonal, 0.0))
-    return np.asarray(s[machine.columns] * float(s @ e))
 
 
 def _smallest(lower: Array) -> float:

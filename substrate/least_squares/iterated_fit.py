@@ -15,12 +15,12 @@ from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
-from substrate.least_squares.answer import Question
+from substrate.least_squares.answer import Question, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.operators import KernelOperator
 from substrate.least_squares.preconditioner import KernelSample
-from substrate.least_squares.saddle_certificate import expansion_accuracy, saddle_rows, worst_rows
+from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.least_squares.solver_choice import (
     Plan,
@@ -218,18 +218,19 @@ def _rows(question: Question, solved: list[SolvedGroup], diagonal: Array) -> tup
     """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
     answers: dict[int, Accuracy] = {}
     equations = []
-    envelope, tolerance = question.kernel.envelope, question.tolerance
-    rounding = envelope.rounding(question.X) * (1.0 if envelope is question.kernel else 2.0)
+    tolerance, rounding = question.tolerance, kernel_rounding(question.kernel, question.X)
+    roots = question.roots(diagonal)
     for group in solved:
         done = group.solution
         for k, column in enumerate(group.columns):
             a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
-            machine = question.expansion(column, a, b, diagonal)
+            machine = question.expansion(column, a, b)
             if question.border.slopes:
                 machine = replace(machine, slopes=done.slopes[:, k])
-            answers[column] = expansion_accuracy(machine, p, rounding, tolerance=tolerance)
+            bound = bound_plainly(machine, PlainRows(p, roots, rounding))
+            answers[column] = question.row(column, bound, FORMULA)
             allowed = max(tolerance, roundoff(a.size))
-            known = (p, diagonal, machine.y, machine.ridge, a, b)
+            known = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
             equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]
     return (accuracy_of_outputs(in_order), *worst_rows(equations))

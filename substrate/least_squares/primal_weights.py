@@ -16,49 +16,44 @@ Bias and weights are computed together. With :math:`\Phi_1 = [\Phi_c, 1]`, error
     H = \begin{bmatrix} I & 0 \\ 0 & 0 \end{bmatrix} + \gamma \Phi_1^T V \Phi_1 = A^T A .
 
 A first point is obtained from a QR factorisation of A with columns scaled to one size; it is refined by g in doubled
-precision, and the same g bounds the answer. With :math:`\delta` the distance of w and b from the optimum,
+precision, and the same g bounds the answer (:func:`bound_primal`). With :math:`\delta` the distance of w and b from
+the optimum,
 
 .. math::
 
     H \delta = g, \quad \gamma \|f - f^\star\|_v^2 \le \delta^T H \delta
-    \quad\Longrightarrow\quad \gamma \|f - f^\star\|_v^2 \le g^T H^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta},
-    \qquad \eta = \|I - (A T)^T A T\|,
+    \quad\Longrightarrow\quad \gamma \|f - f^\star\|_v^2 \le g^T H^{-1} g .
 
-for any T: the inverse of the computed triangle. The factorisation need not be accurate, since eta is measured.
-Features are rounded too, by a relative error u each; its effect on f, g and A is included.
-
-The bound follows from the factored Hessian alone.
-
-With features :math:`\Phi_c`, weights v and :math:`H = A^T A`,
-
-.. math:: A = \begin{bmatrix} \sqrt{\gamma V}\, \Phi_c & \sqrt{\gamma V}\, 1 \\ I & 0 \end{bmatrix} .
-
-Let T be any matrix with :math:`\eta = \|I - (A T)^T A T\| < 1`. Then :math:`\|A T z\|^2 \ge (1 - \eta) \|z\|^2`,
-so :math:`H \ge (1 - \eta)\, T^{-T} T^{-1}` and
-
-.. math:: g^T H^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta} .
-
-T is the inverse of R in A = QR. Its accuracy does not matter: eta is computed, with its rounding, and with what the
-rounding of the features may change in A.
+The bound is a formula over numbers with a radius (:mod:`~substrate.certificates.enclosed`), among them the features,
+which are rounded when they are made: in doubled precision it is the certificate, in balls the proof. The factorisation
+need not be accurate, since :meth:`~substrate.certificates.enclosed.Double.bound_inverse_norm` measures it.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import Pair, add, exact_product, minus, multiplied
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, root_mean_square, roundoff, spread_of
+from substrate.certificates.enclosed import Doubled, Enclosed
+from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
 
-__all__ = ["Factor", "PrimalWeights", "leverages", "primal_accuracy", "solve_primal", "support_values_of"]
+__all__ = [
+    "FORMULA",
+    "Factor",
+    "PrimalWeights",
+    "bound_primal",
+    "leverages",
+    "primal_accuracy",
+    "primal_gradient",
+    "solve_primal",
+    "support_values_of",
+]
 
-_HALF = EPS / 2.0
-#: The largest eta at which a bound is given.
-_MOST = 0.5
+N = TypeVar("N", bound=Enclosed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +87,6 @@ class Factor:
     def solve(self, g: Array) -> Array:
         """H^-1 g, likewise."""
         return np.asarray(self.T @ (self.T.T @ (g / self.sizes)) / self.sizes)
-
-    def bound(self, g: Array, doubt: Array, unsure: Array, gamma: float, v: Array) -> float:
-        """A bound on sqrt(g'H^-1 g / (gamma sum v)) for a gradient known to ``doubt``, features known to ``unsure``."""
-        if not np.isfinite(self.T).all():
-            return math.inf
-        eta = self._eta(np.sqrt(gamma * v)[:, None] * unsure)
-        if not eta <= _MOST:
-            return math.inf
-        scaled = g / self.sizes
-        # T'g is a sum of as many terms as there are columns, each rounded a few times
-        known = (np.abs(self.T).T @ (doubt / self.sizes)) + (g.size + 4.0) * _HALF * (np.abs(self.T).T @ np.abs(scaled))
-        size = float(np.linalg.norm(np.abs(self.T.T @ scaled) + known))
-        return float(1.01 * size / math.sqrt((1.0 - eta) * gamma * float(v.sum())))
-
-    def _eta(self, unsure: Array) -> float:
-        """||I - (A T)'(A T)|| from above, in the norm of Frobenius."""
-        m, p = self.A.shape
-        B = self.A @ self.T
-        rounded = (p + 10.0) * _HALF * np.abs(self.A)
-        rounded[: unsure.shape[0], :-1] += unsure / self.sizes[:-1]
-        error = float(np.linalg.norm(rounded @ np.abs(self.T)))
-        length = float(np.linalg.norm(B))
-        apart = float(np.linalg.norm(np.eye(p) - B.T @ B))
-        return float(1.01 * (apart + 2.0 * length * error + error * error + (m + 2.0) * _HALF * length * length))
 
 
 FORMULA = "||R^-T (w - Phi' alpha)|| / sqrt(gamma) + rounding, in doubled precision"
@@ -167,8 +138,7 @@ def support_values_of(
     alpha = np.empty_like(Y)
     for column, gamma in enumerate(gammas):
         w, b = primal.weights[:, column], float(primal.bias[column])
-        e = _gradient(features, Y[:, column], gamma, v, w, b).errors
-        alpha[:, column] = gamma * v * (e[0] + e[1])
+        alpha[:, column] = gamma * v * (Y[:, column] - (Doubled.exact(features) @ w + b)).midpoint
     return alpha, np.asarray(primal.bias - primal.center @ primal.weights)
 
 
@@ -184,43 +154,63 @@ def leverages(features: Array, pulls: Array) -> Array:
     return np.asarray(pulls / pulls.sum() + np.square(Q).sum(axis=1))
 
 
-def primal_accuracy(
-    primal: PrimalWeights,
-    X: Any,
-    y: Array,
-    gamma: float,
-    v: Array,
-    column: int,
-    *,
-    tolerance: float = ACCURATE,
-    observed: Array | None = None,
-) -> tuple[Accuracy, Row]:
-    """The rows for one output, from the stored weights: the answer, and stationarity in w.
+def bound_primal(
+    features: N, y: Array, gamma: float, v: Array, w: Array, b: float, fitted: Array
+) -> tuple[Enclosed, N]:
+    r"""Bound the distance of the fitted values from those of the exact optimum; return the gradient in w and b with it.
 
-    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
+    For any vector :math:`\hat e`, here the midpoints of e, and its gradient :math:`\hat g`, since
+    :math:`\gamma^2 z^T V \Phi_1 H^{-1} \Phi_1^T V z \le \gamma \|z\|_v^2`,
+
+    .. math:: \|f - f^\star\|_v \le \sqrt{\hat g^T H^{-1} \hat g / \gamma} + \|e - \hat e\|_v ,
+
+    and what predict returns may be further from it by its distance from f.
+
+    Parameters
+    ----------
+    features
+        The centred features, enclosed: their arithmetic is that of the bound.
+    y, gamma, v
+        The data.
+    w, b
+        What is stored.
+    fitted
+        What predict returns.
     """
+    pulls = features.exact(v) * gamma
+    f, e, gradient = primal_gradient(features, y, pulls, w, b)
+    roots = pulls.sqrt()
+    tall = _with_ones(features).rounded().T * roots
+    penalty = tall.exact(np.eye(w.size + 1, w.size))
+    norm = tall.beside(penalty).T.bound_inverse_norm(gradient.rounded()) / pulls.sum().sqrt()
+    return norm + e.error().bound_norm(v) + (fitted - f).bound_norm(v), gradient
+
+
+def primal_gradient(features: N, y: Array, pulls: N, w: Array, b: float) -> tuple[N, N, N]:
+    """Return f, y - f, and the gradient in w and b at the midpoints of y - f, with gamma v given as ``pulls``."""
+    f = features @ w + b
+    e = y - f
+    gradient = np.append(w, 0.0) - _with_ones(features).T @ (pulls * e.without_radius())
+    return f, e, gradient
+
+
+def _with_ones(features: N) -> N:
+    return features.beside(features.exact(np.ones((features.midpoint.shape[0], 1))))
+
+
+def primal_accuracy(primal: PrimalWeights, X: Any, y: Array, gamma: float, v: Array, column: int) -> tuple[float, Row]:
+    """Return the bound for one output in doubled precision, and the row of stationarity in w."""
     Phi = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X)
-    features = Phi - primal.center
     w, b = primal.weights[:, column], float(primal.bias[column])
-    spread, rounding = spread_of(y if observed is None else observed, v)
     with np.errstate(all="ignore"):
-        found = _gradient(features, y, gamma, v, w, b)
-        # a feature is rounded when it is made and when it is centred
-        unsure = primal.kernel.feature_rounding() * np.abs(Phi) + _HALF * np.abs(features)
-        moved = unsure @ np.abs(w) + found.unsure
-        pulls = gamma * v * np.abs(found.errors[0])
-        # gamma v is a rounded product
-        doubt = np.append(unsure.T @ pulls + EPS * (np.abs(features).T @ pulls) + found.doubt, EPS * pulls.sum())
-        bound = Factor.of(features, gamma, v).bound(found.gradient, doubt, unsure, gamma, v)
-        bound += 2.0 * root_mean_square(moved, v)
-        apart = add((primal(X)[:, column], np.zeros_like(y)), minus(found.values))
-        bound += root_mean_square(apart[0] + apart[1], v)
+        features = Doubled(Phi, radius=primal.kernel.feature_rounding() * np.abs(Phi)) - primal.center
+        bound, gradient = bound_primal(features, y, gamma, v, w, b, primal(X)[:, column])
         # the rounding of w is among the terms of alpha
-        alphas = gamma * v * (np.abs(y) + np.abs(features) @ np.abs(w) + abs(b))
-        size = float(np.linalg.norm(np.abs(w) + np.abs(features).T @ alphas))
-        residual = float(np.linalg.norm(found.gradient[:-1]))
-    stationarity = Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
-    return accuracy_row(1.01 * bound, spread, FORMULA, tolerance=tolerance, rounding=rounding), stationarity
+        sizes = np.abs(features.midpoint)
+        alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b))
+        size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
+        residual = float(np.linalg.norm(gradient.midpoint[:-1]))
+    return bound.upper(), Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
 
 
 def _center(Phi: Array, v: Array) -> Array:
@@ -233,37 +223,12 @@ def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array) 
     shares = v / v.max()
     point = np.append(np.zeros(features.shape[1]), shares @ y / shares.sum())
     kept, best = point, math.inf
+    numbers, pulls = Doubled.exact(features), Doubled.exact(gamma * v)
     for _ in range(_MOST_STEPS):
-        gradient = _gradient(features, y, gamma, v, point[:-1], float(point[-1])).gradient
+        gradient = primal_gradient(numbers, y, pulls, point[:-1], float(point[-1]))[2].midpoint
         size = factor.norm(gradient)
         if not size < best:
             break
         best, kept = size, point
         point = point - factor.solve(gradient)
     return kept[:-1], float(kept[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class _Gradient:
-    """The gradient in w and b, f and y - f as pairs, and bounds on the error of products: of f and of the gradient."""
-
-    gradient: Array
-    values: Pair
-    errors: Pair
-    unsure: Array
-    doubt: Array
-
-
-def _gradient(features: Array, y: Array, gamma: float, v: Array, w: Array, b: float) -> _Gradient:
-    """In doubled precision, for the features and the products gamma v as they are rounded."""
-    zero = np.zeros_like(y)
-    product, unsure = exact_product(features, w)
-    f = add(product, (np.full_like(y, b), zero))
-    e = add((y, zero), minus(f))
-    pull = gamma * v
-    alpha = add(multiplied(pull, e[0]), (pull * e[1], zero))
-    first, doubt = exact_product(np.ascontiguousarray(features.T), alpha[0])
-    second = features.T @ alpha[1]
-    in_w = add((w, np.zeros_like(w)), minus(add(first, (second, np.zeros_like(w)))))
-    gradient = np.append(in_w[0] + in_w[1], -(math.fsum(alpha[0]) + math.fsum(alpha[1])))
-    return _Gradient(gradient, f, e, unsure + EPS**1.9 * (np.abs(y) + np.abs(f[0]) + abs(b)), doubt)

@@ -24,13 +24,15 @@ K is positive semi-definite, so :math:`\|D^{1/2} d\| \le \|D^{-1/2} r\|`, and fr
     \|D^{-1/2}(f - f^\star)\|^2 = \|D^{-1/2} r\|^2 - 2 d^T K d - d^T D d
     \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
 
-where gamma cancels. A nonzero sum :math:`\epsilon = 1^T a` is removed first, in proportion to
-:math:`D^{-1} 1`, and the effect is added. With other columns that are not penalised Z is in the place of 1
-(:mod:`~substrate.least_squares.border`). So is rounding: with :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed
-kernel value within :math:`p\, s_i s_j` of the true one, K a is known to :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once
-for the residual and once for what ``predict`` returns. Where that exceeds the tolerance the check is repeated more
-accurately: kernel values from plain differences, their product with a in doubled precision
-(:mod:`~substrate.certificates.doubled_precision`), and the distance of what ``predict`` returns measured, not bounded.
+where gamma cancels. A nonzero sum :math:`1^T a` is removed first, in proportion to :math:`D^{-1} 1`. With other columns
+that are not penalised Z is in the place of 1 (:mod:`~substrate.least_squares.border`).
+
+:func:`bound_expansion` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`), so that
+rounding is part of them. With :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed kernel value within :math:`p\, s_i s_j`
+of the true one, K a has in double precision the radius :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once in the residual
+and once in what ``predict`` returns. Where that exceeds the tolerance the formula is evaluated in doubled precision,
+with kernel values from plain differences, and the distance of what ``predict`` returns is measured, not bounded. In
+balls, with kernel values from their formulas, it is a proof (:mod:`substrate.proof.least_squares`).
 
 A user's matrix or function is exact by definition, made symmetric. Where only
 :math:`K + \lambda I` is semi-definite and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
@@ -40,25 +42,17 @@ A user's matrix or function is exact by definition, made symmetric. Where only
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import add, exact_product, exact_sum, minus, multiplied
-from substrate.certificates.rows import (
-    ACCURATE,
-    Accuracy,
-    accuracy_of_outputs,
-    accuracy_row,
-    gap_row,
-    root_mean_square,
-    roundoff,
-    spread_of,
-)
+from substrate.certificates.doubled_precision import exact_product, exact_sum
+from substrate.certificates.enclosed import LEAST, Double, Doubled, Enclosed, sum_rounding
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
 from substrate.gram import Gram
 from substrate.ingredients import error_row, fit_row, zero_sum_row
 from substrate.kernels import Kernel
@@ -66,7 +60,19 @@ from substrate.kernels.base import strips
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["FORMULA", "CarefulRows", "Expansion", "careful_accuracy", "expansion_accuracy", "saddle_rows", "worst_rows"]
+__all__ = [
+    "CAREFUL_FORMULA",
+    "FORMULA",
+    "CarefulRows",
+    "Expansion",
+    "PlainRows",
+    "bound_carefully",
+    "bound_expansion",
+    "bound_plainly",
+    "kernel_roots",
+    "saddle_rows",
+    "worst_rows",
+]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its row fails
@@ -162,53 +168,99 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
 
 
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
-_HALF = EPS / 2.0
+CAREFUL_FORMULA = f"{FORMULA}, in doubled precision"
 _BLOCK = 128
 #: Below this k(x, x) may have lost digits to underflow; as a floor it keeps the bounds valid at no cost.
 _LEAST_DIAGONAL = 1e-290
-#: An upper bound on the underflow of a sum of two products.
-_LEAST = 1e-318
+
+N = TypeVar("N", bound=Enclosed)
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """One output of a stored machine, and the data it was fitted to.
 
-    ``diagonal`` holds k(x_i, x_i); ``negative`` bounds the distance of K from positive semi-definite, zero for kernels
-    whose formula excludes it; ``observed`` the targets of the user where y is made of them: the spread is theirs.
+    ``negative`` bounds the distance of K from positive semi-definite, zero for kernels whose formula excludes it.
     ``slopes`` are the coefficients of the columns of the border beside the constant.
     """
 
     y: Array
-    ridge: Array
+    gamma: float
+    weights: Array
     a: Array
     b: float
-    diagonal: Array
     negative: float = 0.0
-    observed: Array | None = None
     border: Border = ONES
     slopes: Array | None = None
 
-    @property
-    def weights(self) -> Array:
-        """v up to a factor: gamma drops out of the bound."""
-        return np.asarray(self.ridge.min() / self.ridge)
 
-    @property
-    def roots(self) -> Array:
-        """Upper bounds of s_i."""
-        return np.asarray(np.sqrt(np.maximum(self.diagonal, _LEAST_DIAGONAL)))
+def bound_expansion(
+    machine: Expansion, numbers: type[N], kernel: Callable[[N], N], fitted: Array | None = None
+) -> tuple[Enclosed, N]:
+    r"""Bound the distance of the fitted values from those of the exact optimum, and return the residual with it.
+
+    .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \max\!\left(1, \frac{\sigma}{1 - \sigma}\right)
+              \|y - \tilde f - D \tilde a\|_v, \qquad \tilde f = K \tilde a + Z c
+
+    Parameters
+    ----------
+    machine
+        What is stored.
+    numbers
+        The arithmetic: double, doubled precision or balls.
+    kernel
+        The map of coefficients to K a, in these numbers.
+    fitted
+        What predict returns; None where that is as far from K a + Z c as the values in these numbers may be.
+    """
+    v = numbers.exact(machine.weights)
+    a = machine.border.balance(numbers.exact(machine.a), v)
+    pulls = v * machine.gamma
+    f = kernel(a) + machine.b
+    if machine.slopes is not None and machine.border.slopes:
+        f = f + machine.border.enclose_values(numbers, machine.slopes)
+    residual = machine.y - f - a / pulls
+    distance = f.error() if fitted is None else fitted - f
+    factor = _indefinite_factor(machine.negative, pulls)
+    norm = residual.bound_norm(machine.weights)
+    return (norm if factor == 1.0 else norm * factor) + distance.bound_norm(machine.weights), residual
+
+
+def _indefinite_factor(negative: float, pulls: Enclosed) -> float:
+    """Return the factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
+    if negative == 0.0:
+        return 1.0
+    share = pulls.largest() * negative
+    return max(1.0, (share / (1.0 - share)).upper()) if share.upper() < 1.0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """K a of the certified coefficients in working precision, ``products``.
+
+    ``roots`` are upper bounds of s_i, ``rounding`` is the kernel's p.
+    """
+
+    products: Array
+    roots: Array
+    rounding: float
+
+    def __call__(self, a: Double) -> Double:
+        """Return K a for coefficients with these midpoints."""
+        share = self.rounding + sum_rounding(self.roots.size)
+        return Double(self.products, kernel_radius(self.roots, share, a.middle, a.radius))
 
 
 @dataclass(frozen=True, slots=True)
 class CarefulRows:
-    """Rows of the kernel matrix of some points, from accurate kernel values.
+    """K a by accurate kernel values, block by block, in doubled precision; ``roots`` are upper bounds of s_i.
 
     A user's matrix or function is taken as its values, made symmetric: the matrix of the fit.
     """
 
     kernel: Kernel
     points: Any
+    roots: Array
 
     @property
     def rounding(self) -> float:
@@ -217,7 +269,14 @@ class CarefulRows:
         factor = 1.0 if envelope is self.kernel else 2.0
         return factor * envelope.careful_rounding(self.points) if self.kernel.trusted else 0.0
 
-    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+    def __call__(self, a: Doubled) -> Doubled:
+        """Return K a."""
+        high, low, radius = (np.empty(self.roots.size) for _ in range(3))
+        for rows, block in self._blocks():
+            (high[rows], low[rows]), radius[rows] = exact_product(block, a.high)
+        return Doubled(high, low, radius + kernel_radius(self.roots, self.rounding, a.high, a.radius))
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
         n = self.points.shape[0]
         given = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
         for rows in strips(n, _BLOCK):
@@ -229,70 +288,26 @@ class CarefulRows:
             yield rows, block
 
 
-def expansion_accuracy(
-    machine: Expansion, products: Array, rounding: float, *, fitted: Array | None = None, tolerance: float = ACCURATE
-) -> Accuracy:
-    """The row for one output by K a in working precision and the kernel's ``rounding``: a few sums over the rows.
-
-    ``fitted`` is what predict returns, where its kernel values cannot be bounded and its distance must be measured.
-    """
-    v, s, a = machine.weights, machine.roots, np.abs(machine.a)
-    linear = machine.border.slope_values(machine.slopes)
-    residual = machine.y - products - machine.b - machine.ridge * machine.a - linear
-    sizes = np.abs(machine.y) + np.abs(products) + abs(machine.b) + machine.ridge * a
-    sizes = sizes + machine.border.slope_sizes(machine.slopes)
-    rounded = 1.01 * (s * (float(s @ a) * (rounding + a.size * _HALF)) + 4.0 * _HALF * sizes + _least(sizes))
-    distance = 0.0 if fitted is None else root_mean_square(fitted - (products + machine.b + linear), v)
-    return _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, FORMULA, tolerance)
+def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
+    """Return upper bounds of s_i, by which no kernel value exceeds s_i s_j, from k(x_i, x_i)."""
+    return np.asarray(np.sqrt(np.maximum(diagonal, _LEAST_DIAGONAL) + negative))
 
 
-def careful_accuracy(
-    machine: Expansion, rows: CarefulRows, fitted: Array, *, tolerance: float = ACCURATE
-) -> tuple[Accuracy, Array]:
-    """The row for one output by accurate kernel values, and the residual; ``fitted`` is what predict returns."""
-    y, a, v, s = machine.y, machine.a, machine.weights, machine.roots
-    zero = np.zeros_like(y)
-    high, low, unsure = np.empty_like(y), np.empty_like(y), np.empty_like(y)
-    known = s * (rows.rounding * float(s @ np.abs(a)))
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is not finite, and no bound
-        for some, block in rows:
-            (high[some], low[some]), unsure[some] = exact_product(block, a)
-        f = add((high, low), (np.full_like(y, machine.b), zero))
-        if machine.slopes is not None:
-            linear, doubt = machine.border.careful_values(machine.slopes)
-            f, unsure = add(f, linear), unsure + doubt
-        rest = add(add((y, zero), minus(f)), minus(multiplied(machine.ridge, a)))
-        residual: Array = rest[0] + rest[1]
-        apart = add((fitted, zero), minus(f))
-        implied = machine.ridge * np.abs(a)
-        sizes = np.abs(y) + abs(machine.b) + implied + np.abs(high) + machine.border.slope_sizes(machine.slopes)
-        # the diagonal 1/(gamma v) is itself rounded, twice
-        rounded = 1.01 * (unsure + known + 2.0 * _HALF * implied + EPS**1.9 * sizes + _least(sizes))
-        distance = root_mean_square(apart[0] + apart[1], v)
-    formula = f"{FORMULA}, in doubled precision"
-    row = _row(machine, root_mean_square(residual, v), root_mean_square(rounded, v), distance, formula, tolerance)
-    return row, residual
+def kernel_radius(roots: Array, share: float, a: Array, radius: Any) -> Array:
+    """Return a bound on the error of K a for entries of K known to ``share`` of s_i s_j, and a to its radius."""
+    sizes = share * np.abs(a) + radius
+    weight = float(roots @ sizes)
+    return np.asarray(roots * max(weight, LEAST)) if a.any() else np.zeros_like(roots)
 
 
-def _least(sizes: Array) -> Array:
-    """A bound on the underflow of sums of these sizes: zero where there is nothing to add."""
-    return np.where(sizes > 0.0, _LEAST, 0.0)
+def bound_plainly(machine: Expansion, rows: PlainRows, fitted: Array | None = None) -> float:
+    """Return the bound in double precision; ``fitted`` is what predict returns, where it must be measured."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
+        return bound_expansion(machine, Double, rows, fitted)[0].upper()
 
 
-def _row(
-    machine: Expansion, residual: float, rounded: float, distance: float, formula: str, tolerance: float
-) -> Accuracy:
-    """||r|| and its rounding, times the factor of indefiniteness, plus the rounding of predict."""
-    spread, rounding = spread_of(machine.y if machine.observed is None else machine.observed, machine.weights)
-    factor = _indefinite_factor(machine)
-    moved = machine.border.imbalance(machine.a, machine.weights, machine.roots, float(machine.ridge.min()))
-    bound = factor * (residual + rounded + moved) + moved + rounded + distance
-    return accuracy_row(1.01 * bound, spread, formula, tolerance=tolerance, rounding=rounding)
-
-
-def _indefinite_factor(machine: Expansion) -> float:
-    """The factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
-    share = 1.01 * machine.negative / float(machine.ridge.min())
-    if share >= 1.0:
-        return math.inf
-    return max(1.0, share / (1.0 - share))
+def bound_carefully(machine: Expansion, rows: CarefulRows, fitted: Array) -> tuple[float, Array]:
+    """Return the bound in doubled precision, and the residual; ``fitted`` is what predict returns."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        bound, residual = bound_expansion(machine, Doubled, rows, fitted)
+        return bound.upper(), residual.midpoint

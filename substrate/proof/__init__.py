@@ -1,17 +1,16 @@
 """Proofs in ball arithmetic: the bounds of the certificates, computed again with rigorous enclosures.
 
 They need python-flint, ``pip install "lssvm-substrate[proof]"``. Nothing here uses the code that fitted a model:
-kernels are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs. This file holds
-the conversion of numbers and the record of a proof.
+kernels are evaluated from their formulas, on the stored numbers, in as many bits as the verdict needs. The numbers are
+those of :mod:`~substrate.certificates.balls`; this file holds the record of a proof.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from substrate.errors import DataError
+from substrate.certificates.balls import above, ball, balls, below, flint, precision
 from substrate.kernels import Kernel
 from substrate.kernels.base import Formula
 
@@ -27,57 +26,6 @@ __all__ = [
     "precision",
     "proof_of_outputs",
 ]
-
-
-def flint() -> Any:
-    """The library, or an error with the command that installs it."""
-    try:
-        import flint as library
-    except ImportError as error:
-        raise DataError('a proof needs python-flint: pip install "lssvm-substrate[proof]"') from error
-    return library
-
-
-@contextmanager
-def precision(bits: int) -> Iterator[None]:
-    """Set the precision in bits inside the block."""
-    context = flint().ctx
-    before = context.prec
-    context.prec = bits
-    try:
-        yield
-    finally:
-        context.prec = before
-
-
-def ball(value: float) -> Any:
-    """A double as a ball without radius."""
-    return flint().arb(float(value))
-
-
-def balls(values: Any) -> list[Any]:
-    """A vector of doubles as balls without radius."""
-    arb = flint().arb
-    return [arb(value) for value in values.tolist()]
-
-
-def above(value: Any) -> float:
-    """A double that is not below anything in the ball; infinity where the ball is not finite."""
-    import numpy as np
-
-    if not value.is_finite():
-        return float("inf")
-    if value == 0:
-        return 0.0
-    top = float(value.upper())
-    return float(np.nextafter(top, np.inf))
-
-
-def below(value: Any) -> float:
-    """A double that is not above anything in the ball."""
-    import numpy as np
-
-    return float(np.nextafter(float(value.lower()), -np.inf)) if value.is_finite() else float("-inf")
 
 
 def formula_of(kernel: Kernel, n_features: int) -> Formula:

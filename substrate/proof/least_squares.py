@@ -15,27 +15,26 @@ A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
-For least squares on some columns of the LS-SVM's system, with :math:`C = A_S`, :math:`x = (b, \alpha_S)`,
-:math:`e = B - C x` and :math:`\delta = (C^T C)^{-1} C^T e`, the exact solution is :math:`x + \delta`, and its fitted
-values are those of the machine with these coefficients:
-
-.. math:: f^\star = K_S (\alpha + \delta_\alpha) + (b + \delta_b) 1 .
-
-See :mod:`substrate.least_squares.column_accuracy` for the same in double precision.
+Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_accuracy`,
+with an enclosure of the inverse.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
+from substrate.certificates.balls import Balls, root_of
 from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.column_accuracy import ColumnMachine, bound_columns
+from substrate.least_squares.primal_weights import PrimalWeights, bound_primal
+from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
 from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
 
 __all__ = [
@@ -82,50 +81,15 @@ def prove_expansion(
     if not np.isfinite(negative):
         return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
 
-    def bound(bits: int) -> Any:
-        weights, targets, alpha, returned = balls(v), balls(y), balls(a), balls(fitted)
-        balanced = _balanced(alpha, weights, border)
-        products = kernel_products(kernel, X, balanced) if matrix is None else _matrix_products(matrix, balanced)
-        linear = _linear_values(border, slopes, len(products))
-        values = [product + ball(b) + more for product, more in zip(products, linear, strict=True)]
-        ridge = [1 / (ball(gamma) * weight) for weight in weights]
-        residual = [t - f - d * one for t, f, d, one in zip(targets, values, ridge, balanced, strict=True)]
-        apart = [one - other for one, other in zip(returned, values, strict=True)]
-        return _indefinite_factor(negative, ridge) * weighted_root(residual, weights) + weighted_root(apart, weights)
+    machine = Expansion(y, gamma, v, a, b, negative, border, slopes)
+
+    def products(a: Balls) -> Balls:
+        return Balls.exact(matrix) @ a if matrix is not None else Balls(kernel_products(kernel, X, a.values.tolist()))
+
+    def bound() -> Any:
+        return bound_expansion(machine, Balls, products, fitted)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
-
-
-def _balanced(alpha: Sequence[Any], weights: Sequence[Any], border: Border) -> list[Any]:
-    """The coefficients less D^-1 Z G^-1 Z'a, with D^-1 = gamma v: the sum, taken out in proportion to the weights."""
-    if border.plain:
-        total, mass = sum(alpha, ball(0.0)), sum(weights, ball(0.0))
-        return [one - total * weight / mass for one, weight in zip(alpha, weights, strict=True)]
-    if not border.count:
-        return list(alpha)
-    library, rows = flint(), _border_rows(border, len(alpha))
-    Z = library.arb_mat(rows)
-    across = library.arb_mat([[weight * z for z in row] for row, weight in zip(rows, weights, strict=True)]).transpose()
-    out = Z * (across * Z).solve(Z.transpose() * library.arb_mat(len(alpha), 1, list(alpha)))
-    return [one - weight * out[i, 0] for i, (one, weight) in enumerate(zip(alpha, weights, strict=True))]
-
-
-def _border_rows(border: Border, n: int) -> list[list[Any]]:
-    """[1, z - center] in balls, for the columns as they are given."""
-    lead = [ball(1.0)] if border.constant else []
-    if not border.slopes:
-        return [list(lead) for _ in range(n)]
-    center = balls(border.center)
-    return [[*lead, *(z - c for z, c in zip(balls(row), center, strict=True))] for row in border.columns]
-
-
-def _linear_values(border: Border, slopes: Array | None, n: int) -> list[Any]:
-    """(z - center)'beta of every row."""
-    if slopes is None or not border.slopes:
-        return [ball(0.0)] * n
-    beta = balls(slopes)
-    lead = int(border.constant)
-    return [sum((z * c for z, c in zip(row[lead:], beta, strict=True)), ball(0.0)) for row in _border_rows(border, n)]
 
 
 def prove_primal(
@@ -141,42 +105,10 @@ def prove_primal(
     observed: Array | None = None,
 ) -> Proof:
     """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
-    library = flint()
 
-    def bound(bits: int) -> Any:
-        weights, targets, returned = balls(v), balls(y), balls(fitted)
-        w, center, b = balls(primal.weights[:, 0]), balls(primal.center), ball(float(primal.bias[0]))
-        rows = [
-            [value - c for value, c in zip(feature_balls(primal.kernel, x), center, strict=True)] for x in points_of(X)
-        ]
-        values = [sum((k * c for k, c in zip(row, w, strict=True)), b) for row in rows]
-        mass = sum(weights, ball(0.0))
-        errors = [t - f for t, f in zip(targets, values, strict=True)]
-        # the bias that balances the errors is the best one for this w
-        shift = sum((weight * e for weight, e in zip(weights, errors, strict=True)), ball(0.0)) / mass
-        alpha = [ball(gamma) * weight * (e - shift) for weight, e in zip(weights, errors, strict=True)]
-        size = len(w)
-        Phi = library.arb_mat(len(rows), size, [value for row in rows for value in row])
-        pulled = library.arb_mat(
-            len(rows), size, [ball(gamma) * weight * k for row, weight in zip(rows, weights, strict=True) for k in row]
-        )
-        # eliminating b centres the features by their weighted mean
-        means = [
-            sum((weight * row[k] for row, weight in zip(rows, weights, strict=True)), ball(0.0)) / mass
-            for k in range(size)
-        ]
-        H = Phi.transpose() * pulled
-        for i in range(size):
-            for j in range(size):
-                H[i, j] -= ball(gamma) * mass * means[i] * means[j]
-            H[i, i] += 1
-        gradient = [
-            w[k] - sum((row[k] * one for row, one in zip(rows, alpha, strict=True)), ball(0.0)) for k in range(size)
-        ]
-        column = library.arb_mat(size, 1, gradient)
-        energy = (column.transpose() * H.solve(column))[0, 0]
-        apart = weighted_root([one - other for one, other in zip(returned, values, strict=True)], weights)
-        return root_of(energy / (ball(gamma) * mass)) + abs(shift) + apart
+    def bound() -> Any:
+        features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
+        return bound_primal(features, y, gamma, v, primal.weights[:, 0], float(primal.bias[0]), fitted)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 
@@ -226,27 +158,10 @@ def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
     return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
 
 
-def _indefinite_factor(negative: float, ridge: Sequence[Any]) -> Any:
-    if negative == 0.0:
-        return ball(1.0)
-    share = ball(0.0)
-    for one in ridge:
-        share = share.max(ball(negative) / one)
-    return ball(1.0).max(share / (1 - share)) if share < 1 else ball(float("inf"))
-
-
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
     """sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
     return root_of(total / sum(weights, ball(0.0)))
-
-
-def root_of(value: Any) -> Any:
-    """The root of a ball known to hold a number that is not negative."""
-    if value > 0 or not value.is_finite():
-        return value.sqrt()
-    half = value.upper().max(ball(0.0)).sqrt().upper() / 2  # anything from zero to the root of its upper end
-    return flint().arb(half, half)
 
 
 def points_of(X: Any) -> list[list[Any]]:
@@ -255,12 +170,12 @@ def points_of(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
-def _proved(bound: Callable[[int], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
+def _proved(bound: Callable[[], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
     """The proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
             try:
-                found = bound(bits)
+                found = bound().value
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 found = ball(float("nan"))
             proof = proof_of(found, y, balls(v), tolerance, bits)
@@ -305,30 +220,58 @@ def prove_kept_columns(
     bits: int = _COLUMN_BITS,
 ) -> Proof:
     """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
-    library = flint()
-    n, m = y.size, a.size
+    machine, ones = ColumnMachine(y, columns, gamma, b, a), np.ones(y.size)
     with precision(bits):
-        values = _values(kernel, X, columns)
-        alpha, targets, returned, ones = balls(a), balls(y), balls(fitted), balls(np.ones(n))
-        d = 1 / ball(gamma)
-        C = library.arb_mat(
-            n + 1, m + 1, [ball(0.0)] + [ball(1.0)] * m + [k for row in values for k in (ball(1.0), *row)]
-        )
-        for place, row in enumerate(columns.tolist()):
-            C[row + 1, place + 1] += d
-        x = library.arb_mat(m + 1, 1, [ball(b), *alpha])
-        B = library.arb_mat(n + 1, 1, [ball(0.0), *targets])
-        across = C.transpose()
+        values = Balls(_values(kernel, X, columns))
         try:
-            step = (across * C).solve(across * (B - C * x))
+            bound = bound_columns(machine, Balls, _BallColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
-            spread, rounding = spread_of(y, np.ones(n))
+            spread, rounding = spread_of(y, ones)
             return Proof(math.inf, spread, tolerance, rounding, bits, f"{bits} bits cannot tell the columns apart")
-        exact = [
-            sum((k * (x[j + 1, 0] + step[j + 1, 0]) for j, k in enumerate(row)), x[0, 0] + step[0, 0]) for row in values
-        ]
-        apart = [one - other for one, other in zip(returned, exact, strict=True)]
-        return proof_of(weighted_root(apart, ones), y, ones, tolerance, bits)
+        return proof_of(bound.value, y, balls(ones), tolerance, bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _BallColumns:
+    """K_S in balls."""
+
+    values: Balls
+
+    def times(self, x: Balls) -> Balls:
+        return self.values @ x
+
+    def adjoint(self, z: Balls) -> Balls:
+        return self.values.T @ z
+
+
+@dataclass(frozen=True, slots=True)
+class _BallInverse:
+    """(C'C)^-1 in balls."""
+
+    matrix: Balls
+
+    @classmethod
+    def of(cls, machine: ColumnMachine, values: Balls) -> "_BallInverse":
+        """Enclose the inverse; python-flint raises ZeroDivisionError where it can not."""
+        n, m = values.values.shape
+        C = np.empty((n + 1, m + 1), dtype=object)
+        C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = ball(0.0), ball(1.0), ball(1.0), values.values
+        for place, row in enumerate(machine.columns.tolist()):
+            C[row + 1, place + 1] += 1 / ball(machine.gamma)
+        tall = flint().arb_mat(C.tolist())
+        return cls(Balls((tall.transpose() * tall).inv().tolist()))
+
+    def step(self, g: Balls) -> Balls:
+        return (self.matrix @ g).without_radius()
+
+    def norms(self, g: Balls) -> tuple[Balls, Balls]:
+        solved = self.matrix @ g
+        kept = solved.take(slice(1, None))
+        return (g.T @ solved).sqrt(), (kept * kept).total().sqrt()
+
+    def reach(self) -> Balls:
+        """Bound the norm of (C'C)^-1 C', the root of the largest eigenvalue, by the trace."""
+        return Balls(self.matrix.values.diagonal()).total().sqrt()
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:

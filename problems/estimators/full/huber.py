@@ -111,9 +111,8 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
             ("solver", f"active set of linear rows, {solved.steps} systems"),
         )
         points = None if kernel.pairwise else X
-        machine = HuberMachine(
-            y, ridge, delta, alpha, bias, expansion_values(kernel, points, alpha, bias, X), gram.diagonal, gram.negative
-        )
+        fitted = expansion_values(kernel, points, alpha, bias, X)
+        machine = HuberMachine(y, gamma, weights, delta, alpha, bias, fitted, gram.diagonal, gram.negative)
         answer, more = _answer(kernel, X, gram, machine, self._tolerance())
         self.certificate_ = Certificate(self._title, (*answer, *checks), (*gram.record(), *facts, *more))
         warn_unless_holds(self.certificate_)
@@ -131,8 +130,8 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
 
         Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses.
         """
-        X, gram, machine, _ = self._stored(X, y, sample_weight)
-        known = (gram.product(machine.a), gram.diagonal, machine.y, machine.ridge)
+        X, gram, machine = self._stored(X, y, sample_weight)
+        known = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
         rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
         answer, more = _answer(self.kernel_, X, gram, machine, self._tolerance())
         return Certificate(f"{self._title}, checked again", (*answer, *rows), (*gram.record(), *more))
@@ -145,18 +144,17 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
         their mean, as the text of the proof and of the certificate states. Needs python-flint,
         ``pip install "lssvm-substrate[proof]"``.
         """
-        X, _, machine, weights = self._stored(X, y, sample_weight)
+        X, _, machine = self._stored(X, y, sample_weight)
         if not np.isfinite(machine.negative):
             return Proof(float("inf"), 0.0, self._tolerance(), 0.0, 0, INDEFINITE)
-        gamma, tolerance = positive(self.gamma, "gamma"), self._tolerance()
-        return prove_huber(self.kernel_, X, machine, gamma, weights, tolerance=tolerance)
+        return prove_huber(self.kernel_, X, machine, tolerance=self._tolerance())
 
     def _ridge(self) -> Array:
         if not hasattr(self, "ridge_"):
             raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
         return super()._ridge()
 
-    def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine, Array]:
+    def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine]:
         """The rows of positive weight, their matrix, and the stored machine."""
         check_is_fitted(self)
         if y is None:
@@ -167,12 +165,12 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
         alpha = self.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
-        gram, ridge = Gram.of(self.kernel_, X), ridge_of(positive(self.gamma, "gamma"), weights)
+        gram, gamma = Gram.of(self.kernel_, X), positive(self.gamma, "gamma")
         if not self.kernel_.trusted:
             gram.check_definite()
         fitted = self._fitted_values(X)
-        known = (y, ridge, self.delta_, alpha, float(self.bias_), fitted, gram.diagonal, gram.negative)
-        return X, gram, HuberMachine(*known), weights
+        known = (y, gamma, weights, self.delta_, alpha, float(self.bias_), fitted, gram.diagonal, gram.negative)
+        return X, gram, HuberMachine(*known)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -16,14 +16,17 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import Accuracy, accuracy_row, spread_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.column_accuracy import (
+    CAREFUL_FORMULA,
+    FORMULA,
     ColumnFactor,
     ColumnMachine,
-    careful_column_accuracy,
-    column_accuracy,
+    ColumnValues,
+    bound_columns_by_factor,
     kept_values,
 )
 from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
@@ -163,7 +166,7 @@ class ColumnReducedClassifier(CodedClassifier):
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
         method = f"least squares on the columns, {solved.method}"
         y = np.ascontiguousarray(B[1:])
-        known = (group.gram, group.kernel, group.points, y, group.ridge, columns, solved)
+        known = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
         bounded, facts = _bounded_columns(*known, self._tolerance())
         return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
 
@@ -226,9 +229,9 @@ class ColumnReducedClassifier(CodedClassifier):
 
     def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
         """Least squares on the kept columns, all rows, for the present coefficients."""
-        kernel, ridge = self.kernel_, ridge_of(held.gamma, np.ones(held.columns.size))
-        machine = ColumnMachine(held.y, held.columns, ridge, held.bias, held.coefficients, kernel.diag(held.points))
-        bounded, facts = _carefully(kernel, held.points, machine, held.fitted, held.tolerance)
+        kernel = self.kernel_
+        machine = ColumnMachine(held.y, held.columns, held.gamma, held.bias, held.coefficients)
+        bounded, facts = _carefully(kernel, held.points, machine, kernel.diag(held.points), held.fitted, held.tolerance)
         C, kept = machine.bordered(kept_values(kernel, held.points, held.columns)), np.arange(held.columns.size)
         return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
 
@@ -251,7 +254,7 @@ def _bounded_columns(
     kernel: Kernel,
     points: Any,
     y: Array,
-    ridge: Array,
+    gamma: float,
     columns: Any,
     solved: ColumnSolution,
     tolerance: float,
@@ -259,23 +262,34 @@ def _bounded_columns(
     """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)
-    machine = ColumnMachine(y, columns, ridge[columns], solved.bias, solved.coefficients, gram.diagonal)
+    machine = ColumnMachine(y, columns, gamma, solved.bias, solved.coefficients)
     values = np.ascontiguousarray(gram.matrix[:, columns])
     factor = solved.factor or ColumnFactor.of_columns(machine.bordered(values))
-    p, pairwise = kernel.rounding(points), kernel.pairwise
-    row = column_accuracy(machine, values, p, factor, pairwise=pairwise, tolerance=tolerance)
+    kept = ColumnValues(values, columns, kernel.rounding(points), _roots(kernel, gram.diagonal))
+    row = _row(machine, bound_columns_by_factor(machine, kept, factor), FORMULA, tolerance)
     if row.passes:
         return (row,), ()
     fitted = values @ solved.coefficients + solved.bias
-    return _carefully(kernel, points, machine, fitted, tolerance)
+    return _carefully(kernel, points, machine, gram.diagonal, fitted, tolerance)
 
 
 def _carefully(
-    kernel: Kernel, points: Any, machine: ColumnMachine, fitted: Array, tolerance: float
+    kernel: Kernel, points: Any, machine: ColumnMachine, diagonal: Array, fitted: Array, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
     values = kept_values(kernel, points, machine.columns)
-    factor, p = ColumnFactor.of_columns(machine.bordered(values)), kernel.careful_rounding(points)
-    row = careful_column_accuracy(machine, values, p, factor, fitted, pairwise=kernel.pairwise, tolerance=tolerance)
+    factor = ColumnFactor.of_columns(machine.bordered(values))
+    kept = ColumnValues(values, machine.columns, kernel.careful_rounding(points), _roots(kernel, diagonal))
+    row = _row(machine, bound_columns_by_factor(machine, kept, factor, fitted), CAREFUL_FORMULA, tolerance)
     if np.isfinite(row.value):
         return (row,), () if row.passes else (_UNKNOWN,)
     return (), (_DEPENDENT,)
+
+
+def _roots(kernel: Kernel, diagonal: Array) -> Array | None:
+    """Return what the rounding of a kernel value is a share of; None for a user's matrix or function."""
+    return np.sqrt(np.maximum(diagonal, 0.0)) if kernel.trusted and not kernel.pairwise else None
+
+
+def _row(machine: ColumnMachine, bound: float, formula: str, tolerance: float) -> Accuracy:
+    spread, rounding = spread_of(machine.y, np.ones(machine.y.size))
+    return accuracy_row(bound, spread, formula, tolerance=tolerance, rounding=rounding)

@@ -28,28 +28,26 @@ bounded. Where gamma is large a linear row i is bounded more closely by any :mat
     + \tfrac{\rho}{2} \Big\|\varphi(x_i) - \sum_j c_j \varphi(x_j)\Big\| .
 
 Without such rows b may be free within an interval, and the bound is that of the fitted values about their mean.
+
+:func:`bound_huber` is this, over numbers with a radius (:mod:`~substrate.certificates.enclosed`): in doubled precision
+the certificate, in balls the proof (:mod:`substrate.proof.duality`).
 """
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import add, minus
-from substrate.certificates.rows import (
-    ACCURATE,
-    UNPOLISHED,
-    Accuracy,
-    distance_row,
-    page_row,
-    power_of_two,
-    root_mean_square,
-)
+from substrate.certificates.enclosed import Double, Doubled, Enclosed
+from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, distance_row, page_row, power_of_two
 from substrate.least_squares.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
-__all__ = ["ABOUT_MEAN", "AT_BOUND", "HuberMachine", "huber_accuracy", "primal_huber_accuracy"]
+__all__ = ["ABOUT_MEAN", "HuberMachine", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
+
+N = TypeVar("N", bound=Enclosed)
 
 Mask = NDArray[np.bool_]
 
@@ -67,7 +65,8 @@ class HuberMachine:
     """
 
     y: Array
-    ridge: Array
+    gamma: float
+    weights: Array
     delta: float
     a: Array
     b: float
@@ -76,130 +75,193 @@ class HuberMachine:
     negative: float = 0.0
 
     @property
-    def weights(self) -> Array:
-        """v up to a factor."""
-        return np.asarray(self.ridge.min() / self.ridge)
-
-    @property
     def finite(self) -> bool:
         """Whether all stored numbers are finite."""
         return bool(np.isfinite(self.a).all() and np.isfinite(self.fitted).all() and np.isfinite(self.b))
+
+    def in_unit(self, unit: float) -> "HuberMachine":
+        """Return the machine in another unit of y, a power of two."""
+        y, a, fitted = (part / unit for part in (self.y, self.a, self.fitted))
+        return replace(self, y=y, a=a, fitted=fitted, b=self.b / unit, delta=self.delta / unit)
+
+
+class HuberKernel(Protocol):
+    """K in enclosed numbers."""
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether linear rows are related to those inside one by one, which needs the entries of K."""
+
+    def products(self, x: Any) -> Any:
+        """Return K x."""
+
+    def less(self, product: Any, correction: Any) -> Any:
+        """Return K x less K times a small correction of x."""
+
+    def diagonal(self) -> Any:
+        """Return the diagonal of K."""
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return a part of K."""
+
+
+def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) -> tuple[Any, str]:
+    """Bound the distance of the fitted values from those of the exact optimum, and say what it is about.
+
+    Parameters
+    ----------
+    machine
+        What is stored.
+    numbers
+        The arithmetic: doubled precision or balls.
+    kernel
+        K in these numbers.
+    """
+    n, v, signs = machine.y.size, machine.weights, np.sign(machine.a)
+    ones, length = np.ones(n), numbers.exact(float(n)).sqrt()
+    a, strong = numbers.exact(machine.a), numbers.exact(v) * machine.gamma
+    product = kernel.products(a)
+    # only what cancels needs more than double precision: y - f, and the errors that belong to the support values
+    pulls, rough = strong.rounded(), a.rounded()
+    limit = pulls * machine.delta
+    at_bound = _rows_at_bound(machine, limit.midpoint, (machine.y - (product + machine.b)).midpoint)
+    free = ~at_bound
+    correction = (rough - limit * signs).select(at_bound, 0.0)
+    if free.any():
+        # the sum that is left is taken off the free rows, in proportion to their weights
+        share = rough.exact(np.where(free, v, 0.0))
+        correction = correction + share * ((limit * signs).select(at_bound, rough).total() / share.sum())
+    f = kernel.less(product, correction) + machine.b
+    e, feasible = machine.y - f, a.absorb(correction)
+    r = (feasible / strong - e).rounded()
+    if at_bound.any():
+        short = (machine.delta - e).select(signs > 0.0, machine.delta + e)
+        r = short.positive_part().select(at_bound, r)
+    distance = (machine.fitted - f).bound_norm(v)
+
+    root = (1.0 / (1.0 / pulls - machine.negative) if machine.negative else pulls).sqrt()
+    scaled = r * root
+    rho = scaled.bound_norm(ones) * length
+    change = root * rho
+    # rows that are inside at the optimum too
+    inside = free & (abs(feasible.rounded()) + change).is_below(limit)
+    anchors = rough.exact(np.where(inside, v, 0.0) if inside.any() else v)
+    c = anchors / anchors.sum()
+    far = _distances(kernel, c)
+    if machine.negative:
+        far = (far + rough.exact(machine.negative).sqrt()) * (rho * 0.5)
+        far = far + (change + (c * change).sum()) * machine.negative
+    else:
+        far = far * (rho * 0.5)
+    if not inside.any():
+        return far.bound_norm(v) * 2.0 + distance, ABOUT_MEAN
+    # in the norm of the weights the errors of the rows inside are at most twice ||r||, and so is their mean
+    both = rho + scaled.select(inside, 0.0).bound_norm(ones) * length
+    mass = anchors.sum() * machine.gamma
+    other = (far + both / mass.sqrt()).select(~inside, 0.0)
+    if kernel.has_blocks and machine.negative == 0.0 and not inside.all():
+        (linear,), (tied,) = np.nonzero(~inside), np.nonzero(inside)
+        size, apart = _relate(kernel, pulls, linear, tied)
+        closer = size * both + apart * (rho * 0.5)
+        other = other.take(linear).minimum(closer).place(linear, n)
+    inner, outer = both / pulls.sum().sqrt(), other.bound_norm(v)
+    total = (inner * inner + outer * outer).bound_root()
+    near = (abs(r) + change / pulls).select(inside, other).bound_norm(v)
+    return total.minimum(near) + distance, "fitted values"
+
+
+def _rows_at_bound(machine: HuberMachine, limit: Array, e: Array) -> Mask:
+    """Choose the rows whose support values are put at their bounds; any choice gives a bound."""
+    size, signs = np.abs(machine.a), np.sign(machine.a)
+    at_bound = (size > limit) | ((size >= (1.0 - AT_BOUND) * limit) & (signs * e >= machine.delta))
+    # unless the sum is zero whatever the bounds are, one row must be free
+    if at_bound.all() and math.fsum(signs * machine.weights) != 0.0:
+        at_bound[int((np.abs(e) - machine.delta).argmin())] = False
+    return np.asarray(at_bound)
+
+
+def _distances(kernel: HuberKernel, c: Any) -> Any:
+    """Bound ||phi(x_i) - sum_j c_j phi(x_j)|| of every row."""
+    product = kernel.products(c.careful()).rounded()
+    return (kernel.diagonal().rounded() - product * 2.0 + (c * product).sum()).bound_root()
+
+
+def _relate(kernel: HuberKernel, pulls: Any, linear: Any, tied: Any) -> tuple[Any, Any]:
+    """Bound ||D^1/2 c|| and ||phi(x_i) - sum_j c_j phi(x_j)|| for weights c of each linear row that sum to one."""
+    n, K, across = tied.size, kernel.block(tied, tied), kernel.block(tied, linear)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n] = K.midpoint + np.diag(16.0 / pulls.midpoint[tied])
+    system[n, n] = 0.0
+    try:
+        found = np.linalg.solve(system, np.vstack([across.midpoint, np.ones((1, linear.size))]))[:n]
+    except np.linalg.LinAlgError:
+        found = np.ones((n, linear.size)) / n
+    ones = K.exact(np.ones(n))
+    c = K.exact(found)
+    c = c + (1.0 - ones @ c) / float(n)
+    squares = kernel.diagonal().rounded().take(linear) - ones @ (c * across) * 2.0 + ones @ (c * (K @ c))
+    sizes = ones @ ((c * c).T / pulls.take(tied)).T
+    return sizes.bound_root(), squares.bound_root()
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedKernel:
+    """K by products that state a bound on their error; ``roots`` bound what a kernel value may be.
+
+    ``plain`` holds the matrix itself; its entries are used where ``has_blocks`` is True.
+    """
+
+    map: KernelProducts
+    plain: PlainProducts
+    entries: Array
+    roots: Array
+    has_blocks: bool
+
+    def products(self, x: Doubled) -> Doubled:
+        """Return K x for the midpoints, and what the radius of x adds."""
+        pair, radius = self.map(x.high)
+        return self._wider(Doubled(*pair, radius=radius), x.radius)
+
+    def less(self, product: Doubled, correction: Double) -> Doubled:
+        """Return the same midpoints: the correction goes into the radius."""
+        return self._wider(product, correction.sizes)
+
+    def diagonal(self) -> Doubled:
+        """Return k(x_i, x_i)."""
+        return Doubled(self.entries, radius=self.plain.rounding * np.abs(self.entries))
+
+    def block(self, rows: Any, columns: Any) -> Double:
+        """Return a part of the matrix."""
+        sizes = self.roots[rows][:, None] * self.roots[columns]
+        return Double(self.plain.matrix[np.ix_(rows, columns)], self.plain.rounding * sizes)
+
+    def _wider(self, product: Doubled, radius: Any) -> Doubled:
+        reach = float(self.roots @ np.broadcast_to(radius, self.roots.shape))
+        return Doubled(product.high, product.low, product.radius + self.roots * reach)
 
 
 def huber_accuracy(
     machine: HuberMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, bool]:
-    """The row, and whether doubled precision was needed."""
-    plain = _row(machine, careful.plain, FORMULA, tolerance)
+    """Return the row, and whether doubled precision was needed."""
+    roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
+    known = (careful.plain, machine.diagonal, roots)
+    plain = _row(machine, ComputedKernel(careful.plain, *known, has_blocks=False), FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
-    other = _row(machine, careful, f"{FORMULA}, in doubled precision", tolerance, careful.plain)
+    formula = f"{FORMULA}, in doubled precision"
+    other = _row(machine, ComputedKernel(careful, *known, has_blocks=True), formula, tolerance)
     return min(plain, other, key=lambda row: row.value), True
 
 
-def _row(
-    machine: HuberMachine, products: KernelProducts, formula: str, tolerance: float, ties: PlainProducts | None = None
-) -> Accuracy:
+def _row(machine: HuberMachine, kernel: ComputedKernel, formula: str, tolerance: float) -> Accuracy:
     bound, about = math.inf, ABOUT_MEAN
-    if machine.finite and machine.negative < machine.ridge.min():
+    if machine.finite and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
         unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            bound, about = _bound(machine, products, unit, ties)
-        bound *= unit
+            found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
+            bound = found.upper() * unit
     return distance_row(machine.y, machine.weights, bound, formula, tolerance=tolerance, about=about)
-
-
-def _bound(
-    machine: HuberMachine, products: KernelProducts, unit: float, ties: PlainProducts | None
-) -> tuple[float, str]:
-    y, a, b, delta = machine.y / unit, machine.a / unit, machine.b / unit, machine.delta / unit
-    ridge, v, zero = machine.ridge, machine.weights, np.zeros_like(y)
-    s = np.sqrt(np.maximum(machine.diagonal, 0.0))
-    product, unsure = products(a)
-    f = add(product, (np.full_like(y, b), zero))
-    rest = add((y, zero), minus(f))
-    e = rest[0] + rest[1]
-
-    at_bound, moved, free = _made_feasible(a, e, ridge, v, delta)
-    pull = 1.01 * float(s @ moved)
-    unsure = 1.01 * (unsure + s * pull + EPS * np.abs(e) + EPS**1.9 * (np.abs(y) + np.abs(f[0])))
-    missed = np.where(at_bound, np.maximum(delta - np.sign(a) * e, 0.0), np.abs(ridge * a - e) + ridge * moved)
-    missed = missed + unsure + 4.0 * EPS * np.where(at_bound, delta, np.abs(ridge * a))
-    stiff = ridge - machine.negative
-    rho = float(np.linalg.norm(missed / np.sqrt(stiff)))
-    apart = add((machine.fitted / unit, zero), minus(f))
-    distance = root_mean_square(np.abs(apart[0] + apart[1]) + unsure, v)
-
-    # rows that are inside at the optimum too
-    change = rho / np.sqrt(stiff)
-    inside = free & (np.abs(a) + moved + change < (1.0 - 4.0 * EPS) * delta / ridge)
-    anchors = inside if inside.any() else np.ones_like(inside)
-    c = np.where(anchors, v, 0.0)
-    c = c / c.sum()
-    spreads = _spreads(products, machine.diagonal, s, c) + np.sqrt(machine.negative)
-    apart_of_w = (0.5 * rho + pull) * spreads + machine.negative * (change + float(c @ change))
-    if not inside.any():
-        return 2.0 * root_mean_square(apart_of_w, v) + distance, ABOUT_MEAN
-    near = missed + ridge * change
-    # in the norm of the weights the errors of the rows inside are at most twice ||r||, and so is their mean
-    mass = float(v[inside].sum())
-    norm = math.sqrt(float(ridge.min()))  # from D^-1 to the shares v
-    both = norm * (rho + float(np.linalg.norm((missed / np.sqrt(stiff))[inside])))
-    mean = both / math.sqrt(mass)
-    other = np.where(inside, 0.0, apart_of_w + mean)
-    if ties is not None and machine.negative == 0.0 and not inside.all():
-        (linear,) = np.nonzero(~inside)
-        (tied,) = np.nonzero(inside)
-        size, spread = _kriged(ties, ridge, s, linear, tied)
-        other[linear] = np.minimum(other[linear], size * both / norm + (0.5 * rho + pull) * spread)
-    total = math.hypot(both / math.sqrt(float(v.sum())), root_mean_square(other, v))
-    return min(total, root_mean_square(np.where(inside, near, other), v)) + distance, "fitted values"
-
-
-def _made_feasible(a: Array, e: Array, ridge: Array, v: Array, delta: float) -> tuple[Mask, Array, Mask]:
-    """Rows put at their bounds, how far each support value moves to be feasible, and the rows that are free."""
-    limit = delta / ridge
-    at_bound = (np.abs(a) > limit) | ((np.abs(a) >= (1.0 - AT_BOUND) * limit) & (np.sign(a) * e >= delta))
-    moved = np.where(at_bound, np.abs(np.abs(a) - limit) + 4.0 * EPS * limit, 0.0)
-    signs = np.sign(a)
-    if at_bound.all() and math.fsum(signs * v) == 0.0:  # the sum is zero whatever the bounds are
-        return at_bound, moved, ~at_bound
-    if at_bound.all():
-        at_bound[int((np.abs(e) - delta).argmin())] = False
-    free = ~at_bound
-    excess = abs(math.fsum(np.where(at_bound, signs * limit, a))) + 4.0 * EPS * float(limit[at_bound].sum())
-    share = np.where(free, v, 0.0)
-    return at_bound, moved + excess * share / share.sum(), free
-
-
-def _spreads(products: KernelProducts, diagonal: Array, s: Array, c: Array) -> Array:
-    """||phi(x_i) - sum_j c_j phi(x_j)||, from above."""
-    (high, _), unsure = products(c)
-    size = float(s @ c)
-    squares = diagonal - 2.0 * high + float(c @ high)
-    error = 3.0 * unsure + float(unsure @ c) + 4.0 * c.size * EPS * (s + size) ** 2
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0) + error))
-
-
-def _kriged(
-    ties: PlainProducts, ridge: Array, s: Array, linear: NDArray[np.intp], tied: NDArray[np.intp]
-) -> tuple[Array, Array]:
-    """||D^1/2 c|| and ||phi(x_i) - sum_j c_j phi(x_j)||, from above, for good weights c of each linear row."""
-    n, K, across = tied.size, ties.matrix[np.ix_(tied, tied)], ties.matrix[np.ix_(tied, linear)]
-    bordered = np.block([[K + np.diag(16.0 * ridge[tied]), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
-    try:
-        c = np.linalg.solve(bordered, np.vstack([across, np.ones((1, linear.size))]))[:n]
-    except np.linalg.LinAlgError:
-        return np.full(linear.size, np.inf), np.full(linear.size, np.inf)
-    c = c + (1.0 - c.sum(axis=0)) / n
-    squares = s[linear] ** 2 - 2.0 * (c * across).sum(axis=0) + (c * (K @ c)).sum(axis=0)
-    sizes = s[linear] + s[tied] @ np.abs(c)
-    error = (2.0 * ties.rounding + 4.0 * n * EPS) * sizes**2
-    # the sum is one up to rounding, which b absorbs; with more than a little of it the weights are useless
-    slack = 4.0 * n * EPS * (1.0 + np.abs(c).sum(axis=0))
-    spread = np.sqrt(np.maximum(squares, 0.0) + 1.01 * error) + slack * float(s.max())
-    spread[slack > 1e-3] = np.inf
-    return np.asarray(1.01 * np.sqrt((ridge[tied, None] * c**2).sum(axis=0))), np.asarray(spread)
 
 
 def primal_huber_accuracy(

@@ -14,7 +14,14 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     projected_inverse,
 )
-from substrate.least_squares.saddle_certificate import CarefulRows, Expansion, careful_accuracy, expansion_accuracy
+from substrate.least_squares.saddle_certificate import (
+    CarefulRows,
+    Expansion,
+    PlainRows,
+    bound_carefully,
+    bound_plainly,
+    kernel_roots,
+)
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
@@ -106,7 +113,7 @@ def test_the_bound_is_true_whatever_the_coefficients(seed, offset, size, constan
     a, b, c = spoilt(solved.support_values, bias, solved.slopes, rng, size)
     b = b if constant else 0.0
     K = KERNEL(X)
-    machine = Expansion(y, ridge, a, b, K.diagonal(), border=border, slopes=c)
+    machine, roots = Expansion(y, 4.0, v, a, b, border=border, slopes=c), kernel_roots(K.diagonal())
     fitted = K @ a + b + border.slope_values(c)
     if constant:
         true = exact_distance(KERNEL, X, y, 4.0, v, fitted, z)
@@ -114,13 +121,12 @@ def test_the_bound_is_true_whatever_the_coefficients(seed, offset, size, constan
         exact, coefficients = solve_with(K, y, ridge, z)
         apart = fitted - K @ exact - z @ coefficients
         true = float(np.sqrt(v @ apart**2 / v.sum())) - 1e-12
-    plain = expansion_accuracy(machine, K @ a, KERNEL.rounding(X))
-    careful, _ = careful_accuracy(machine, CarefulRows(KERNEL, X), fitted)
-    assert true <= plain.value, (true, plain.value)
-    assert true <= careful.value, (true, careful.value)
+    plain = bound_plainly(machine, PlainRows(K @ a, roots, KERNEL.rounding(X)))
+    careful, _ = bound_carefully(machine, CarefulRows(KERNEL, X, roots), fitted)
+    assert true <= plain, (true, plain)
+    assert true <= careful, (true, careful)
     if size == 0.0:
-        assert careful.passes
-        assert careful.value <= 1e-11
+        assert careful <= min(1e-11, 1e-6 * np.std(y))
 
 
 def test_without_the_imbalance_the_bound_would_be_false():
@@ -129,12 +135,11 @@ def test_without_the_imbalance_the_bound_would_be_false():
     z, y = rng.normal(size=(20, 1)), rng.normal(size=20)
     border = Border.of(z, np.ones(20))
     a = y - 7.0 * (z - border.center)[:, 0]
-    machine = Expansion(
-        y, np.ones(20), a - a.mean(), float(a.mean()), np.zeros(20), border=border, slopes=np.array([7.0])
-    )
-    row = expansion_accuracy(machine, np.zeros(20), 0.0)
-    assert row.value >= 0.99 * np.sqrt(np.mean((7.0 * (z - border.center)) ** 2)) - np.std(y)
-    assert not row.passes
+    known = (y, 1.0, np.ones(20), a - a.mean(), float(a.mean()))
+    machine = Expansion(*known, border=border, slopes=np.array([7.0]))
+    bound = bound_plainly(machine, PlainRows(np.zeros(20), kernel_roots(np.zeros(20)), 0.0))
+    assert bound >= 0.99 * np.sqrt(np.mean((7.0 * (z - border.center)) ** 2)) - np.std(y)
+    assert bound > 1e-6 * np.std(y)
 
 
 def test_dependent_columns_are_refused_by_name():

@@ -1,0 +1,230 @@
+"""Ball arithmetic: enclosed numbers in any number of bits, by python-flint, which is imported when it is needed.
+
+``pip install "lssvm-substrate[proof]"`` brings it. An array of balls has the verbs of
+:class:`~substrate.certificates.enclosed.Enclosed`, so that a proof is the formula of a certificate in other numbers.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates.enclosed import Enclosed, Operand
+from substrate.errors import DataError
+
+__all__ = ["Balls", "above", "ball", "balls", "below", "flint", "precision", "root_of"]
+
+
+def flint() -> Any:
+    """Return the library, or raise an error with the command that installs it."""
+    try:
+        import flint as library
+    except ImportError as error:
+        raise DataError('a proof needs python-flint: pip install "lssvm-substrate[proof]"') from error
+    return library
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Set the precision in bits inside the block."""
+    context = flint().ctx
+    before = context.prec
+    context.prec = bits
+    try:
+        yield
+    finally:
+        context.prec = before
+
+
+def ball(value: float) -> Any:
+    """Return a double as a ball without radius."""
+    return flint().arb(float(value))
+
+
+def balls(values: Any) -> list[Any]:
+    """Return a vector of doubles as balls without radius."""
+    arb = flint().arb
+    return [arb(value) for value in values.tolist()]
+
+
+def above(value: Any) -> float:
+    """Return a double that is not below anything in the ball; infinity where the ball is not finite."""
+    if not value.is_finite():
+        return float("inf")
+    if value == 0:
+        return 0.0
+    return float(np.nextafter(float(value.upper()), np.inf))
+
+
+def below(value: Any) -> float:
+    """Return a double that is not above anything in the ball."""
+    return float(np.nextafter(float(value.lower()), -np.inf)) if value.is_finite() else float("-inf")
+
+
+def root_of(value: Any) -> Any:
+    """Return the root of a ball known to hold a number that is not negative."""
+    if value > 0 or not value.is_finite():
+        return value.sqrt()
+    half = value.upper().max(ball(0.0)).sqrt().upper() / 2  # anything from zero to the root of its upper end
+    return flint().arb(half, half)
+
+
+class Balls(Enclosed):
+    """An array of balls, each with its own radius, in the precision of the moment (:func:`precision`)."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values, dtype=object)
+
+    @classmethod
+    def exact(cls, values: Any) -> Self:
+        """Return the doubles as balls without radius."""
+        return cls(np.frompyfunc(flint().arb, 1, 1)(np.asarray(values, dtype=np.float64)))
+
+    @property
+    def value(self) -> Any:
+        """The ball of a single number."""
+        return self.values.item()
+
+    @property
+    def midpoint(self) -> Array:
+        """The midpoints, rounded to double precision."""
+        return np.asarray(np.frompyfunc(float, 1, 1)(self.values), dtype=np.float64)
+
+    def __add__(self, other: Operand) -> "Balls":
+        return Balls(self.values + _balls(other).values)
+
+    def __neg__(self) -> "Balls":
+        return Balls(-self.values)
+
+    def __mul__(self, other: Operand) -> "Balls":
+        return Balls(self.values * _balls(other).values)
+
+    def __truediv__(self, other: Operand) -> "Balls":
+        return Balls(self.values / _balls(other).values)
+
+    def __matmul__(self, other: Operand) -> "Balls":
+        return Balls(self.values @ _balls(other).values)
+
+    @property
+    def T(self) -> "Balls":  # noqa: N802
+        """The transposed matrix."""
+        return Balls(self.values.T)
+
+    def total(self) -> "Balls":
+        """Return the sum."""
+        return Balls(sum(self.values.tolist(), ball(0.0)))
+
+    def largest(self) -> "Balls":
+        """Return the largest entry."""
+        largest, *others = self.values.tolist()
+        for value in others:
+            largest = largest.max(value)
+        return Balls(largest)
+
+    def sum(self) -> "Balls":
+        """Return the sum."""
+        return self.total()
+
+    def bound_norm(self, weights: Array) -> "Balls":
+        """Return the norm."""
+        v = Balls.exact(weights)
+        return Balls(root_of(((v * self * self).total() / v.total()).value))
+
+    def absorb(self, correction: Any) -> "Balls":
+        """Return the difference."""
+        return Balls(self.values - _balls(correction).values)
+
+    def careful(self) -> "Balls":
+        """Return them as they are."""
+        return self
+
+    def shortened(self) -> "Balls":
+        """Return them as they are."""
+        return self
+
+    def rounded(self) -> "Balls":
+        """Return them as they are."""
+        return self
+
+    def without_radius(self) -> "Balls":
+        """Return the midpoints."""
+        return Balls(np.frompyfunc(lambda value: value.mid(), 1, 1)(self.values))
+
+    def sqrt(self) -> "Balls":
+        """Return the roots."""
+        return Balls(np.frompyfunc(root_of, 1, 1)(self.values))
+
+    def error(self) -> "Balls":
+        """Return balls about zero with the same radius."""
+        return Balls(np.frompyfunc(lambda value: value - value.mid(), 1, 1)(self.values))
+
+    def take(self, rows: Any) -> "Balls":
+        """Return some entries."""
+        return Balls(self.values[rows])
+
+    def place(self, rows: Any, n: int) -> "Balls":
+        """Return them among zeros."""
+        out = Balls.exact(np.zeros(n))
+        out.values[rows] = self.values
+        return out
+
+    def after(self, first: "Balls") -> "Balls":
+        """Return one more in front."""
+        return Balls([first.value, *self.values.tolist()])
+
+    def beside(self, other: "Balls") -> "Balls":
+        """Return both matrices, side by side."""
+        return Balls(np.concatenate([self.values, other.values], axis=1))
+
+    def solve(self, right: "Balls") -> "Balls":
+        """Return the solution; python-flint raises ZeroDivisionError for a matrix that may be singular."""
+        matrix = flint().arb_mat(self.values.tolist())
+        x = matrix.solve(flint().arb_mat(len(right.values), 1, right.values.tolist()))
+        return Balls([x[i, 0] for i in range(len(right.values))])
+
+    def __abs__(self) -> "Balls":
+        return Balls(np.frompyfunc(abs, 1, 1)(self.values))
+
+    def positive_part(self) -> "Balls":
+        """Return them, from above where a ball holds zero."""
+        return Balls(np.frompyfunc(_positive_part, 1, 1)(self.values))
+
+    def select(self, mask: Any, other: Operand) -> "Balls":
+        """Return balls from both."""
+        return Balls(np.where(mask, self.values, _balls(other).values))
+
+    def is_below(self, other: "Balls") -> Any:
+        """Compare ball by ball."""
+        return np.asarray(np.frompyfunc(lambda x, y: bool(x < y), 2, 1)(self.values, other.values), dtype=bool)
+
+    def minimum(self, other: "Balls") -> "Balls":
+        """Return the smaller balls."""
+        return Balls(np.frompyfunc(lambda x, y: x.min(y), 2, 1)(self.values, other.values))
+
+    def bound_root(self) -> "Balls":
+        """Return the roots."""
+        return Balls(np.frompyfunc(root_of, 1, 1)(self.positive_part().values))
+
+    def bound_inverse_norm(self, g: "Balls") -> "Balls":
+        """Return the norm."""
+        library = flint()
+        A, column = library.arb_mat(self.values.tolist()), library.arb_mat(len(g.values), 1, g.values.tolist())
+        return Balls(root_of((column.transpose() * (A.transpose() * A).solve(column))[0, 0]))
+
+    def upper(self) -> float:
+        """Return a double not below the size of the number."""
+        return above(abs(self.value))
+
+
+def _positive_part(value: Any) -> Any:
+    if value > 0:
+        return value
+    return ball(0.0) if value < 0 else abs(value).upper()
+
+
+def _balls(value: Operand) -> Balls:
+    return value if isinstance(value, Balls) else Balls.exact(value)

@@ -1,0 +1,706 @@
+r"""Numbers with a radius, over which a bound is written once and evaluated in double, in doubled precision or in balls.
+
+An :class:`Enclosed` array states for each of its entries x that
+
+.. math:: |x - m| \le \varrho
+
+with a midpoint m that was computed and a radius that bounds all that computing and reading it may have lost. The sum,
+the product or the norm of such numbers is one again. A formula over them therefore bounds its own rounding; nothing
+is left to be added by hand, and the unit roundoff u stands in this file only:
+
+.. math::
+
+    x + y: \quad & \varrho_x + \varrho_y + u\, |m_x \oplus m_y| , \\
+    x\, y: \quad & |m_x| \varrho_y + \varrho_x |m_y| + \varrho_x \varrho_y + u\, |m_x \otimes m_y| , \\
+    x / y: \quad & \frac{\varrho_x + |m_x \oslash m_y|\, \varrho_y}{|m_y| - \varrho_y} + u\, |m_x \oslash m_y| , \\
+    A x: \quad & |A|\, \varrho_x + \varrho_A\, (|x| + \varrho_x) + k\, u\, |A|\, |x| \quad\text{for sums of k terms.}
+
+Three arithmetics have the same verbs:
+
+:class:`Double`
+    Midpoints in double precision: the first try of every certificate, a few vector operations.
+:class:`Doubled`
+    Midpoints as unevaluated sums of two doubles (:mod:`~substrate.certificates.doubled_precision`), for residuals that
+    cancel. A number that no longer cancels goes back to double by :meth:`Enclosed.rounded`.
+:class:`~substrate.certificates.balls.Balls`
+    Ball arithmetic in as many bits as the verdict needs: a proof is the formula of the certificate in balls.
+
+Radii are sums, products and quotients of numbers that are not negative, so that their own rounding is a relative one:
+a thousand times the number of terms times u at most, and :meth:`Enclosed.upper` allows for a hundredth.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiplied
+from substrate.certificates.rows import root_mean_square
+
+__all__ = ["LEAST", "UNIT", "Double", "Doubled", "Enclosed", "at_most", "sum_rounding"]
+
+#: The unit roundoff u: half the distance from one to the next number.
+UNIT = EPS / 2.0
+#: The same for sums of two doubles, with room for the few operations behind one of theirs.
+_PAIR = 4.0 * EPS**2
+#: Margin for the rounding of the radii themselves.
+_ROOM = 1.01
+#: Below this a product may have lost digits to underflow, of at most this size.
+_SMALL, LEAST = 1e-290, 1e-318
+
+#: The largest share of a matrix that its inverse may be off by.
+_MOST_SHARE = 0.5
+
+#: What may stand beside an enclosed number: one of the same kind, or numbers that are exact.
+Operand = Any
+
+
+def sum_rounding(terms: int) -> float:
+    """Return the share of the sum of sizes that a sum of so many products may lose, in whatever order it is formed."""
+    return terms * UNIT
+
+
+def at_most(bound: float) -> float:
+    """Return a number that is not below the exact value of a bound, computed from numbers that are not negative."""
+    return _ROOM * bound
+
+
+class Enclosed(ABC):
+    """An array of numbers, each within a radius of its midpoint; see the derived classes.
+
+    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact; double and doubled
+    precision may be mixed, and the left operand decides.
+    """
+
+    __slots__ = ()
+    # numpy leaves operations with an enclosed right operand to it
+    __array_ufunc__ = None
+
+    @classmethod
+    @abstractmethod
+    def exact(cls, values: Any) -> Self:
+        """Return doubles as numbers without radius."""
+
+    @property
+    @abstractmethod
+    def midpoint(self) -> Array:
+        """The midpoints in double precision."""
+
+    @abstractmethod
+    def __add__(self, other: Operand) -> Any: ...
+
+    @abstractmethod
+    def __neg__(self) -> Any: ...
+
+    @abstractmethod
+    def __mul__(self, other: Operand) -> Any: ...
+
+    @abstractmethod
+    def __truediv__(self, other: Operand) -> Any: ...
+
+    @abstractmethod
+    def __matmul__(self, other: Operand) -> Any: ...
+
+    def __radd__(self, other: Operand) -> Any:
+        return self + other
+
+    def __sub__(self, other: Operand) -> Any:
+        return self + (-other)
+
+    def __rsub__(self, other: Operand) -> Any:
+        return (-self) + other
+
+    def __rmul__(self, other: Operand) -> Any:
+        return self * other
+
+    def __rtruediv__(self, other: Operand) -> Any:
+        return self.exact(other) / self
+
+    @property
+    @abstractmethod
+    def T(self) -> Self:  # noqa: N802 - numpy's name
+        """The transposed matrix."""
+
+    @abstractmethod
+    def total(self) -> Any:
+        """Return the sum of a vector whose terms may cancel."""
+
+    @abstractmethod
+    def largest(self) -> Any:
+        """Return the largest entry."""
+
+    @abstractmethod
+    def sum(self) -> Any:
+        """Return the sum of a vector in which nothing cancels."""
+
+    @abstractmethod
+    def bound_norm(self, weights: Array) -> Any:
+        """Return a number that sqrt(sum v x^2 / sum v) does not exceed, for exact weights v."""
+
+    @abstractmethod
+    def absorb(self, correction: Any) -> Self:
+        """Return the difference to a small correction, which need not change the midpoints.
+
+        Products of a matrix with the midpoints remain usable: in double the correction goes into the radius.
+        """
+
+    @abstractmethod
+    def careful(self) -> Any:
+        """Return the same numbers in an arithmetic whose sums may cancel."""
+
+    @abstractmethod
+    def shortened(self) -> Self:
+        """Return the same numbers with midpoints of one double, where they have two, and a radius for it."""
+
+    @abstractmethod
+    def rounded(self) -> Any:
+        """Return the same numbers in an arithmetic that is as cheap as one wants for what does not cancel."""
+
+    @abstractmethod
+    def without_radius(self) -> Self:
+        """Return the midpoints as exact numbers: other numbers than these, apart by :meth:`error`."""
+
+    @abstractmethod
+    def sqrt(self) -> Any:
+        """Return the roots of numbers that are not negative."""
+
+    @abstractmethod
+    def error(self) -> Any:
+        """Return the distance from the midpoints: numbers about zero with the same radius."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Self:
+        """Return some entries of a vector."""
+
+    @abstractmethod
+    def place(self, rows: Any, n: int) -> Self:
+        """Return a vector of n zeros but for these entries, in the given rows."""
+
+    @abstractmethod
+    def after(self, first: Any) -> Self:
+        """Return a vector that begins with one more number."""
+
+    @abstractmethod
+    def beside(self, other: Self) -> Self:
+        """Return the columns of two matrices in one."""
+
+    @abstractmethod
+    def solve(self, right: Self) -> Self:
+        """Return x with A x = right, for a small square matrix; without a finite radius where A may be singular."""
+
+    @abstractmethod
+    def __abs__(self) -> Any: ...
+
+    @abstractmethod
+    def positive_part(self) -> Any:
+        """Return every number, or zero where it is negative."""
+
+    @abstractmethod
+    def select(self, mask: Any, other: Operand) -> Any:
+        """Return these numbers where the mask holds, the others elsewhere."""
+
+    @abstractmethod
+    def is_below(self, other: Any) -> Any:
+        """Return where these numbers are below the others, whatever they are within their radii."""
+
+    @abstractmethod
+    def minimum(self, other: Any) -> Any:
+        """Return the smaller of two bounds, entry by entry."""
+
+    @abstractmethod
+    def bound_root(self) -> Any:
+        """Return numbers that the roots do not exceed, of numbers that are not negative."""
+
+    @abstractmethod
+    def bound_inverse_norm(self, g: Any) -> Any:
+        r"""Return a number that :math:`\sqrt{g^T (A^T A)^{-1} g}` does not exceed, for a tall matrix A."""
+
+    @abstractmethod
+    def upper(self) -> float:
+        """Return a double that the size of a single number does not exceed; infinity where nothing is known."""
+
+
+class Double(Enclosed):
+    """Midpoints and radii in double precision; a radius of all entries may be one number."""
+
+    __slots__ = ("middle", "radius")
+
+    def __init__(self, middle: Any, radius: Any = 0.0) -> None:
+        self.middle = middle
+        self.radius = radius
+
+    @classmethod
+    def exact(cls, values: Any) -> Self:
+        """Return the doubles with radius zero."""
+        return cls(values)
+
+    @property
+    def midpoint(self) -> Array:
+        """The numbers as they were computed."""
+        return np.asarray(self.middle)
+
+    @property
+    def sizes(self) -> Array:
+        """Upper ends of the sizes of all entries."""
+        return np.asarray(np.abs(self.middle) + self.radius)
+
+    def __add__(self, other: Operand) -> "Double":
+        other = _double(other)
+        middle = self.middle + other.middle
+        return Double(middle, UNIT * np.abs(middle) + self.radius + other.radius)
+
+    def __sub__(self, other: Operand) -> "Double":
+        other = _double(other)
+        middle = self.middle - other.middle
+        return Double(middle, UNIT * np.abs(middle) + self.radius + other.radius)
+
+    def __rsub__(self, other: Operand) -> "Double":
+        return _double(other) - self
+
+    def __neg__(self) -> "Double":
+        return Double(-self.middle, self.radius)
+
+    def __mul__(self, other: Operand) -> "Double":
+        other = _double(other)
+        x, y = self.middle, other.middle
+        middle = x * y
+        sizes = np.abs(middle)
+        radius = UNIT * sizes
+        if not _is_zero(other.radius):
+            radius = radius + (np.abs(x) + self.radius) * other.radius
+        if not _is_zero(self.radius):
+            radius = radius + self.radius * np.abs(y)
+        return Double(middle, _with_underflow(radius, sizes, x, y))
+
+    def __truediv__(self, other: Operand) -> "Double":
+        other = _double(other)
+        middle = self.middle / other.middle
+        sizes = np.abs(middle)
+        radius = UNIT * sizes
+        if not (_is_zero(self.radius) and _is_zero(other.radius)):
+            least = np.abs(other.middle) - other.radius
+            radius = radius + _over(self.radius + sizes * other.radius, least)
+        return Double(middle, _with_underflow(radius, sizes, self.middle))
+
+    def __matmul__(self, other: Operand) -> "Double":
+        other = _double(other)
+        x, y = np.abs(self.middle), np.abs(other.middle)
+        radius = sum_rounding(x.shape[-1]) * (x @ y)
+        if not _is_zero(other.radius):
+            radius = radius + x @ np.broadcast_to(other.radius, y.shape)
+        if not _is_zero(self.radius):
+            radius = radius + np.broadcast_to(self.radius, x.shape) @ (y + other.radius)
+        return Double(self.middle @ other.middle, radius + np.where(radius > 0.0, LEAST, 0.0))
+
+    @property
+    def T(self) -> "Double":  # noqa: N802
+        """The transposed matrix."""
+        return Double(self.middle.T, self.radius if _is_zero(self.radius) else self.radius.T)
+
+    def total(self) -> "Double":
+        """Return the sum, rounded once."""
+        try:
+            total = exact_sum(self.middle)
+        except (OverflowError, ValueError):  # not finite, or no longer on the way
+            total = math.nan
+        return Double(total, UNIT * abs(total) + self._summed_radius())
+
+    def sum(self) -> "Double":
+        """Return the sum, rounded as often as there are terms."""
+        total = float(self.middle.sum())
+        lost = sum_rounding(self.middle.size) * float(np.abs(self.middle).sum())
+        return Double(total, lost + self._summed_radius())
+
+    def _summed_radius(self) -> float:
+        return 0.0 if _is_zero(self.radius) else float(np.broadcast_to(self.radius, self.middle.shape).sum())
+
+    def largest(self) -> "Double":
+        """Return the largest midpoint, with the largest radius."""
+        return Double(float(self.middle.max()), float(np.max(self.radius)))
+
+    def bound_norm(self, weights: Array) -> "Double":
+        """Return the norm of the upper ends."""
+        value = root_mean_square(self.sizes, weights)
+        return Double(value, (sum_rounding(weights.size) + 8.0 * UNIT) * value)
+
+    def absorb(self, correction: "Double") -> "Double":
+        """Return the same midpoints, with the correction in the radius."""
+        return Double(self.middle, self.radius + correction.sizes)
+
+    def careful(self) -> "Doubled":
+        """Return them as sums of two doubles, the second zero."""
+        return Doubled(self.middle, None, self.radius)
+
+    def shortened(self) -> "Double":
+        """Return them as they are."""
+        return self
+
+    def rounded(self) -> "Double":
+        """Return them as they are."""
+        return self
+
+    def without_radius(self) -> "Double":
+        """Return the midpoints."""
+        return Double(self.middle)
+
+    def sqrt(self) -> "Double":
+        """Return the roots; where a number may be zero, its root is at most that of its upper end."""
+        middle = np.sqrt(self.middle)
+        radius = UNIT * middle
+        if not _is_zero(self.radius):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slope = np.where(middle > 0.0, self.radius / middle, np.inf)
+            radius = radius + np.minimum(slope, np.sqrt(self.radius))
+        return Double(middle, radius)
+
+    def error(self) -> "Double":
+        """Return zeros with the same radius."""
+        return Double(np.zeros_like(self.middle), self.radius)
+
+    def take(self, rows: Any) -> "Double":
+        """Return some entries."""
+        return Double(self.middle[rows], self.radius if _is_zero(self.radius) else self.radius[rows])
+
+    def place(self, rows: Any, n: int) -> "Double":
+        """Return them among zeros."""
+        return Double(_placed(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n))
+
+    def after(self, first: "Double") -> "Double":
+        """Return one more in front."""
+        radius = np.append(first.radius, np.broadcast_to(self.radius, self.middle.shape))
+        return Double(np.append(first.middle, self.middle), radius)
+
+    def beside(self, other: "Double") -> "Double":
+        """Return both matrices, side by side."""
+        radius = _beside(self.radius, self.middle, other.radius, other.middle)
+        return Double(np.concatenate([self.middle, other.middle], axis=1), radius)
+
+    def solve(self, right: "Double") -> "Double":
+        r"""Return the computed solution x and a radius by an approximate inverse R.
+
+        .. math:: |x^\star - x|_\infty \le \frac{|R\,(b - A x)|_\infty}{1 - \|I - R A\|_\infty}
+        """
+        try:
+            inverse = Double(np.linalg.inv(self.middle))
+        except np.linalg.LinAlgError:
+            return Double(np.zeros_like(right.middle), np.full_like(right.middle, np.inf))
+        x = Double(inverse.middle @ right.middle)
+        share = float((Double(np.eye(len(self.middle))) - inverse @ self).sizes.sum(axis=1).max(initial=0.0))
+        rest = float((inverse @ (right - self @ x)).sizes.max(initial=0.0))
+        return Double(x.middle, np.full_like(x.middle, rest / (1.0 - share) if share < 1.0 else np.inf))
+
+    def __abs__(self) -> "Double":
+        return Double(np.abs(self.middle), self.radius)
+
+    def positive_part(self) -> "Double":
+        """Return it with the same radius."""
+        return Double(np.maximum(self.middle, 0.0), self.radius)
+
+    def select(self, mask: Any, other: Operand) -> "Double":
+        """Return midpoints and radii from both."""
+        other = _double(other)
+        return Double(np.where(mask, self.middle, other.middle), np.where(mask, self.radius, other.radius))
+
+    def is_below(self, other: "Double") -> Any:
+        """Compare the upper end with the lower one, allowing for the rounding of the radii."""
+        gap = np.asarray(other.middle) - self.middle
+        return gap > at_most(1.0) * (self.radius + other.radius) + UNIT * np.abs(gap)
+
+    def minimum(self, other: "Double") -> "Double":
+        """Return the one with the smaller upper end."""
+        return self.select(self.middle + self.radius <= other.middle + other.radius, other)
+
+    def bound_root(self) -> "Double":
+        """Return the roots of the upper ends."""
+        return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
+
+    def bound_inverse_norm(self, g: "Double") -> "Double":
+        r"""Return the norm by the inverse T of R in A = QR, with columns scaled to one size.
+
+        For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
+        :math:`\|A T z\|^2 \ge (1 - \eta) \|z\|^2`, and therefore
+
+        .. math:: A^T A \ge (1 - \eta)\, T^{-T} T^{-1} \quad\Longrightarrow\quad
+                  g^T (A^T A)^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta} .
+        """
+        unknown = Double(math.inf)
+        if not np.isfinite(self.middle).all():
+            return unknown
+        largest = np.abs(self.middle).max(axis=0, initial=LEAST)
+        sizes = largest * np.linalg.norm(self.middle / largest, axis=0)
+        scale = np.ldexp(1.0, np.clip(-np.frexp(sizes)[1], -1000, 1000))
+        A = self * scale
+        try:
+            T = Double(np.triu(np.linalg.inv(np.linalg.qr(A.middle, mode="r"))))
+        except np.linalg.LinAlgError:
+            return unknown
+        B = A @ T
+        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
+        if not eta <= _MOST_SHARE:
+            return unknown
+        size = float(np.linalg.norm((T.T @ (g * scale)).sizes))
+        return Double(size / math.sqrt(1.0 - eta))
+
+    def upper(self) -> float:
+        """Return the upper end with its own rounding."""
+        size = at_most(float(self.sizes))
+        return size if math.isfinite(size) else math.inf
+
+
+class Doubled(Enclosed):
+    """Midpoints as sums of two doubles, ``low`` smaller than the rounding of ``high``; None where it is zero."""
+
+    __slots__ = ("high", "low", "radius")
+
+    def __init__(self, high: Any, low: Any = None, radius: Any = 0.0) -> None:
+        self.high = high
+        self.low = low
+        self.radius = radius
+
+    @classmethod
+    def exact(cls, values: Any) -> Self:
+        """Return the doubles with radius zero."""
+        return cls(values)
+
+    @property
+    def pair(self) -> Pair:
+        """Both parts as arrays."""
+        high = np.asarray(self.high)
+        return high, np.zeros_like(high) if self.low is None else self.low
+
+    @property
+    def midpoint(self) -> Array:
+        """The sums of both parts, rounded once."""
+        return np.asarray(self.high if self.low is None else self.high + self.low)
+
+    def __add__(self, other: Operand) -> "Doubled":
+        other = _doubled(other)
+        sizes = np.abs(self.high) + np.abs(other.high)
+        # the sum of two doubles is a sum of two doubles
+        lost = 0.0 if self.low is None and other.low is None else _PAIR * sizes
+        return Doubled(*add(self.pair, other.pair), radius=(self.radius + other.radius) + lost)
+
+    def __neg__(self) -> "Doubled":
+        return Doubled(-self.high, None if self.low is None else -self.low, self.radius)
+
+    def __mul__(self, other: Operand) -> "Doubled":
+        other = _doubled(other)
+        x, y = self.pair, other.pair
+        high, low = multiplied(x[0], y[0])
+        sizes = np.abs(high)
+        exact = self.low is None and other.low is None
+        if not exact:
+            high, low = add((high, low), (x[0] * y[1] + x[1] * y[0], np.zeros_like(high)))
+        radius = _with_underflow(0.0 if exact else _PAIR * sizes, sizes, x[0], y[0])
+        if not _is_zero(other.radius):
+            radius = radius + ((1.0 + EPS) * np.abs(x[0]) + self.radius) * other.radius
+        if not _is_zero(self.radius):
+            radius = radius + self.radius * ((1.0 + EPS) * np.abs(y[0]))
+        return Doubled(high, low, radius)
+
+    def __truediv__(self, other: Operand) -> "Doubled":
+        other = _doubled(other)
+        y = other.pair
+        first = self.high / y[0]
+        # what the first quotient leaves is known to its own rounding, which the second one adds
+        rest = Doubled(*self.pair) - Doubled(first) * Doubled(*y)
+        second = rest.high / y[0]
+        sizes = np.abs(first)
+        radius = _with_underflow(4.0 * _PAIR * sizes, sizes, self.high)
+        if not (_is_zero(self.radius) and _is_zero(other.radius)):
+            least = (1.0 - EPS) * np.abs(y[0]) - other.radius
+            radius = radius + _over(self.radius + (1.0 + EPS) * sizes * other.radius, least)
+        return Doubled(*add((first, np.zeros_like(first)), (second, np.zeros_like(second))), radius=radius)
+
+    def __matmul__(self, other: Operand) -> "Doubled":
+        """Return the product with a vector."""
+        other = _doubled(other)
+        product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
+        # the second parts are as small as the rounding of the first: double precision is enough
+        for matrix, vector in ((self.low, other.high), (self.high, other.low)):
+            if matrix is not None and vector is not None:
+                product = add(product, (matrix @ vector, np.zeros_like(product[0])))
+                radius = radius + (sum_rounding(vector.size) + EPS) * (np.abs(matrix) @ np.abs(vector))
+                radius = radius + _PAIR * np.abs(product[0])
+        if self.low is not None and other.low is not None:
+            radius = radius + np.abs(self.low) @ np.abs(other.low)
+        if not _is_zero(other.radius):
+            radius = radius + (1.0 + EPS) * np.abs(self.high) @ np.broadcast_to(other.radius, other.high.shape)
+        if not _is_zero(self.radius):
+            spread = np.broadcast_to(self.radius, self.high.shape)
+            radius = radius + spread @ ((1.0 + EPS) * np.abs(other.high) + other.radius)
+        return Doubled(*product, radius=radius)
+
+    @property
+    def T(self) -> "Doubled":  # noqa: N802
+        """The transposed matrix."""
+        radius = self.radius if _is_zero(self.radius) else self.radius.T
+        return Doubled(self.high.T, None if self.low is None else self.low.T, radius)
+
+    def total(self) -> Double:
+        """Return the sum, rounded once."""
+        parts = self.high if self.low is None else np.concatenate([self.high, self.low])
+        return Double(parts, _both(self.radius, self.low)).total()
+
+    def largest(self) -> Double:
+        """Return the largest entry in double precision."""
+        return self.rounded().largest()
+
+    def sum(self) -> Double:
+        """Return the sum in double precision."""
+        return self.rounded().sum()
+
+    def bound_norm(self, weights: Array) -> Double:
+        """Return the norm in double precision: squares do not cancel."""
+        return self.rounded().bound_norm(weights)
+
+    def absorb(self, correction: Double) -> "Doubled":
+        """Return the same midpoints, with the correction in the radius."""
+        return Doubled(self.high, self.low, self.radius + correction.sizes)
+
+    def careful(self) -> "Doubled":
+        """Return them as they are."""
+        return self
+
+    def shortened(self) -> "Doubled":
+        """Return the sums of both parts as the first ones."""
+        return self.rounded().careful()
+
+    def rounded(self) -> Double:
+        """Return the sums of both parts in double precision."""
+        if self.low is None:
+            return Double(self.high, self.radius)
+        middle = self.high + self.low
+        return Double(middle, self.radius + UNIT * np.abs(middle))
+
+    def error(self) -> Double:
+        """Return zeros with the same radius."""
+        return Double(np.zeros_like(self.high), self.radius)
+
+    def take(self, rows: Any) -> "Doubled":
+        """Return some entries."""
+        low = None if self.low is None else self.low[rows]
+        return Doubled(self.high[rows], low, self.radius if _is_zero(self.radius) else self.radius[rows])
+
+    def place(self, rows: Any, n: int) -> "Doubled":
+        """Return them among zeros."""
+        low = None if self.low is None else _placed(self.low, rows, n)
+        radius = 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n)
+        return Doubled(_placed(self.high, rows, n), low, radius)
+
+    def after(self, first: Any) -> Any:
+        """Return one more in front, in double precision."""
+        return self.rounded().after(first.rounded())
+
+    def beside(self, other: "Doubled") -> "Doubled":
+        """Return both matrices, side by side."""
+        (high, low), (more, less) = self.pair, other.pair
+        exact = self.low is None and other.low is None
+        return Doubled(
+            np.concatenate([high, more], axis=1),
+            None if exact else np.concatenate([low, less], axis=1),
+            _beside(self.radius, high, other.radius, more),
+        )
+
+    def without_radius(self) -> "Doubled":
+        """Return the midpoints."""
+        return Doubled(self.high, self.low)
+
+    def sqrt(self) -> Double:
+        """Return the roots in double precision."""
+        return self.rounded().sqrt()
+
+    def __abs__(self) -> Double:
+        return abs(self.rounded())
+
+    def positive_part(self) -> Double:
+        """Return it in double precision."""
+        return self.rounded().positive_part()
+
+    def select(self, mask: Any, other: Operand) -> "Doubled":
+        """Return midpoints and radii from both."""
+        other = _doubled(other)
+        (high, low), (more, less) = self.pair, other.pair
+        radius = np.where(mask, self.radius, other.radius)
+        return Doubled(np.where(mask, high, more), np.where(mask, low, less), radius)
+
+    def is_below(self, other: Any) -> Any:
+        """Compare in double precision."""
+        return self.rounded().is_below(other.rounded())
+
+    def minimum(self, other: Any) -> Double:
+        """Return it in double precision."""
+        return self.rounded().minimum(other.rounded())
+
+    def bound_root(self) -> Double:
+        """Return them in double precision."""
+        return self.rounded().bound_root()
+
+    def bound_inverse_norm(self, g: Any) -> Double:
+        """Return the norm in double precision."""
+        return self.rounded().bound_inverse_norm(g.rounded())
+
+    def solve(self, right: Any) -> Any:
+        """Return the solution in double precision."""
+        return self.rounded().solve(right.rounded())
+
+    def upper(self) -> float:
+        """Return the upper end in double precision."""
+        return self.rounded().upper()
+
+
+def _double(value: Operand) -> Double:
+    if type(value) is Double:
+        return value
+    return value.rounded() if type(value) is Doubled else Double(value)
+
+
+def _doubled(value: Operand) -> Doubled:
+    if type(value) is Doubled:
+        return value
+    return value.careful() if type(value) is Double else Doubled(value)
+
+
+def _is_zero(radius: Any) -> bool:
+    """Return whether numbers are exact: the radius was never an array."""
+    return isinstance(radius, float) and radius == 0.0
+
+
+def _both(radius: Any, low: Array | None) -> Any:
+    """Return the radius of both parts of a sum of two: that of the first, and none of the second."""
+    if low is None or _is_zero(radius):
+        return radius
+    return np.concatenate([np.broadcast_to(radius, low.shape), np.zeros_like(low)])
+
+
+def _placed(values: Any, rows: Any, n: int) -> Array:
+    """Return zeros with these values in the given rows."""
+    out = np.zeros(n)
+    out[rows] = values
+    return out
+
+
+def _beside(left: Any, like: Array, right: Any, other: Array) -> Any:
+    """Return the radii of two matrices, side by side."""
+    if _is_zero(left) and _is_zero(right):
+        return 0.0
+    return np.concatenate([np.broadcast_to(left, like.shape), np.broadcast_to(right, other.shape)], axis=1)
+
+
+def _over(radius: Any, least: Any) -> Any:
+    """Return the quotient by a lower end, infinite where that is not positive."""
+    smallest = least.min(initial=np.inf) if isinstance(least, np.ndarray) else least
+    return radius / least if smallest > 0.0 else np.where(least > 0.0, radius / least, np.inf)
+
+
+def _with_underflow(radius: Any, sizes: Any, *factors: Any) -> Any:
+    """Return the radius with what products and quotients lose to underflow: nothing where a factor is zero."""
+    smallest = sizes.min(initial=np.inf) if isinstance(sizes, np.ndarray) else sizes
+    if smallest >= _SMALL:
+        return radius
+    lost: Any = LEAST
+    for factor in factors:
+        lost = np.where(factor != 0.0, lost, 0.0)
+    return radius + lost
