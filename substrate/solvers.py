@@ -63,6 +63,10 @@ _DENSE_VARIABLES = 2000
 #: Seconds after its limit in which a solver with a time limit of its own may still return its point.
 _GRACE = 1.0
 
+#: Seconds of a solver that is tried behind others without a time limit, and how many times theirs are added: some
+#: never end on what the others could not solve.
+_BEHIND, _TIMES = 20.0, 10.0
+
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
 ORDER: tuple[str, ...] = tuple(_SOLVERS)
 
@@ -161,7 +165,8 @@ def solve_problem(
         ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
         does not apply.
     time_limit
-        Seconds for all solvers together; each runs in a child process that is ended when they are over, and none is
+        Seconds for all solvers together; without one, only a solver that is tried behind others has a limit, of some
+        times what these took; each runs in a child process that is ended when they are over, and none is
         called after that. Compiling counts but is not interrupted, and the first start of a child process takes a
         second or two that do not count. A call that reaches the limit counts as a rejected attempt, unless the solver
         returns a point that our rows accept. ``None``: no limit, and no child process.
@@ -199,7 +204,10 @@ def solve_problem(
         tries: list[tuple[float, list[Any], Attempt]] = []
         for twin in (None, rescaled) if rescaled is not None else (None,):
             start = time.perf_counter()
-            status, unit = _run_scaled(problem, twin, name, verbose, given, clock)
+            limited = clock
+            if limit is None and attempts:
+                limited = _Clock(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
+            status, unit = _run_scaled(problem, twin, name, verbose, given, limited)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(name, status, unit, distance, False, seconds)

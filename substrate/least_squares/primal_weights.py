@@ -46,7 +46,6 @@ __all__ = [
     "Factor",
     "PrimalWeights",
     "bound_primal",
-    "leverages",
     "primal_accuracy",
     "primal_gradient",
     "solve_primal",
@@ -140,18 +139,6 @@ def support_values_of(
         w, b = primal.weights[:, column], float(primal.bias[column])
         alpha[:, column] = gamma * v * (Y[:, column] - (Doubled.exact(features) @ w + b)).midpoint
     return alpha, np.asarray(primal.bias - primal.center @ primal.weights)
-
-
-def leverages(features: Array, pulls: Array) -> Array:
-    r"""How much every fitted value follows its own target, for features centred at their mean with weights ``pulls``.
-
-    .. math:: h_i = \frac{p_i}{\sum_j p_j} + p_i\, \varphi_i^T (I + \Phi_c^T P\, \Phi_c)^{-1} \varphi_i,
-              \qquad p_i = \gamma v_i
-    """
-    tall = np.sqrt(pulls)[:, None] * features
-    sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
-    Q = np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]))[0][: pulls.size]
-    return np.asarray(pulls / pulls.sum() + np.square(Q).sum(axis=1))
 
 
 def bound_primal(
