@@ -40,6 +40,8 @@ _RATIOS = (4.0, 10.0)
 _LOWEST = 1e-4
 #: How much better than needed a predicted bound may be missed by, as a share of the gap, before a cell is cut unseen.
 _HOPE = 0.15
+#: How often a cell is cut at most by a prediction alone.
+_BLIND = 2
 #: Share of the gap that counts as no loss.
 _NEGLIGIBLE = 1e-2
 #: Share of the gap within which the search stays, for what rounding changes afterwards.
@@ -63,10 +65,11 @@ def starting_levels(low: float, high: float, several: bool) -> Array:
 
 @dataclass(slots=True)
 class Cell:
-    """The vertices of a simplex, the bound that is proved on it, and whether it may be cut."""
+    """The vertices of a simplex, the bound that is proved on it, and how often it was cut without a fused solve."""
 
     corners: tuple[Theta, ...]
     bound: float
+    blind: int = 0
 
 
 @dataclass(slots=True)
@@ -175,7 +178,8 @@ class CellSearch:
         self.progress(self.solves, best, min(cell.bound, best))
         target = self.target()
         cell.bound = max(cell.bound, self._known(cell))
-        if cell.bound < target and self._predicted(cell) >= target - _HOPE * self.gap * abs(best):
+        hopeful = self._predicted(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
+        if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
                 for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
                     if s not in knot.fused:
@@ -185,21 +189,21 @@ class CellSearch:
             target = self.target()
             cell.bound = max(cell.bound, self._known(cell))
         if cell.bound >= target:
-            children = None
+            self.settled.append(cell)
+            children = []
         else:
-            children = self._cut(cell)
+            children = self._cut(cell, 0 if hopeful else cell.blind + 1)
             if not children:
                 self.stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
                 return
-        assert self.open[0][1] == number
-        heapq.heappop(self.open)
-        if children is None:
-            self.settled.append(cell)
-        else:
-            for child in children:
-                self._push(child)
+        cells = [entry for entry in self.open if entry[1] != number]
+        for child in children:
+            self._number += 1
+            cells.append((self._predicted(child), self._number, child))
+        heapq.heapify(cells)
+        self.open = cells  # at once, so that an interrupt leaves no hole
 
-    def _cut(self, cell: Cell) -> list[Cell]:
+    def _cut(self, cell: Cell, blind: int) -> list[Cell]:
         """Both halves of a cell at its steepest edge, with one more vertex."""
         lengths = {}
         for i, j in combinations(range(len(cell.corners)), 2):
@@ -211,10 +215,11 @@ class CellSearch:
             theta = between(cell.corners[i], cell.corners[j])
             if theta is not None and theta not in (cell.corners[i], cell.corners[j]):
                 self._solve(theta)
-                return [
-                    Cell(tuple(theta if k == out else corner for k, corner in enumerate(cell.corners)), cell.bound)
-                    for out in (i, j)
-                ]
+                halves = []
+                for out in (i, j):
+                    corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
+                    halves.append(Cell(corners, cell.bound, blind))
+                return halves
         return []
 
     def _known(self, cell: Cell) -> float:
@@ -250,19 +255,21 @@ class CellSearch:
     def _wanted(self, number: int, knots: Sequence[FusedKnot]) -> list[float]:
         """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
         D = excesses(knots)
+        target = self.target()
         found = []
         for k, knot in enumerate(knots):
             size = abs(knot.validation) + SMALLEST * self.scale
-            steep = max(float(D[:, k].max()), 0.0) + knot.epsilon + 1e-15 * abs(knot.value) + np.finfo(float).tiny
-            # a loss of a hundredth of the gap on either side is as good as none
+            # what the bound may lose at this vertex
+            room = max(sum(one.validation for one in self.knots[knot.theta]) - target, self.gap * size)
+            steep = max(float(D[:, k].max()), 0.0) + 4.0 * knot.epsilon + 1e-15 * abs(knot.value)
+            steep += np.finfo(float).tiny
+            # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
-            last = math.ceil(math.log2(size / steep))
+            last = max(math.floor(math.log2(room / steep)), first)
             model = self._model(number, knot)
-            if model is None:
-                found.append(2.0**last)
-                continue
-            ladder = [2.0**power for power in range(first, last + 1)]
-            found.append(min(ladder, key=lambda s, steep=steep, model=model: model.loss(s) + 0.5 * s * steep))
+            ladder = {} if model is None else {2.0**k: model.loss(2.0**k) for k in range(first, last + 1)}
+            losses = {s: loss + 0.5 * s * steep for s, loss in ladder.items() if not math.isnan(loss)}
+            found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
         return found
 
     def _model(self, number: int, knot: FusedKnot) -> FusedKnot | None:

@@ -29,6 +29,8 @@ _OPTIMAL = 1e-10
 _WORTH, _FEASIBLE = 1e-3, 1e-8
 #: Share of v - h(s) that is left at twice the s where several optima are suspected.
 _FLAT = 0.9
+#: How many times larger or smaller than a known s another one may be for a prediction.
+_BEYOND = 64.0
 
 
 @dataclass(slots=True)
@@ -64,13 +66,15 @@ class FusedKnot:
         return 2.0 * self.epsilon + _OPTIMAL * abs(self.lowest)
 
     def loss(self, s: float) -> float:
-        """v - h(s), between known values on a line in logarithms, beyond them like 1/s; NaN where none is known."""
+        """Predict v - h(s): between known values on a line in logarithms, a little beyond them like 1/s, else NaN."""
         known = sorted((one, self.validation - h) for one, h in self.fused.items() if np.isfinite(h))
         if not known:
             return math.nan
         lows = [pair for pair in known if pair[0] <= s]
         highs = [pair for pair in known if pair[0] >= s]
         (low, above), (high, below) = (lows or highs)[-1 if lows else 0], (highs or lows)[0 if highs else -1]
+        if low == high and not 1.0 / _BEYOND <= s / low <= _BEYOND:
+            return math.nan
         if low == high:
             return max(above, 0.0) * low / s
         if above <= 0.0 or below <= 0.0:
