@@ -367,7 +367,7 @@ def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: b
     return P, np.array(q), float(d), A, np.array(b)
 
 
-def _on_pattern(P: Any, rows: Array, columns: Array) -> Array:
+def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
     """The entries of P at the places of a pattern."""
     full = sp.csr_array(P)
     return np.asarray(full[rows, columns]).ravel()

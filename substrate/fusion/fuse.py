@@ -79,9 +79,10 @@ def fuse(
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
         a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
         (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
-        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). Two or three parameters, as a tuple, are chosen together: each a weight in the
-        linear term, and at most one of them the weight of squares, such as a ridge. With three, the search may spend
-        its budget before the gap is met, and says so.
+        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). Two or three
+        parameters, as a tuple, are chosen together: each a weight in the linear term, and at most one of them the
+        weight of squares, such as a ridge. With three, the search may spend its budget before the gap is met, and says
+        so.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised.
@@ -95,8 +96,8 @@ def fuse(
         X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
     box
         The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, of
-        several a weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its lower end
-        must be above zero. ``proved_on`` of the result states where the bound holds.
+        several a weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its
+        lower end must be above zero. ``proved_on`` of the result, or ``path.coverage``, states where the bound holds.
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.
