@@ -261,12 +261,12 @@ class CellSearch:
             size = abs(knot.validation) + SMALLEST * self.scale
             # what the bound may lose at this vertex
             room = max(sum(one.validation for one in self.knots[knot.theta]) - target, self.gap * size)
-            steep = max(float(D[:, k].max()), 0.0) + 4.0 * knot.epsilon + 1e-15 * abs(knot.value)
-            steep += np.finfo(float).tiny
+            model = self._model(number, knot)
+            blur = 4.0 * (knot if model is None else model).blur
+            steep = max(float(D[:, k].max()), 0.0) + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)
-            model = self._model(number, knot)
             ladder = {} if model is None else {2.0**k: model.loss(2.0**k) for k in range(first, last + 1)}
             losses = {s: loss + 0.5 * s * steep for s, loss in ladder.items() if not math.isnan(loss)}
             found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))

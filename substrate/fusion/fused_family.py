@@ -54,6 +54,13 @@ class FusedKnot:
     adopted: bool = False
     #: Whether another optimum was looked for.
     examined: bool = False
+    #: For each s how far the dual bound behind h(s) is below the value at the solver's point.
+    blurs: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def blur(self) -> float:
+        """The largest of the known inaccuracies of the objective here."""
+        return max(self.epsilon, *self.blurs.values()) if self.blurs else self.epsilon
 
     @property
     def value(self) -> float:
@@ -67,7 +74,11 @@ class FusedKnot:
 
     def loss(self, s: float) -> float:
         """Predict v - h(s): between known values on a line in logarithms, a little beyond them like 1/s, else NaN."""
-        known = sorted((one, self.validation - h) for one, h in self.fused.items() if np.isfinite(h))
+        known = sorted(
+            (one, self.validation - h - one * self.blurs.get(one, 0.0))
+            for one, h in self.fused.items()
+            if np.isfinite(h)
+        )
         if not known:
             return math.nan
         lows = [pair for pair in known if pair[0] <= s]
@@ -158,6 +169,8 @@ class FusedFamily:
             return -np.inf
         self.both.remember(point.x)
         lowest = self.both.lower_bound(theta, point)
+        values, _ = self.both.terms(point.x, np.zeros_like(point.x))
+        knot.blurs[s] = max(float(self.both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
         h = s * (lowest - knot.value - 8.0 * EPS * sizes)
         self._adopt(knot, point.x, knot.validation - h, s)
