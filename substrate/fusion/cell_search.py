@@ -234,12 +234,13 @@ class CellSearch:
                 total += bound_interval(pairs, D, [knot.epsilon for knot in knots])
             else:
                 steep = np.maximum(D.max(axis=0), 0.0)
-                chosen = [
-                    max(known, key=lambda pair, d=d: pair[1] - 0.5 * pair[0] * d)
-                    for known, d in zip(pairs, steep, strict=True)
-                ]
-                s, h = np.array(chosen).T
-                total += bound_game(h - s * D - 1e-15 * (np.abs(h) + s * np.abs(D)))
+                chosen = []
+                for known, d in zip(pairs, steep, strict=True):
+                    gains = [h - 0.5 * s * d for s, h in known]
+                    chosen.append(known[int(np.argmax(gains))])
+                weights, values = np.array(chosen).T
+                rounding = 1e-15 * (np.abs(values) + weights * np.abs(D))
+                total += bound_game(values - weights * D - rounding)
         return total
 
     def _predicted(self, cell: Cell) -> float:

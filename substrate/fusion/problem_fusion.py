@@ -147,7 +147,9 @@ def fuse_problem(
     return _result(parameters, box, family, search)
 
 
-def _result(parameters: list[Any], box: list[tuple[float, float]], family: FusedFamily, search: CellSearch) -> Any:
+def _result(
+    parameters: list[Any], box: list[tuple[float, float]], family: FusedFamily, search: CellSearch
+) -> ProblemFusion:
     error, theta = search.best
     lower = min(search.lower_bound, error)
     knot = search.knots[theta][0]
