@@ -15,10 +15,12 @@ __all__ = [
     "JointFusion",
     "LinearPart",
     "Machine",
+    "ProblemFusion",
     "Result",
     "Substrate",
     "__version__",
     "fuse",
+    "fuse_problem",
 ]
 
 __version__ = "0.1.0"
@@ -34,7 +36,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "JointFusion", "fuse"):
+    if name in ("Fusion", "JointFusion", "ProblemFusion", "fuse", "fuse_problem"):
         from substrate import fusion
 
         return getattr(fusion, name)

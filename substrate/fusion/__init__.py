@@ -2,6 +2,7 @@
 
 from substrate.fusion.fuse import fuse
 from substrate.fusion.joint_result import JointFusion, JointPath
+from substrate.fusion.problem_fusion import ProblemFusion, fuse_problem
 from substrate.fusion.result import FusedPath, Fusion
 
-__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "fuse"]
+__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "ProblemFusion", "fuse", "fuse_problem"]

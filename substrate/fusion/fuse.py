@@ -24,10 +24,12 @@ from substrate.arrays import Array, positive
 from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
+from substrate.fusion.box import checked_box
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.joint_result import JointFusion
+from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_range
 from substrate.fusion.output_map import output_map
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
@@ -73,12 +75,14 @@ def fuse(
         A :class:`~substrate.Machine`; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an
         estimator that supports fusion.
     over
-        The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name. It must enter the linear term of a quadratic
-        program: the weight of a 1-norm, a maximum, a hinge. It may also be the weight of all squares where the rest is
-        linear, as that of w'w beside a hinge, absolute values or a pinball loss: the machine divided by it has the
-        weight 1/parameter on the rest. Two or three parameters, as a tuple, are chosen together: each a weight in the
-        linear term, and at most one of them the weight of squares, such as a ridge. With three, the search may spend
-        its budget before the gap is met, and says so.
+        The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
+        is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
+        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
+        (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
+        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). Two or three
+        parameters, as a tuple, are chosen together: each a weight in the linear term, and at most one of them the
+        weight of squares, such as a ridge. With three, the search may spend its budget before the gap is met, and says
+        so.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised.
@@ -91,9 +95,9 @@ def fuse(
     data
         X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
     box
-        The values of several parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, a
-        weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its lower end
-        must be above zero. ``proved_on`` of the result states where the bound holds.
+        The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, of
+        several a weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its
+        lower end must be above zero. ``proved_on`` of the result, or ``path.coverage``, states where the bound holds.
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.
@@ -110,9 +114,9 @@ def fuse(
     -------
     Fusion or JointFusion
         The second for several parameters. Its ``validation_error`` is that of what its ``predict`` returns for the
-        validation rows; with ``cv`` it is that of the machines of the folds. Where no proof exists (a loss that is not
-        strongly convex in f, such as Huber or pinball, or predictions that the squared errors do not determine),
-        ``lower_bound`` is minus infinity, and the certificate does not hold and states why.
+        validation rows; with ``cv`` it is that of the machines of the folds. The certificate holds where the gap is
+        proved. Where no proof exists (several parameters and a loss that is not strongly convex in f, such as Huber or
+        pinball), ``lower_bound`` is minus infinity, and the certificate does not hold and states why.
     """
     target = positive(gap, "gap")
     several = isinstance(over, (list, tuple)) and len(over) > 1
@@ -123,8 +127,8 @@ def fuse(
     top = None if up_to is None else positive(up_to, "up_to")
     if several and top is not None:
         raise DeclarationError("up_to is for one parameter; for several give box={name: (low, high)}")
-    if not several and box is not None:
-        raise DeclarationError("box is for several parameters; for one give up_to, its largest value")
+    if top is not None and box is not None:
+        raise DeclarationError("give either up_to or box={name: (low, high)}, not both")
     if hasattr(machine, "__fuse__"):
         if several:
             raise DeclarationError("an estimator is fused over its one parameter; for several fuse a Machine")
@@ -154,9 +158,51 @@ def fuse(
             return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
         over = over[0] if isinstance(over, (list, tuple)) and over else over
         parameters = [_parameter(one, over) for one in machines]
-        folds = [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+        folds = _folds(machines, parameters, sets) if box is None else DeclarationError("")
+        if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
+            inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
+            ends = _range_of(parameters[0].name(), box, top, inverse)
+            families = _families(machines, parameters, sets, folds)
+            if families is not None:
+                return fuse_over_range(
+                    families, sets, final, parameters[0].name(), ends, target, budget, _shown(progress)
+                )
+        assert not isinstance(folds, DeclarationError)
         found = refined(folds, target, budget, _shown(progress), n_jobs, top)
         return _fusion(final, _parameter(final, over), folds, sets, found, target)
+
+
+def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation]) -> list[Fold] | DeclarationError:
+    """The programs of the folds, or why they are not quadratic programs with the parameter in the linear term."""
+    try:
+        return [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+    except DeclarationError as refusal:
+        return refusal
+
+
+def _families(
+    machines: list[Machine], parameters: list[Any], sets: list[Validation], folds: list[Fold] | DeclarationError
+) -> list[MachineFamily] | None:
+    """What the universal bound needs of the folds; None where it does not apply and another search does."""
+    try:
+        return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
+    except DeclarationError as refusal:
+        if isinstance(folds, DeclarationError):
+            raise (folds if str(folds) else refusal) from refusal
+        return None
+
+
+def _range_of(name: str, box: Any, top: float | None, inverse: bool) -> tuple[float, float]:
+    """The values of a weight that are considered: as given, or from 1e-3 to 1e3."""
+    if box is not None:
+        ((low, high),) = checked_box(box, [name], None)
+        if not np.isfinite(high) or low >= high:
+            raise DeclarationError(f"the range of {name!r} must be two numbers with low < high, received {box!r}")
+        return low, high
+    low, high = RANGE
+    if top is None:
+        return low, high
+    return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
 def _shown(progress: Progress | bool | None) -> Progress:

@@ -23,7 +23,7 @@ from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import SimplexBound, simplex_bound
 from substrate.fusion.validated_machine import MARGIN
 
-__all__ = ["Progress", "Searched", "Simplex", "cell_simplices", "halves", "searched"]
+__all__ = ["Progress", "Searched", "Simplex", "between", "cell_simplices", "halves", "searched"]
 
 Simplex = tuple[int, ...]
 Progress = Callable[[int, float, float], None]
@@ -136,7 +136,7 @@ def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
     """The two parts of a simplex, cut at the edge with the largest radius that has not collapsed."""
     pairs = sorted(combinations(range(len(simplex)), 2), key=lambda pair: -radii[pair])
     for i, j in pairs:
-        corner = _between(store.corners[simplex[i]], store.corners[simplex[j]])
+        corner = between(store.corners[simplex[i]], store.corners[simplex[j]])
         if corner is not None:
             new = store.add(corner)
             return [tuple(new if k == out else v for k, v in enumerate(simplex)) for out in (i, j)]
@@ -155,7 +155,7 @@ def _starred(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
     return [tuple(new if k == out else v for k, v in enumerate(simplex)) for out in np.flatnonzero(weights)]
 
 
-def _between(one: Corner, other: Corner) -> Corner | None:
+def between(one: Corner, other: Corner) -> Corner | None:
     """Where an edge is cut; None where it has collapsed."""
     a, b = np.array(one), np.array(other)
     width = np.abs(a - b)

@@ -20,7 +20,15 @@ from substrate.composition import Machine
 from substrate.errors import SolverError
 from substrate.fusion.validation import Validation
 
-__all__ = ["MARGIN", "Candidate", "ValidatedMachine", "certify_search", "solve_candidates"]
+__all__ = [
+    "MARGIN",
+    "Candidate",
+    "ValidatedMachine",
+    "certify_search",
+    "describe_values",
+    "solve_candidates",
+    "state_proof",
+]
 
 #: Share of the gap within which a search stays, so that the solver's rounding of the machine returned is inside it too.
 MARGIN = 1e-2
@@ -114,7 +122,7 @@ def certify_search(
     name, formula = gap_row
     found = [Row(name, error - lower if np.isfinite(lower) else np.inf, scale, gap, formula)]
     if not found[0].passes:
-        title += f" ({_describe(chosen.values)}, validation error {error:.4g}: {_state_proof(found[0])})"
+        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(found[0])})"
     if chosen.errors is not None and chosen.knot is not None:
         tolerance, more = agreement
         size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
@@ -125,11 +133,13 @@ def certify_search(
     return Certificate(title, (*machine.rows, *found), (*machine.record, *facts))
 
 
-def _describe(values: dict[str, float]) -> str:
+def describe_values(values: dict[str, float]) -> str:
+    """State the values of parameters, as on the first line of a certificate."""
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
-def _state_proof(row: Row) -> str:
+def state_proof(row: Row) -> str:
+    """State how much of a gap that was asked for is proved."""
     if not np.isfinite(row.value):
         return "the best that was found, not proved to be the best there is"
     return f"proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"

@@ -281,7 +281,7 @@ def test_arguments_that_contradict_each_other_are_refused():
     machine, held = machine_of(lambda s: zeta * cp.norm1(s.alpha) + tau * s.squared_norm)
     for over, options, words in (
         (("zeta", "tau"), {"up_to": 1.0}, "up_to is for one parameter"),
-        ("zeta", {"box": {"zeta": (0, 1)}}, "box is for several parameters"),
+        ("zeta", {"box": {"zeta": (0, 1)}, "up_to": 1.0}, "give either up_to or box"),
         (("zeta", "zeta"), {}, "named twice"),
         (("zeta", "nothing"), {}, r"no parameter 'nothing'; it has \['tau', 'zeta'\]"),
         (("zeta", 3), {}, "cvxpy.Parameters or their names, received 3"),

@@ -1,0 +1,297 @@
+r"""Best-first search over cells of parameters, with the bound of :mod:`substrate.fusion.universal_bound` on each.
+
+A box is covered by simplices (intervals for one parameter) whose vertices are shared. What a vertex costs is one solve,
+and one more for every s at which its h is known; h belongs to the vertex, so that all cells around it use it. Along s
+
+.. math:: v(x_k) - h_k(s) \approx c_k / s ,
+
+and the loss of a cell is about :math:`c_k / s + s D_k / 2`, smallest at :math:`s = \sqrt{2 c_k / D_k}`. D is known from
+the vertices alone, and c from the nearest vertex with a known h: a cell whose bound is predicted to be too low is cut
+at once, without a fused solve. The bounds of several folds add up.
+
+A cell is settled when its bound is within the gap of the best vertex. The search ends when all cells are, when the
+budget of solves or the time is spent, by an interrupt, or when a cell has collapsed; what is proved until then stays
+proved.
+"""
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import SolverError
+from substrate.fusion.fused_family import FusedFamily, FusedKnot, excesses
+from substrate.fusion.simplex_search import between, cell_simplices
+from substrate.fusion.universal_bound import bound_game, bound_interval
+
+__all__ = ["Cell", "CellSearch", "Progress", "starting_levels"]
+
+Progress = Callable[[int, float, float], None]
+Theta = tuple[float, ...]
+
+#: Ratio of neighbouring values at the start, for one parameter and for several.
+_RATIOS = (4.0, 10.0)
+#: The smallest positive value at the start, as a share of the largest, where the range begins at zero.
+_LOWEST = 1e-4
+#: How much better than needed a predicted bound may be missed by, as a share of the gap, before a cell is cut unseen.
+_HOPE = 0.15
+#: How often a cell is cut at most by a prediction alone.
+_BLIND = 2
+#: Share of the gap that counts as no loss.
+_NEGLIGIBLE = 1e-2
+#: Share of the gap within which the search stays, for what rounding changes afterwards.
+_MARGIN = 1e-2
+#: An error below this share of the scale is not resolved further.
+SMALLEST = 1e-6
+
+
+def starting_levels(low: float, high: float, several: bool) -> Array:
+    """The values at which a search starts: geometric, with zero where the range begins there."""
+    if high == low:
+        return np.array([low, high])
+    bottom = low if low > 0.0 else _LOWEST * high
+    if low < 0.0:
+        return np.linspace(low, high, 5)
+    steps = max(math.ceil(math.log(high / bottom) / math.log(_RATIOS[several])), 1)
+    values = np.geomspace(bottom, high, steps + 1)
+    values[0], values[-1] = bottom, high
+    return values if low > 0.0 else np.append(0.0, values)
+
+
+@dataclass(slots=True)
+class Cell:
+    """The vertices of a simplex, the bound that is proved on it, and how often it was cut without a fused solve."""
+
+    corners: tuple[Theta, ...]
+    bound: float
+    blind: int = 0
+
+
+@dataclass(slots=True)
+class CellSearch:
+    """One search: families (one per fold), the range, and what was found (changed in place).
+
+    Validation errors and bounds are sums over the folds.
+    """
+
+    families: Sequence[FusedFamily]
+    gap: float
+    budget: int
+    time_limit: float
+    progress: Progress
+    floor: float = -np.inf
+    scale: float = 0.0
+    stop: str = ""
+    knots: dict[Theta, tuple[FusedKnot, ...]] = field(default_factory=dict)
+    settled: list[Cell] = field(default_factory=list)
+    open: list[tuple[float, int, Cell]] = field(default_factory=list)
+    covered: bool = False
+    _number: int = 0
+    #: For each fold the vertices where h is known.
+    _fused: list[set[Theta]] = field(init=False)
+    _started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._fused = [set() for _ in self.families]
+
+    @property
+    def solves(self) -> int:
+        """How many problems were solved."""
+        return sum(family.solves for family in self.families)
+
+    @property
+    def best(self) -> tuple[float, Theta]:
+        """The smallest validation error at a vertex, and the vertex."""
+        return min((sum(knot.validation for knot in knots), theta) for theta, knots in self.knots.items())
+
+    @property
+    def lower_bound(self) -> float:
+        """What no parameter of the box is below."""
+        cells = [*self.settled, *(cell for _, _, cell in self.open)]
+        return min((cell.bound for cell in cells), default=-np.inf) if self.covered else self.floor
+
+    def run(self, box: Sequence[tuple[float, float]]) -> None:
+        """Search a box; an interrupt, a failure of the solver or a spent budget ends it with the best so far."""
+        levels = [starting_levels(low, high, len(box) > 1) for low, high in box]
+        cells = cell_simplices(levels)
+        try:
+            for corners in cells:
+                for theta in corners:
+                    self._solve(theta)
+            for corners in cells:
+                self._push(Cell(corners, self.floor))
+            self.covered = True
+            while self.open and not self.stop:
+                self._step()
+            self.stop = self.stop or f"the gap of {self.gap:g} is met"
+        except _SpentError as spent:
+            self.stop = str(spent)
+        except KeyboardInterrupt:
+            if not self.knots:
+                raise
+            self.stop = "interrupted"
+        except SolverError as error:
+            if not self.knots:
+                raise
+            self.stop = str(error)
+
+    def target(self) -> float:
+        """What a cell's bound must reach."""
+        best = self.best[0]
+        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), SMALLEST * self.scale)
+
+    def _check(self) -> None:
+        if self.solves >= self.budget:
+            raise _SpentError(f"the budget of {self.budget} solves is spent")
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if time.monotonic() - self._started > self.time_limit:
+            raise _SpentError(f"the time limit of {self.time_limit:g} s is reached")
+
+    def _solve(self, theta: Theta) -> None:
+        if theta in self.knots:
+            return
+        if self.knots:  # the first one is solved whatever the budget
+            self._check()
+        self.knots[theta] = tuple(family.solve(theta) for family in self.families)
+        self.scale = max(self.scale, abs(sum(knot.validation for knot in self.knots[theta])))
+
+    def _push(self, cell: Cell) -> None:
+        self._number += 1
+        heapq.heappush(self.open, (self._predicted(cell), self._number, cell))
+
+    def _columns(self, cell: Cell) -> list[list[FusedKnot]]:
+        """The vertices of a cell, fold by fold."""
+        return [list(knots) for knots in zip(*(self.knots[theta] for theta in cell.corners), strict=True)]
+
+    def _step(self) -> None:
+        """Settle the most doubtful cell, or cut it."""
+        self._check_time()
+        _, number, cell = self.open[0]
+        best = self.best[0]
+        self.progress(self.solves, best, min(cell.bound, best))
+        target = self.target()
+        cell.bound = max(cell.bound, self._known(cell))
+        hopeful = self._predicted(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
+        if cell.bound < target and hopeful:
+            for fold, knots in enumerate(self._columns(cell)):
+                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
+                    if s not in knot.fused:
+                        self._check()
+                        if np.isfinite(self.families[fold].fuse(knot, s)):
+                            self._fused[fold].add(knot.theta)
+            target = self.target()
+            cell.bound = max(cell.bound, self._known(cell))
+        if cell.bound >= target:
+            self.settled.append(cell)
+            children = []
+        else:
+            children = self._cut(cell, 0 if hopeful else cell.blind + 1)
+            if not children:
+                self.stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
+                return
+        cells = [entry for entry in self.open if entry[1] != number]
+        for child in children:
+            self._number += 1
+            cells.append((self._predicted(child), self._number, child))
+        heapq.heapify(cells)
+        self.open = cells  # at once, so that an interrupt leaves no hole
+
+    def _cut(self, cell: Cell, blind: int) -> list[Cell]:
+        """Both halves of a cell at its steepest edge, with one more vertex."""
+        lengths = {}
+        for i, j in combinations(range(len(cell.corners)), 2):
+            lengths[i, j] = 0.0
+            for number, knots in enumerate(self._columns(cell)):
+                D, s = excesses([knots[i], knots[j]]), self._wanted(number, knots)
+                lengths[i, j] += s[j] * max(D[0, 1], 0.0) + s[i] * max(D[1, 0], 0.0)
+        for i, j in sorted(lengths, key=lambda pair: -lengths[pair]):
+            theta = between(cell.corners[i], cell.corners[j])
+            if theta is not None and theta not in (cell.corners[i], cell.corners[j]):
+                self._solve(theta)
+                halves = []
+                for out in (i, j):
+                    corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
+                    halves.append(Cell(corners, cell.bound, blind))
+                return halves
+        return []
+
+    def _known(self, cell: Cell) -> float:
+        """The bound of a cell by what is known at its vertices."""
+        total = 0.0
+        for knots in self._columns(cell):
+            D = excesses(knots)
+            pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
+            if not all(pairs):
+                return -np.inf
+            if len(knots) == 2:
+                total += bound_interval(pairs, D, [knot.epsilon for knot in knots])
+            else:
+                steep = np.maximum(D.max(axis=0), 0.0)
+                chosen = []
+                for known, d in zip(pairs, steep, strict=True):
+                    gains = [h - 0.5 * s * d for s, h in known]
+                    chosen.append(known[int(np.argmax(gains))])
+                weights, values = np.array(chosen).T
+                rounding = 1e-15 * (np.abs(values) + weights * np.abs(D))
+                total += bound_game(values - weights * D - rounding)
+        return total
+
+    def _predicted(self, cell: Cell) -> float:
+        """What the bound of a cell would be with the best s, by the model of h."""
+        total = 0.0
+        for number, knots in enumerate(self._columns(cell)):
+            D, s = excesses(knots), np.array(self._wanted(number, knots))
+            losses = np.array([self._loss(number, knot, value) for knot, value in zip(knots, s, strict=True)])
+            v = np.array([knot.validation for knot in knots])
+            total += float(v.min()) if np.isnan(losses).any() else bound_game(v - losses - s * D)
+        return max(total, cell.bound)
+
+    def _wanted(self, number: int, knots: Sequence[FusedKnot]) -> list[float]:
+        """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
+        D = excesses(knots)
+        target = self.target()
+        found = []
+        for k, knot in enumerate(knots):
+            size = abs(knot.validation) + SMALLEST * self.scale
+            # what the bound may lose at this vertex
+            room = max(sum(one.validation for one in self.knots[knot.theta]) - target, self.gap * size)
+            model = self._model(number, knot)
+            blur = 4.0 * (knot if model is None else model).blur
+            steep = max(float(D[:, k].max()), 0.0) + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
+            # a smaller s than the first gains nothing, and one above the last loses all
+            first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
+            last = max(math.floor(math.log2(room / steep)), first)
+            ladder = {} if model is None else {2.0**k: model.loss(2.0**k) for k in range(first, last + 1)}
+            losses = {s: loss + 0.5 * s * steep for s, loss in ladder.items() if not math.isnan(loss)}
+            found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
+        return found
+
+    def _model(self, number: int, knot: FusedKnot) -> FusedKnot | None:
+        """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
+        if any(map(np.isfinite, knot.fused.values())):
+            return knot
+        if not self._fused[number]:
+            return None
+        nearest = min(self._fused[number], key=lambda theta: self._distance(knot.theta, theta))
+        return self.knots[nearest][number]
+
+    def _loss(self, number: int, knot: FusedKnot, s: float) -> float:
+        model = self._model(number, knot)
+        return math.nan if model is None else model.loss(s)
+
+    def _distance(self, one: Theta, other: Theta) -> float:
+        total = 0.0
+        for a, b in zip(one, other, strict=True):
+            total += abs(math.log(a / b)) if a > 0.0 and b > 0.0 else (0.0 if a == b else 1e3)
+        return total
+
+
+class _SpentError(Exception):
+    """The budget or the time is spent."""

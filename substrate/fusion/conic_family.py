@@ -1,0 +1,399 @@
+r"""A convex problem of the user's as a conic program whose objective is affine in parameters, and its re-solves.
+
+.. math::
+
+    \min_x \; \tfrac12 x^T P(\theta) x + q(\theta)^T x + d(\theta) \quad \text{s.t.} \quad A x + b \in \mathcal{K},
+    \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, d \text{ alike.}
+
+The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact, and solving for
+other values bypasses cvxpy: Clarabel is given new numbers and keeps its ordering.
+
+A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
+feasible x has, with :math:`\delta = x - w`,
+
+.. math::
+
+    \tfrac12 x^T P x + q^T x \ge \tfrac12 x^T P x + q^T x - z^T (A x + b)
+    = \tfrac12 w^T P w + q^T w - z^T (A w + b) + r^T \delta + \tfrac12 \delta^T P \delta ,
+
+and the last two terms are at least :math:`-r_j^2 / (2 p_j)` in a coordinate whose diagonal entry :math:`p_j` is the
+only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an optimum is taken to be within
+:math:`R_j` of w. w and z are corrected first, so that r is zero to rounding in the coordinates of the second kind.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from substrate.arrays import EPS, Array
+from substrate.certificates.rows import power_of_two
+from substrate.composition.cone_program import ConeProgram
+from substrate.composition.conic import CONES, StandardForm
+from substrate.composition.feasible_point import Feasibility
+from substrate.composition.nearness import in_dual_cone
+from substrate.errors import DeclarationError, SolverError
+
+__all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
+
+#: The largest distance of an optimum from the solver's point that is assumed, in multiples of the variable's size.
+FAR = 1000.0
+#: Accuracy requested from the solver; what it reaches is computed from its point.
+_ACCURACY = 1e-10
+#: Corrections of a dual point, and the smallest share of the largest multiplier that one may move.
+_CORRECTIONS, _SMALLEST = 3, 1e-9
+#: Share of the value that a residual may take off before the point is corrected once more.
+_SETTLED = 1e-11
+#: Least and largest share of the way to an interior point by which a point is moved.
+_SMALLEST_SHARE, _LARGEST_SHARE = 1e-13, 1e-4
+#: What the solver may say of a point that is worth a look.
+_USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
+#: Rounded operations besides those of a row that are allowed for.
+_OPERATIONS = 16
+
+
+#: P, q, d, A and b.
+Numbers = tuple[Any, Array, float, Any, Array]
+
+
+class ConicPoint(NamedTuple):
+    """A solver's point and multipliers."""
+
+    x: Array
+    z: Array
+
+
+@contextmanager
+def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
+    """Give parameters values inside a block, and their earlier values back after it."""
+    kept = [parameter.value for parameter in parameters]
+    try:
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.value = value
+        yield
+    finally:
+        for parameter, value in zip(parameters, kept, strict=True):
+            parameter.value = value
+
+
+class ConicFamily:
+    """The programs of a cvxpy problem for all values of some of its parameters; the others keep their values."""
+
+    def __init__(self, problem: Any, parameters: Sequence[Any]) -> None:
+        self.problem, self.parameters = problem, tuple(parameters)
+        with parameters_at(self.parameters, [1.0] * len(self.parameters)):
+            data, self._chain, self._inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
+            form = StandardForm(data["param_prob"], "CLARABEL")
+            if not form.understood:
+                unknown = sorted({kind for kind, _, _ in form.cones} - CONES)
+                raise DeclarationError(
+                    f"the problem needs the cones {unknown}; what can be fused over are problems of linear, "
+                    "second-order and exponential cones: squares, norms, maxima, hinges, logistic losses, entropies"
+                )
+            terms = self._read(form)
+        self.columns = form.columns
+        self.A, self.b = terms[0][3], terms[0][4]
+        for parameter, (_, _, _, A, b) in zip(self.parameters, terms[1:], strict=True):
+            if abs(A).sum() > 0.0 or np.abs(b).sum() > 0.0:
+                raise DeclarationError(
+                    f"the parameter {parameter.name()!r} is in a constraint, or inside a loss or a norm; it must be "
+                    "the weight of a term of the objective: c * norm(x) instead of norm(c * x)"
+                )
+        self.q, self.d = np.array([term[1] for term in terms]), np.array([term[2] for term in terms])
+        n = self.q.shape[1]
+        pattern = sp.csc_array(sum((abs(term[0]) for term in terms), sp.csc_array((n, n))))
+        pattern = sp.csc_array((pattern + sp.eye_array(n, format="csc")) != 0)
+        pattern.sort_indices()
+        self._indices, self._indptr = pattern.indices, pattern.indptr
+        rows, columns = pattern.indices, np.repeat(np.arange(n), np.diff(pattern.indptr))
+        self._upper = rows <= columns
+        self._diagonal = np.flatnonzero(rows == columns)
+        self._P = np.array([_on_pattern(term[0], rows, columns) for term in terms])
+        single = np.zeros(n, dtype=bool)
+        single[np.diff(pattern.indptr) == 1] = True
+        self._single = single
+        numbers = (sp.csr_array((n, n)), np.zeros(n), self.A, self.b)
+        self.program = ConeProgram.of(numbers, form.cones)
+        self._feasibility: Feasibility | None = None
+        self._sizes = abs(self.A)
+        self._heights = np.diff(self.A.indptr) + _OPERATIONS
+        self._depths = np.diff(pattern.indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
+        self._solver: Any = None
+        self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
+        self._inside: Array | None = None
+        self._share = _SMALLEST_SHARE
+        self._cones = _clarabel_cones(form)
+        edges = [*sorted(set(self.columns.values())), n]
+        self._blocks = np.searchsorted(edges, np.arange(n), side="right") - 1
+        #: The largest size of each coordinate's variable at any point so far.
+        self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
+
+    def _read(self, form: StandardForm) -> list[Numbers]:
+        """P, q, d, A, b of the part without our parameters, and of each of these."""
+        program = form.program
+        ids = [parameter.id for parameter in self.parameters]
+        missing = [p.name() for p in self.parameters if p.id not in program.param_id_to_col]
+        if missing:
+            raise DeclarationError(f"the parameters {missing} are in no term of the problem")
+        values = {
+            key: np.zeros(program.param_id_to_size[key]) if key in ids else np.array(parameter.value)
+            for key, parameter in program.id_to_param.items()
+        }
+        terms = [_numbers(program, values, form.height, False)]
+        nothing = {key: np.zeros(program.param_id_to_size[key]) for key in values}
+        for key in ids:
+            terms.append(_numbers(program, nothing | {key: np.ones(1)}, form.height, True))
+        return terms
+
+    def coefficients(self, theta: Sequence[float]) -> Array:
+        """The weights of the parts: 1 and theta."""
+        return np.array([1.0, *theta])
+
+    def matrix(self, weights: Array, sizes: bool = False) -> Any:
+        """P at the weights of the parts, or the sum of absolute values."""
+        data = np.abs(weights) @ np.abs(self._P) if sizes else weights @ self._P
+        return sp.csr_array((data, self._indices, self._indptr), shape=(self.q.shape[1],) * 2)
+
+    def solve(self, theta: Sequence[float]) -> ConicPoint:
+        """Solve at theta; raise where the solver finds no point."""
+        weights = self.coefficients(theta)
+        data, q = weights @ self._P, weights @ self.q
+        status = ""
+        best: ConicPoint | None = None
+        for scale in self._scales(data, q):
+            solution = self._solution(data / scale, q / scale)
+            x, z, status = np.array(solution.x), np.array(solution.z) * scale, str(solution.status)
+            if status not in _USABLE or not (np.isfinite(x).all() and np.isfinite(z).all()):
+                continue
+            best = ConicPoint(x, z)
+            if status == "Solved":
+                break
+        if best is None:
+            raise SolverError(f"Clarabel found no optimum at {tuple(map(float, theta))}: {status}")
+        return best
+
+    def _scales(self, data: Array, q: Array) -> Iterator[float]:
+        """What the objective is divided by, in turn: a solver that stalls at one may not at another."""
+        size = max(float(np.abs(q).max(initial=0.0)), float(np.abs(data).max(initial=0.0)))
+        scale = power_of_two(size) if size > 0.0 else 1.0
+        for factor in (1.0, 1.0 / 64.0, 64.0):
+            yield scale * factor
+            self._solver = None
+
+    def _solution(self, data: Array, q: Array) -> Any:
+        import clarabel
+
+        if self._solver is None:
+            n, mask = q.size, self._upper
+            counts = np.bincount(np.repeat(np.arange(n), np.diff(self._indptr))[mask], minlength=n)
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            P = sp.csc_matrix((data[mask], self._indices[mask], starts), shape=(n, n))
+            self._solver = clarabel.DefaultSolver(P, q, sp.csc_matrix(-self.A), self.b, self._cones, _settings())
+        else:
+            self._solver.update(P=data[self._upper], q=q)
+        return self._solver.solve()
+
+    def remember(self, x: Array) -> None:
+        """Keep the sizes of the variables of a point: they set the assumed radius."""
+        np.maximum.at(self.reach, self._blocks, np.abs(x))
+
+    def radius(self) -> Array:
+        """The largest distance of each coordinate of an optimum from a point that is assumed."""
+        least = 1e-3 * float(self.reach.max(initial=0.0))
+        return FAR * np.maximum(self.reach, least)[self._blocks]
+
+    def feasible(self, x: Array) -> tuple[Array, Array] | None:
+        """Return a point near x, and its distance in every coordinate to a feasible one; None where none is found.
+
+        The point is moved towards one in the interior of the cones, as little as is enough.
+        """
+        if self._feasibility is None:
+            self._feasibility = Feasibility(self.program)
+            self._inside = self._interior(x)
+        if self._inside is not None:
+            for share in (0.0, *(self._share * 8.0**k for k in range(-1, 8))):
+                if share > _LARGEST_SHARE:
+                    break
+                found = self._feasibility.at(x + share * (self._inside - x))
+                if found is not None:
+                    self._share = max(share, _SMALLEST_SHARE)
+                    return found.x, found.apart
+        near = self._feasibility.near(x)
+        return None if isinstance(near, str) else (near.x, near.apart)
+
+    def _interior(self, x: Array) -> Array | None:
+        """Return a point near x with room in every cone; None where there is none."""
+        import clarabel
+
+        n, m = x.size, self.b.size
+        room = np.zeros(m)
+        room[self.program.linear] = 1.0
+        for part in self.program.parts:
+            if part.kind == "SOC":
+                room[part.rows.start] = 1.0
+            else:
+                room[part.rows] = (-1.0, 1.0, 1.0)
+        size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
+        A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
+        P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
+        q = np.append(-1e-3 * x / size**2, -1.0 / size)
+        cones = [*self._cones, clarabel.NonnegativeConeT(1)]
+        solver = clarabel.DefaultSolver(
+            sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(self.b, size), cones, _settings()
+        )
+        found = np.array(solver.solve().x)
+        return found[:n] if np.isfinite(found).all() and found[n] > 1e-9 * size else None
+
+    def terms(self, x: Array, apart: Array) -> tuple[Array, Array]:
+        """Return what each part of the objective is at x, and how far that may be from a feasible point's."""
+        values, errors = np.zeros(len(self.d)), np.zeros(len(self.d))
+        size = np.abs(x)
+        for i, (q, d, data) in enumerate(zip(self.q, self.d, self._P, strict=True)):
+            P = sp.csr_array((data, self._indices, self._indptr), shape=(x.size,) * 2)
+            Px, sizes = P @ x, abs(P) @ size
+            values[i] = 0.5 * float(x @ Px) + float(q @ x) + d
+            rounding = EPS * float((self._depths + x.size) @ (size * (0.5 * sizes + np.abs(q)))) + 4.0 * EPS * abs(d)
+            moved = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ apart)) @ apart)
+            errors[i] = 1.01 * (rounding + moved) + 4.0 * EPS * abs(values[i])
+        return values, errors
+
+    def lower_bound(self, theta: Sequence[float], point: ConicPoint) -> float:
+        """Bound the optimal value at theta from below by a dual point, with all rounding."""
+        weights = self.coefficients(theta)
+        P, q = self.matrix(weights), weights @ self.q
+        best, before = -np.inf, np.inf
+        w, z = point
+        for correction in range(_CORRECTIONS + 1):
+            z = in_dual_cone(self.program, z)
+            r = P @ w + q - self.A.T @ z
+            value, rest = self._dual_value(weights, P, q, w, z, r)
+            best = max(best, value)
+            if correction == _CORRECTIONS or rest <= _SETTLED * abs(value) or rest > 0.5 * before:
+                break
+            before = rest
+            step = self._corrected(P, w, z, r)
+            if step is None:
+                break
+            w, z = w + step[0], z + step[1]
+        return best
+
+    def _dual_value(self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array) -> tuple[float, float]:
+        """The lower bound, and how much the residual of stationarity takes off."""
+        sizes = self.matrix(weights, sizes=True) @ np.abs(w)
+        linear = np.abs(weights) @ np.abs(self.q)
+        slack = self.A @ w + self.b
+        spread = self._sizes @ np.abs(w) + np.abs(self.b)
+        error = EPS * self._depths * (sizes + linear + self._sizes.T @ np.abs(z))
+        diagonal = P.data[self._diagonal]
+        alone = self._single & (diagonal > 0.0)
+        left = np.abs(r) + error
+        lost = np.where(alone, left**2 / (2.0 * np.where(alone, diagonal, 1.0)), left * self.radius())
+        d = float(weights @ self.d)
+        value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
+        size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)
+        lengths = w.size + z.size + int(self._heights.max(initial=0)) + int(self._depths.max(initial=0))
+        rounding = EPS * lengths * size + 8.0 * EPS * float(np.abs(weights) @ np.abs(self.d))
+        rest = 1.001 * float(lost.sum())
+        return value - rest - 1.01 * rounding, rest
+
+    def _corrected(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
+        """A change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
+
+        Multipliers of inequalities move in proportion to their size, so that they stay positive.
+        """
+        weak = ~(self._single & (P.data[self._diagonal] > 0.0))
+        if not weak.any():
+            return None
+        key = weak.tobytes()
+        if key not in self._weak_columns:
+            self._weak_columns[key] = sp.csr_matrix(self.A[:, weak].T), sp.csr_matrix(self.A[:, weak])
+        AT, A = self._weak_columns[key]
+        largest = max(float(np.abs(z).max(initial=0.0)), np.finfo(float).tiny)
+        scale = np.maximum(np.abs(z), _SMALLEST * largest)
+        scale[self.program.equal] = largest
+        squares = scale**2
+        scaled = sp.csr_matrix((AT.data * squares[AT.indices], AT.indices, AT.indptr), shape=AT.shape)
+        gram = scaled @ A
+        rows = None
+        if not self._single[weak].all():
+            size = float(np.abs(w).max(initial=0.0)) or 1.0
+            rows = size * sp.csr_matrix(P[weak])
+            gram = gram + rows @ rows.T
+        diagonal = gram.diagonal()
+        diagonal[diagonal <= 0.0] = 1.0
+        try:
+            factor = splu(sp.csc_matrix(gram) + sp.csc_matrix(sp.diags_array(1e-10 * diagonal)))
+        except RuntimeError:
+            return None
+        dw, dz, target = np.zeros_like(w), np.zeros_like(z), -r[weak]
+        for _ in range(3):
+            y = factor.solve(target)
+            dz -= squares * (A @ y)
+            if rows is not None:
+                dw += size * (rows.T @ y)
+            target = -r[weak] + AT @ dz - (0.0 if rows is None else (P @ dw)[weak])
+        return (dw, dz) if np.isfinite(dz).all() and np.isfinite(dw).all() else None
+
+    def assign(self, x: Array) -> None:
+        """Give the variables of the problem the values of a point."""
+        solution = SimpleNamespace(
+            x=x,
+            z=np.zeros(self.b.size),
+            s=self.b + self.A @ x,
+            status="Solved",
+            obj_val=0.0,
+            solve_time=0.0,
+            iterations=0,
+        )
+        self.problem.unpack_results(solution, self._chain, self._inverse)
+
+
+def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> Numbers:
+    n = program.x.size
+    if program.reduced_P.matrix_data is None:
+        q, d, A, b = program.apply_parameters(values, zero_offset)
+        P = sp.csc_array((n, n))
+    else:
+        P, q, d, A, b = program.apply_parameters(values, zero_offset, quad_obj=True)
+        P = sp.csc_array(P)
+    if not height:
+        return P, np.array(q), float(d), sp.csr_array((0, n)), np.zeros(0)
+    A = sp.csr_array(A)
+    A.eliminate_zeros()
+    return P, np.array(q), float(d), A, np.array(b)
+
+
+def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
+    """The entries of P at the places of a pattern."""
+    full = sp.csr_array(P)
+    return np.asarray(full[rows, columns]).ravel()
+
+
+def _clarabel_cones(form: StandardForm) -> list[Any]:
+    import clarabel
+
+    cones: list[Any] = []
+    for kind, rows, sizes in form.cones:
+        if kind == "Zero":
+            cones.append(clarabel.ZeroConeT(rows.stop - rows.start))
+        elif kind == "NonNeg":
+            cones.append(clarabel.NonnegativeConeT(rows.stop - rows.start))
+        elif kind == "SOC":
+            cones += [clarabel.SecondOrderConeT(size) for size in sizes]
+        else:
+            cones += [clarabel.ExponentialConeT() for _ in sizes]
+    return cones
+
+
+def _settings() -> Any:
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.presolve_enable, settings.max_threads = False, False, 1
+    settings.input_sparse_dropzeros = False
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = _ACCURACY
+    return settings

@@ -1,0 +1,220 @@
+r"""Fusion of any convex problem with a validation error: its parameters chosen with a proof.
+
+.. math::
+
+    \min_{\theta \in B} \; v(x_\theta) \quad \text{where} \quad
+    x_\theta = \arg\min_{x \in S} \; \varphi_0(x) + \sum_i \theta_i \, \varphi_i(x) .
+
+[Pelckmans2005]_ eq. (28) for problems of every kind: elastic nets, logistic regression, portfolios, kernel machines.
+The bound needs nothing but that the problem and the same problem with v beside it can be solved
+(:mod:`substrate.fusion.universal_bound`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from substrate.arrays import Array, positive
+from substrate.certificates import NO_BOUND, Certificate, Row
+from substrate.errors import DeclarationError
+from substrate.fusion.cell_search import SMALLEST, CellSearch
+from substrate.fusion.fused_family import FusedFamily
+from substrate.fusion.validated_machine import describe_values, state_proof
+
+__all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts"]
+
+#: How far the objective at the chosen point may be above its smallest value, relative.
+_OPTIMAL = 1e-6
+#: The assumption behind the bound, for the record.
+RADIUS = (
+    "where no square determines a variable, its optimum is taken to be within 1000 times the largest size that it has "
+    "at any point of the search; were it k times farther, the effect of rounding would be at most k times larger"
+)
+
+Progress = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class ProblemFusion:
+    """The parameters of a problem whose optimum validates best, and the proof.
+
+    Parameters
+    ----------
+    values
+        The best value of each parameter, by name.
+    validation_error
+        The validation error of the optimum there.
+    lower_bound
+        No values within ``proved_on`` have a smaller validation error; minus infinity where nothing is proved. Where
+        several optima exist at some values, this is a statement about the one that validates best.
+    proved_on
+        The box over which the bound holds: ``(low, high)`` by name.
+    tried, validation_errors
+        The values at which the problem was solved, one row each and one column per parameter, and the error there.
+    solves
+        How many problems were solved, those with the validation error in the objective included.
+    stop
+        Why the search ended, in words.
+    certificate
+        Holds where the gap that was asked for is proved.
+    """
+
+    values: dict[str, float]
+    validation_error: float
+    lower_bound: float
+    proved_on: dict[str, tuple[float, float]]
+    tried: Array
+    validation_errors: Array
+    solves: int
+    stop: str
+    certificate: Certificate
+
+    @property
+    def gap(self) -> float:
+        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        difference = self.validation_error - self.lower_bound
+        if difference <= 0.0:
+            return 0.0
+        return difference / abs(self.validation_error) if self.validation_error else np.inf
+
+
+def fuse_problem(
+    problem: Any,
+    over: Mapping[Any, tuple[float, float]],
+    validation: Any,
+    gap: float = 0.01,
+    *,
+    budget: int = 2000,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> ProblemFusion:
+    """Choose the parameters whose optimum validates best, and bound how much better any others could be.
+
+    :equation [Pelckmans2005]_ (28): fusion of training and validation, for a convex problem of any kind
+
+    Parameters
+    ----------
+    problem
+        A convex ``cvxpy.Problem`` whose objective is affine in its parameters (``problem.is_dcp(dpp=True)``): a weight
+        times a loss, a norm, squares. Parameters that are not fused over keep their values.
+    over
+        The parameters, or their names, with the smallest and the largest value that is considered:
+        ``{weight: (1e-2, 1e3)}``. One or two; a third is possible, and takes many solves.
+    validation
+        The validation error: a convex cvxpy expression of the problem's variables without parameters, such as
+        ``cp.sum_squares(V @ x - u)``, absolute, pinball, hinge or logistic errors.
+    gap
+        Distance between validation error and lower bound at which the search ends, relative to the validation error,
+        or to 1e-6 of the largest one at the values tried where that is more.
+    budget
+        Largest number of solves.
+    time_limit
+        Largest number of seconds.
+    progress
+        Called with the number of solves, the best error and the bound of the cell at hand.
+
+    Returns
+    -------
+    ProblemFusion
+        The parameters and the variables of the problem are left at the best values. An interrupt, a time limit or a
+        spent budget ends the search with the best so far; ``stop`` says so, and the certificate does not hold.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np
+    >>> from substrate import fuse_problem
+    >>> rng = np.random.default_rng(0)
+    >>> X, V = rng.normal(size=(30, 5)), rng.normal(size=(30, 5))
+    >>> y, u = (P[:, 0] + 0.5 * rng.normal(size=30) for P in (X, V))
+    >>> x, weight = cp.Variable(5), cp.Parameter(nonneg=True, name="weight")
+    >>> lasso = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ x - y) + weight * cp.norm1(x)))
+    >>> best = fuse_problem(lasso, {weight: (1e-2, 1e2)}, cp.sum_squares(V @ x - u) / 30)
+    >>> best.certificate.holds
+    True
+    """
+    target = positive(gap, "gap")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
+    seconds = np.inf if time_limit is None else positive(time_limit, "time_limit")
+    parameters, box = _checked_over(problem, over)
+    family = FusedFamily(problem, parameters, validation)
+    floor = 0.0 if family.validation.is_nonneg() else -np.inf
+    search = CellSearch([family], target, budget, seconds, progress or (lambda *_: None), floor)
+    search.run(box)
+    return _result(parameters, box, family, search)
+
+
+def _result(
+    parameters: list[Any], box: list[tuple[float, float]], family: FusedFamily, search: CellSearch
+) -> ProblemFusion:
+    error, theta = search.best
+    lower = min(search.lower_bound, error)
+    knot = search.knots[theta][0]
+    names = [parameter.name() for parameter in parameters]
+    values = dict(zip(names, theta, strict=True))
+    scale = max(abs(error), SMALLEST * search.scale)
+    formula = "validation error - lower bound over the box"
+    found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
+    size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
+    optimal = Row("optimality", knot.epsilon, size, _OPTIMAL, "objective - its dual bound, at the values chosen")
+    title = f"Fusion over {' and '.join(names)}"
+    if not found.passes:
+        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found)})"
+    facts = [(f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(names, box, strict=True)]
+    if np.isfinite(lower):
+        share = f"{error - lower:.2g} above the least over the box"
+        facts.append((NO_BOUND, f"proved is that the validation error, {error:.6g}, is at most {share}"))
+    certificate = Certificate(title, (optimal, found), (*facts, *search_facts(search)))
+    for parameter, value in zip(parameters, theta, strict=True):
+        parameter.value = value
+    family.assign(knot)
+    tried = np.array(list(search.knots))
+    errors = np.array([knots[0].validation for knots in search.knots.values()])
+    proved = dict(zip(names, box, strict=True))
+    return ProblemFusion(values, error, lower, proved, tried, errors, search.solves, search.stop, certificate)
+
+
+def search_facts(search: CellSearch) -> list[tuple[str, str]]:
+    """State what a search did, what its bound assumes, and which of several optima it speaks of."""
+    cells = len(search.settled) + len(search.open)
+    facts = [("search", f"{search.solves} solves, {len(search.knots)} vertices, {cells} cells; {search.stop}")]
+    if np.isfinite(search.lower_bound):
+        facts.append(("radius of the bound", RADIUS))
+        facts.append(("several optima", "the bound is for the optimum that validates best"))
+    return facts
+
+
+def _checked_over(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float, float]]]:
+    """The parameters and their ranges, or why they cannot be fused over."""
+    if not isinstance(problem, cp.Problem):
+        raise DeclarationError(f"a cvxpy.Problem is fused, received {problem!r}")
+    if not isinstance(over, Mapping) or not over:
+        raise DeclarationError(
+            f"over is a dict of parameters and their ranges, {{weight: (1e-2, 1e3)}}, received {over!r}"
+        )
+    known = {parameter.name(): parameter for parameter in problem.parameters()}
+    parameters, box = [], []
+    for given, ends in over.items():
+        name = given.name() if isinstance(given, cp.Parameter) else given
+        if name not in known or (isinstance(given, cp.Parameter) and known[name] is not given):
+            raise DeclarationError(f"the problem has no parameter {name!r}; it has {sorted(known)}")
+        parameter = known[name]
+        if not parameter.is_scalar():
+            raise DeclarationError(f"{name!r} must be one number, it has the shape {parameter.shape}")
+        try:
+            low, high = (float(end) for end in ends)
+        except (TypeError, ValueError):
+            raise DeclarationError(f"the range of {name!r} is a pair (low, high), received {ends!r}") from None
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise DeclarationError(f"the range of {name!r} must be two numbers with low < high, received {ends!r}")
+        if parameter.is_nonneg() and low < 0.0:
+            raise DeclarationError(f"{name!r} is non-negative, its range begins at {low:g}")
+        parameters.append(parameter)
+        box.append((low, high))
+    missing = sorted(n for n, p in known.items() if p.value is None and not any(p is chosen for chosen in parameters))
+    if missing:
+        raise DeclarationError(f"the parameters {missing} have no value; give them one, or fuse over them too")
+    return parameters, box
