@@ -165,11 +165,11 @@ def solve_problem(
         ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
         does not apply.
     time_limit
-        Seconds for all solvers together; without one, only a solver that is tried behind others has a limit, of some
-        times what these took; each runs in a child process that is ended when they are over, and none is
+        Seconds for all solvers together; each runs in a child process that is ended when they are over, and none is
         called after that. Compiling counts but is not interrupted, and the first start of a child process takes a
         second or two that do not count. A call that reaches the limit counts as a rejected attempt, unless the solver
-        returns a point that our rows accept. ``None``: no limit, and no child process.
+        returns a point that our rows accept. ``None``: no limit, and no child process; but a solver that is tried
+        behind others, which could not solve the problem, has some times the seconds that these took.
     warn
         Whether to warn where no point is accepted; an estimator has a certificate of its own, and warns by that.
     options
