@@ -10,10 +10,13 @@ from html import escape
 
 from substrate.certificates.rows import Accuracy, Distance, Row
 
-__all__ = ["NO_BOUND", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
+__all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
 
 #: The fact on the record where the answer cannot be bounded, with the reason.
 NO_BOUND = "no bound on the answer"
+
+#: The fact on the record of a search without a machine of ours: what is proved of its result.
+PROVED = "proved"
 
 #: The fact on the record where a search should be given a wider range or a wider gap, and which.
 WIDER = "to widen"
@@ -76,6 +79,9 @@ class Certificate:
         """What the certificate states about the answer, in words."""
         if self.answer is not None:
             return str(self.answer)
+        proved = next((fact for name, fact in self.record if name == PROVED), None)
+        if proved is not None:
+            return proved
         reason = next((fact for name, fact in self.record if name == NO_BOUND), None)
         return NO_BOUND if reason is None else f"{NO_BOUND}: {reason}"
 

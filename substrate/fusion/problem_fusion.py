@@ -18,7 +18,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates import NO_BOUND, Certificate, Row
+from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import SMALLEST, CellSearch
 from substrate.fusion.fused_family import FusedFamily
@@ -166,7 +166,7 @@ def _result(
     facts = [(f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(names, box, strict=True)]
     if np.isfinite(lower):
         share = f"{error - lower:.2g} above the least over the box"
-        facts.append((NO_BOUND, f"proved is that the validation error, {error:.6g}, is at most {share}"))
+        facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
     certificate = Certificate(title, (optimal, found), (*facts, *search_facts(search)))
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
