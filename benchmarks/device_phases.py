@@ -21,9 +21,10 @@ PHASES = {
     "problems.estimators.chosen.candidates": ("search_spectra",),
     "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
     "substrate.reduced.choice": ("sample_of",),
-    "problems.estimators.reduced.prepared": ("origin_of", "accumulate"),
+    "problems.estimators.reduced.prepared": ("origin_of",),
     "problems.estimators.reduced.ls_svm_machine": ("prepare",),
     "problems.estimators.reduced.fit": (
+        "accumulate",
         "eigen_features",
         "reconstruction_errors",
         "reduced_spectrum",
