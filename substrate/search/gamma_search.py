@@ -157,21 +157,25 @@ class _Survey:
         lambdas[0], lambdas[-1] = high, low
         if usual is not None:
             lambdas = np.unique(np.append(lambdas, np.clip(usual, low, high)))[::-1]
-        samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
+        # far beyond the range the error of the decomposition may overflow, and nothing is known there
+        with np.errstate(over="ignore", invalid="ignore"):
+            samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
         values = samples.values[:, 0, :]
         shrink = np.ones_like(values) if samples.shrink is None else samples.shrink
         shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
+        shift = np.where(np.isnan(shift), np.inf, shift)
         floor = _negligible(criterion)
         rounding = _rounding(criterion, values, samples.ceiling)
         roots, most = np.sqrt(values), np.sqrt(values + rounding)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
+            squared = np.square(upper)
         known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
         known[:2] = True
         least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
         lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
         known = np.logical_and.accumulate(known)
-        return cls(criterion, lambdas, values, lower, np.square(upper), known, floor, gap)
+        return cls(criterion, lambdas, values, lower, squared, known, floor, gap)
 
     def end(self, usual: float | None) -> float:
         """The lambda at which the range ends."""
