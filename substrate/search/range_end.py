@@ -48,8 +48,6 @@ NEGLIGIBLE = 1e-12
 _SAVED = 1.0 / 11.0
 #: A criterion larger than the best one by this factor at the end of a range has turned before it.
 _TURNED = 1.1
-#: And by this factor it is too far above to come back, even where it falls.
-_FAR = 3.0
 #: The factor of a step by which a fall is measured, half a decade, and over how many steps beyond it is continued.
 STEP, _STEPS = 10.0**0.5, 20
 
@@ -68,7 +66,7 @@ def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any, fall
     """Estimate the criterion ten decades beyond an end, from its values there and one and two steps before it.
 
     Where it is above the ``best`` one by more than a tenth at the end, it has turned: it is expected to stay, unless it
-    is known to be ``falling`` again, from less than three times the best one.
+    is known to be ``falling`` again.
 
     A step is half a decade, ``STEP``. The falls of one step after the other are continued as a geometric series, which
     is exact for a power of the parameter plus a constant, and never below zero; where the criterion does not fall, it
@@ -78,7 +76,7 @@ def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any, fall
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.clip(np.where(before > 0.0, last / before, 1.0), 0.0, 1.0)
     falls = np.maximum(last, 0.0) * np.sum([ratio**k for k in range(1, _STEPS + 1)], axis=0)
-    open_end = np.asarray(at_end) <= np.where(falling, _FAR, _TURNED) * np.asarray(best)
+    open_end = (np.asarray(at_end) <= _TURNED * np.asarray(best)) | np.asarray(falling)
     return np.asarray(np.where(open_end, np.maximum(at_end - falls, 0.0), at_end))
 
 
