@@ -226,8 +226,7 @@ class _Survey:
         last = int(np.flatnonzero(self.known)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
-            falling = self.upper[nearest[0]] < self.values[nearest[1]]  # whatever rounding did
-            outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest], falling))
+            outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest]))
         return np.asarray(np.minimum(outside, found.values))
 
 

@@ -62,11 +62,10 @@ def affordable_limit(best: Any, gap: float, negligible: Any = 0.0, price: float 
     return np.asarray(np.maximum((1.0 + max(gap, price)) * np.asarray(best), negligible))
 
 
-def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any, falling: Any = False) -> Array:
+def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any) -> Array:
     """Estimate the criterion ten decades beyond an end, from its values there and one and two steps before it.
 
-    Where it is above the ``best`` one by more than a tenth at the end, it has turned: it is expected to stay, unless it
-    is known to be ``falling`` again.
+    Where it is above the ``best`` one by more than a tenth at the end, it has turned: it is expected to stay.
 
     A step is half a decade, ``STEP``. The falls of one step after the other are continued as a geometric series, which
     is exact for a power of the parameter plus a constant, and never below zero; where the criterion does not fall, it
@@ -76,8 +75,7 @@ def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any, fall
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.clip(np.where(before > 0.0, last / before, 1.0), 0.0, 1.0)
     falls = np.maximum(last, 0.0) * np.sum([ratio**k for k in range(1, _STEPS + 1)], axis=0)
-    open_end = (np.asarray(at_end) <= _TURNED * np.asarray(best)) | np.asarray(falling)
-    return np.asarray(np.where(open_end, np.maximum(at_end - falls, 0.0), at_end))
+    return np.asarray(np.where(at_end <= _TURNED * np.asarray(best), np.maximum(at_end - falls, 0.0), at_end))
 
 
 def end_row(name: str, values: Any, beyond: Any, negligible: Any, given: str | None = None) -> Row:
