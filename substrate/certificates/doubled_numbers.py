@@ -39,6 +39,27 @@ class Doubled:
     def _of(cls, pair: Pair) -> "Doubled":
         return cls(*pair)
 
+    def __getitem__(self, place: Any) -> "Doubled":
+        return Doubled(self.pair[0][place], self.pair[1][place])
+
+    def __setitem__(self, place: Any, value: "Doubled") -> None:
+        for part, new in zip(self.pair, value.pair, strict=True):
+            part[place] = new
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array."""
+        return self.pair[0].shape
+
+    def sum(self, axis: int = 0) -> "Doubled":
+        """The sum over an axis, in pairs, then pairs of pairs."""
+        high, low = (np.moveaxis(part, axis, 0) for part in self.pair)
+        while high.shape[0] > 1:
+            if high.shape[0] % 2:
+                high, low = (np.concatenate([part, np.zeros_like(part[:1])]) for part in (high, low))
+            high, low = add((high[::2], low[::2]), (high[1::2], low[1::2]))
+        return Doubled(high.sum(axis=0), low.sum(axis=0))  # of one term, or of none
+
     def __add__(self, other: Any) -> "Doubled":
         return Doubled._of(add(self.pair, _pair(other)))
 

@@ -25,6 +25,7 @@ from problems.estimators.chosen.basis_criterion import criterion_on, refitted_ro
 from problems.estimators.chosen.candidates import Judged
 from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
+from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import ModelSearch
 from problems.estimators.chosen.term_weights import winner
@@ -81,7 +82,12 @@ class SparseSearch(ModelSearch, SparseMachine):
         self._begin_fit()
         self._check_search()
         with self._reading(X, y, sample_weight) as data:
-            judged, best = self._found(data, self._folds(data, X, y), self._labels)
+            folds = self._folds(data, X, y)
+            judged, best = self._found(data, folds, self._labels)
+            if self.gamma_range is None:
+                further = look_further_on_a_basis(best.judged, best.prepared, self._criterion, folds)
+                judged = [further if candidate is best.judged else candidate for candidate in judged]
+                best = replace(best, judged=further)
             fit = self._final(judged, best)
         self._keep_search(judged, best.judged, True)
         self._keep_classes(data.classes)

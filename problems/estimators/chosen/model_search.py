@@ -19,6 +19,7 @@ from problems.estimators.chosen.candidates import (
     trainable_splits,
 )
 from problems.estimators.chosen.certified_search import certified_search, check_certified, most_evaluations
+from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import Joint
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, kernels_fact, nelder_mead
 from problems.estimators.chosen.tasks import Task, centred_points
@@ -221,7 +222,9 @@ class ModelSearch:
         Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
         proof may cost (:mod:`substrate.search.range_end`), the range ends there.
         """
-        best = winner(judged)
+        top = winner(judged)
+        best = look_further(top, task)
+        judged = [best if candidate is top else candidate for candidate in judged]
         fit = self._final_fit(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
         while self.gamma_range is None and not _is_known(found[2]):

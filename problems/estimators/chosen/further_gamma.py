@@ -1,0 +1,70 @@
+"""What a search of gamma looks at beyond its range, on all rows and on a basis: a few rows in doubled precision."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.reduced.prepared import Prepared
+from substrate.arrays import Array, is_sparse
+from substrate.namespaces import is_device_array, to_numpy
+from substrate.reduced.folds import Folds
+from substrate.search.doubled_criteria import FewRows, least_further
+from substrate.streaming.source import LEAF
+
+__all__ = ["look_further", "look_further_on_a_basis"]
+
+
+def look_further(best: Judged, task: Task) -> Judged:
+    """Return the winner with the least criterion that is seen beyond its range, for rows and splits of a task."""
+    n, Y = task.Y.shape[0], task.Y
+    if task.gammas is not None or best.search.beyond is None or task.border.slopes or _is_alien(task.X):
+        return best
+    if task.pooled and not (to_numpy(Y) != 0.0).all():  # every machine has rows of its own
+        return best
+    weights = np.ones(n) if task.weights is None else to_numpy(task.weights)
+    splits: Any = task.splits if task.criterion == "folds" else [(np.arange(n), None)]
+    points = centred_points(best.kernel, task.X)[0]
+    if task.check is not None:
+        points = np.concatenate(centred_points(best.kernel, task.X, task.check[0]))
+        Y, more = np.concatenate([Y, task.check[1]]), task.check[1].shape[0]
+        weights = np.concatenate([weights, np.ones(more) if task.check_weights is None else task.check_weights])
+        splits = [(np.arange(n), n + np.arange(more))]
+    rows = FewRows(best.kernel, points, points.shape[0], to_numpy(Y), weights, task.border.constant)
+    return _with_least(best, rows, task.criterion, splits)
+
+
+def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, folds: Folds | None) -> Judged:
+    """Return the winner with the least criterion that is seen beyond its range, for a machine on a basis."""
+    rows, basis = prepared.rows, prepared.rows.values.points
+    m, n = basis.shape[0], rows.n_rows
+    if best.search.beyond is None or m + n > LEAF or _is_alien(basis):
+        return best
+    (block,) = rows.source.blocks(0, n, LEAF)
+    if _is_alien(block.X):
+        return best
+    weights = prepared.weighed.unit * (np.ones(n) if block.weights is None else to_numpy(block.weights))
+    Y = to_numpy(block.Y)
+    numbers = m + np.arange(n)
+    splits: list[tuple[Array, Any]] = [(numbers, None)]
+    if folds is not None:
+        labels = np.asarray(folds.labels(slice(0, n), block.Y))
+        splits = [(numbers[labels != fold], numbers[labels == fold]) for fold in range(folds.count)]
+    known = (np.zeros((m, Y.shape[1])), np.ones(m))
+    points = FewRows(
+        best.kernel, np.concatenate([basis, block.X]), m, np.concatenate([known[0], Y]), np.append(known[1], weights)
+    )
+    return _with_least(best, points, criterion, splits)
+
+
+def _is_alien(X: Any) -> bool:
+    return is_sparse(X) or is_device_array(X)
+
+
+def _with_least(best: Judged, rows: FewRows, criterion: str, splits: Any) -> Judged:
+    least = least_further(rows, criterion, splits, best.search)
+    if least is None:
+        return best
+    return replace(best, search=replace(best.search, beyond=np.minimum(best.search.beyond, least)))

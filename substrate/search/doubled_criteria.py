@@ -1,0 +1,201 @@
+r"""The criterion of a machine of few rows where rounding hides it: beyond the end of a default range of gamma.
+
+With a kernel that is much wider than the data, or with few rows, a criterion may rise by an order of magnitude and fall
+again where :math:`\lambda = 1/\gamma` is below the rounding of the kernel matrix. Doubled precision sees there. Kernel
+values are computed by the formula of the kernel (:mod:`~substrate.kernels.doubled_matrix`) and factored with pivots,
+
+.. math:: K = L L^T, \qquad \tilde L = L - Q Q^T L, \qquad \tilde y = y - Q Q^T y ,
+
+with Q the orthonormal constant (rows, and Q, times the roots of their weights). The columns of L fall in size, so that
+a Cholesky factor of :math:`\tilde L^T \tilde L + \lambda I = C C^T` is right in every entry; with
+:math:`T = C^{-1} \tilde L^T`
+
+.. math:: e = \tilde y - T^T T \tilde y, \qquad 1 - h_{ii} = 1 - |Q_i|^2 - |T_i|^2 ,
+
+from which all criteria follow. A basis restricts the pivots to its own vectors. This is no bound: it is what is to be
+expected of a wider range (:mod:`~substrate.search.range_end`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.doubled_numbers import Doubled
+from substrate.kernels import Kernel
+from substrate.kernels.doubled_matrix import doubled_matrix
+from substrate.namespaces import is_device_array
+from substrate.search.gamma_result import GammaSearch
+
+__all__ = ["FewRows", "least_further"]
+
+#: Rows, and basis vectors beside them, up to which it is worth the time.
+_ROWS = 40
+#: A smallest eigenvalue this much larger than lambda: nothing changes beyond.
+_SATURATED = 1e3
+#: Points beyond the end that are looked at, and the factor between two of them: ten decades.
+_POINTS, _FACTOR = 20, 10.0**0.5
+#: Pivots below this share of the largest one are rounding of doubled precision.
+_CUT = 2.0**-95
+#: How far apart, relatively, both precisions may be inside of the range.
+_AGREED = 0.1
+_CRITERIA = ("loo", "gcv", "evidence", "folds", "validation")
+
+#: Rows that train, and rows that validate, if any.
+Split = tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """Points, the first ``pivots`` of which may be basis vectors; targets, one row each; weights of the rows.
+
+    Rows of a split are numbers of points; targets of a basis vector that is no row are not read.
+    """
+
+    kernel: Kernel
+    points: Any
+    pivots: int
+    Y: Array
+    weights: Array
+    constant: bool = True
+
+    def features(self) -> Doubled | None:
+        """L, one row for each point; None where there are too many, or where the kernel has no such formula."""
+        if self.points.shape[0] > _ROWS or self.kernel.pairwise or is_device_array(self.points):
+            return None
+        if is_sparse(self.points):
+            return None
+        found = doubled_matrix(self.kernel, self.points)
+        if found is None:
+            return None
+        return _pivoted(Doubled(*found[0]), self.pivots)
+
+    def least_eigenvalue(self, L: Doubled, rows: Any) -> float:
+        """The smallest eigenvalue of the kernel matrix of some rows, off the constant."""
+        values = np.linalg.svd(self._centred(L, rows)[1].pair[0], compute_uv=False)
+        return float(values[min(len(rows) - int(self.constant), values.size) - 1]) ** 2
+
+    def criteria(self, L: Doubled, criterion: str, splits: Sequence[Split], lambdas: Array) -> Array:
+        """The criterion at every lambda, one column per output, up to a factor that is the same for all of them."""
+        if criterion not in ("folds", "validation"):
+            return self._of_machine(L, criterion, splits[0][0], lambdas)
+        return np.asarray(np.mean([self._of_split(L, split, lambdas) for split in splits], axis=0))
+
+    def _centred(self, L: Doubled, rows: Any) -> tuple[Doubled, Doubled, Doubled]:
+        """The root of the weights of some rows over its length, and features and targets less their weighted means."""
+        root = Doubled(self.weights[rows]).sqrt()
+        Z, Y = root[:, None] * L[rows], root[:, None] * Doubled(self.Y[rows])
+        if not self.constant:
+            return root * 0.0, Z, Y
+        q = root / (root * root).sum().sqrt()
+        return q, Z - q[:, None] * (q[:, None] * Z).sum(), Y - q[:, None] * (q[:, None] * Y).sum()
+
+    def _of_machine(self, L: Doubled, criterion: str, rows: Any, lambdas: Array) -> Array:
+        q, Z, Y = self._centred(L, rows)
+        T, logarithms = _solve(Z, Z, lambdas)
+        E = Y[None] - _fitted(T, T, Y)
+        if criterion == "evidence":
+            # the determinant of K + lambda I off the border, over lambda in every direction
+            stretch = (logarithms - Z.shape[1] * np.log(lambdas)) / (len(rows) - int(self.constant))
+            return np.asarray((Y[None] * E).sum(axis=1).pair[0] * np.exp(stretch)[:, None])
+        spare = (1.0 - q * q)[None] - (T * T).sum(axis=1)
+        if criterion == "gcv":
+            return np.asarray((E * E).sum(axis=1).pair[0] / np.square(spare.sum(axis=1).pair[0])[:, None])
+        left_out = E / spare[:, :, None]
+        return np.asarray((left_out * left_out).sum(axis=1).pair[0])
+
+    def _of_split(self, L: Doubled, split: Split, lambdas: Array) -> Array:
+        """The weighted mean square error on the rows that validate."""
+        train, check = split
+        _, Z, Y = self._centred(L, train)
+        known, features = Doubled(self.Y[check]), L[check]
+        if self.constant:
+            v = Doubled(self.weights[train])
+            known = known - (v[:, None] * Doubled(self.Y[train])).sum() / v.sum()
+            features = features - (v[:, None] * L[train]).sum() / v.sum()
+        both = (np.concatenate(parts) for parts in zip(Z.pair, features.pair, strict=True))
+        T, _ = _solve(Z, Doubled(*both), lambdas)
+        E = known[None] - _fitted(T[:, :, len(train) :], T[:, :, : len(train)], Y)
+        share = self.weights[check] / self.weights[check].sum()
+        return np.asarray((share[None, :, None] * np.square(E.pair[0])).sum(axis=1))
+
+
+def least_further(rows: FewRows, criterion: str, splits: Sequence[Split], search: GammaSearch) -> Array | None:
+    """Find the least criterion in ten decades beyond the range of a search, for every gamma that it chose.
+
+    It is measured against the criterion at the end of the range. None where doubled precision is not available or not
+    worth the time, where the verdict is known without it, where nothing is left to change, or where it does not agree
+    with the criterion at the choice.
+    """
+    if criterion not in _CRITERIA or search.gamma.size not in (1, rows.Y.shape[1]):
+        return None
+    if bool((search.values <= search.floor).all()) or not all(row.passes for row in search.rows()):
+        return None  # nothing would change
+    end = 1.0 / search.gamma_range[1]
+    L = rows.features()
+    if L is None or L.shape[1] == 0 or min(rows.least_eigenvalue(L, train) for train, _ in splits) > _SATURATED * end:
+        return None
+    lambdas = np.concatenate([1.0 / search.gamma, end / _FACTOR ** np.arange(_POINTS + 1)])
+    with np.errstate(all="ignore"):
+        values = rows.criteria(L, criterion, splits, lambdas)
+        if search.gamma.size == 1:
+            values = values.mean(axis=1, keepdims=True)
+        chosen, ended, further = values[: search.gamma.size].diagonal(), *np.split(values[search.gamma.size :], [1])
+        last = search.curve[np.argmax(search.seen)]
+        agreed = np.abs(chosen / ended[0] - search.values / last) <= _AGREED * search.values / last
+        least = np.where(np.isfinite(further), further, np.inf).min(axis=0) * (last / ended[0])
+    return least if bool(agreed.all()) else None
+
+
+def _pivoted(K: Doubled, pivots: int) -> Doubled:
+    """L with K = L L', columns falling in size, by the largest pivot among the first points in every step."""
+    rest, columns = K[:, :pivots], []
+    places = np.arange(pivots)
+    left = np.ones(pivots, dtype=bool)
+    largest = 0.0
+    for _ in range(pivots):
+        diagonal = np.where(left, rest.pair[0][places, places], -np.inf)
+        best = int(diagonal.argmax())
+        largest = max(largest, float(diagonal[best]))
+        if not diagonal[best] > _CUT * largest:
+            break
+        column = rest[:, best] / rest[best, best].sqrt()
+        rest = rest - column[:, None] * column[None, :pivots]
+        left[best] = False
+        columns.append(column)
+    L = Doubled(np.empty((K.shape[0], len(columns))))
+    for number, column in enumerate(columns):
+        L[:, number] = column
+    return L
+
+
+def _solve(Z: Doubled, rows: Doubled, lambdas: Array) -> tuple[Doubled, Array]:
+    """C^-1 times the transposed rows for C C' = Z'Z + lambda I, and log det of that, for every lambda."""
+    r, count = Z.shape[1], lambdas.size
+    G = Doubled(np.zeros((r, r)))
+    for k in range(Z.shape[0]):
+        G = G + Z[k][:, None] * Z[k][None, :]
+    A = Doubled(np.zeros((count, r, r))) + G[None]
+    A = A + np.eye(r)[None] * lambdas[:, None, None]
+    T = Doubled(np.zeros((count, r, rows.shape[0]))) + Doubled(rows.pair[0].T, rows.pair[1].T)[None]
+    logarithms = np.zeros(count)
+    for j in range(r):
+        root = A[:, j, j].sqrt()
+        logarithms += 2.0 * np.log(root.pair[0])
+        T[:, j] = T[:, j] / root[:, None]
+        below = A[:, j + 1 :, j] / root[:, None]
+        A[:, j + 1 :, j + 1 :] = A[:, j + 1 :, j + 1 :] - below[:, :, None] * below[:, None, :]
+        T[:, j + 1 :] = T[:, j + 1 :] - below[:, :, None] * T[:, j][:, None, :]
+    return T, logarithms
+
+
+def _fitted(there: Doubled, T: Doubled, Y: Doubled) -> Doubled:
+    """The transpose of one, times the other, times targets, for every lambda."""
+    count, r, rows = there.shape
+    total = Doubled(np.zeros((count, rows, Y.shape[1])))
+    for j in range(r):
+        coordinate = (T[:, j][:, :, None] * Y[None]).sum(axis=1)
+        total = total + there[:, j][:, :, None] * coordinate[:, None, :]
+    return total
