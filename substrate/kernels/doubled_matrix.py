@@ -37,8 +37,8 @@ def doubled_matrix(kernel: Kernel, points: Any) -> tuple[tuple[Array, Array], fl
     high, low = np.empty((n, n)), np.empty((n, n))
     step = max(1, _ENTRIES // max(n, 1))
     try:
-        formula = kernel.exact_formula(Doubled, d)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            formula = kernel.exact_formula(Doubled, d)
             for first in range(0, n, step):
                 some, before = slice(first, min(first + step, n)), slice(0, min(first + step, n))
                 value = formula(
