@@ -20,7 +20,7 @@ __all__ = ["look_further", "look_further_on_a_basis"]
 def look_further(best: Judged, task: Task) -> Judged:
     """Return the winner with the least criterion that is seen beyond its range, for rows and splits of a task."""
     n, Y = task.Y.shape[0], task.Y
-    if task.gammas is not None or best.search.beyond is None or task.border.slopes or _is_alien(task.X):
+    if task.gammas is not None or best.search.beyond is None or task.border.slopes or _is_alien(best, task.X):
         return best
     if task.pooled and not (to_numpy(Y) != 0.0).all():  # every machine has rows of its own
         return best
@@ -40,10 +40,10 @@ def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, fo
     """Return the winner with the least criterion that is seen beyond its range, for a machine on a basis."""
     rows, basis = prepared.rows, prepared.rows.values.points
     m, n = basis.shape[0], rows.n_rows
-    if best.search.beyond is None or m + n > LEAF or _is_alien(basis):
+    if best.search.beyond is None or m + n > LEAF or _is_alien(best, basis):
         return best
     (block,) = rows.source.blocks(0, n, LEAF)
-    if _is_alien(block.X):
+    if is_sparse(block.X):
         return best
     weights = prepared.weighed.unit * (np.ones(n) if block.weights is None else to_numpy(block.weights))
     Y = to_numpy(block.Y)
@@ -59,8 +59,9 @@ def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, fo
     return _with_least(best, points, criterion, splits)
 
 
-def _is_alien(X: Any) -> bool:
-    return is_sparse(X) or is_device_array(X)
+def _is_alien(best: Judged, X: Any) -> bool:
+    """Whether there are no points on the host from which the kernel could be computed with more digits."""
+    return best.kernel.pairwise or is_sparse(X) or is_device_array(X)
 
 
 def _with_least(best: Judged, rows: FewRows, criterion: str, splits: Any) -> Judged:
