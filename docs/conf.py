@@ -100,6 +100,7 @@ html_theme_options = {
         "benchmarks": [],
         "errata": [],
         "ledger": [],
+        "models": [],
         "notation": [],
         "vocabulary": [],
     },

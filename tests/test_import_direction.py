@@ -365,8 +365,7 @@ def test_every_citation_is_on_the_references_page():
     assert {name: sorted(keys - listed) for name, keys in cited.items() if keys - listed} == {}
 
 
-def test_the_readme_names_every_problem_and_every_estimator():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\w+", readme))
+def test_the_page_of_models_names_every_problem_and_every_estimator():
+    named = set(re.findall(r"\w+", (ROOT / "docs" / "models.md").read_text(encoding="utf-8")))
     estimators = {name for name in problems.__all__ if name[0].isupper()}
     assert sorted((estimators | set(problem_modules())) - named) == []
