@@ -8,16 +8,16 @@ this, and checks that what ``predict`` returns is the projection of the targets 
 """
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import check_given
+from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, certify_stored, definite_gram
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive
@@ -35,7 +35,7 @@ _REASON = "only the cut-off regularises, and rounding decides on which side of i
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
+class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, KernelEstimator):
     """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
 
     The machine is expanded in the training points and fits the validation points as well. Nothing penalises it: with
@@ -63,6 +63,7 @@ class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
     """
 
     _page, _title, _location = "fused_least_squares", "Fused least squares", None
+    _takes_weights = False
     cutoff: float = CUTOFF
     validation_fraction: float = 0.5
     random_state: Any = None
@@ -113,20 +114,13 @@ class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
 
         ``X_val`` and ``y_val`` are those of :meth:`fit`, where it was given any.
         """
-        check_is_fitted(self)
-        check_given(self, y, sample_weight, False)
-        both, predicted, Phi, record = self._stacked_again(X, y, X_val, y_val)
-        basis = StackedBasis.of(Phi, positive(self.cutoff, "cutoff"))
-        rows = _checks(basis, both, predicted, self._tolerance())
-        return Certificate(f"{self._title}, checked again", rows, (*record, (NO_BOUND, _REASON)))
+        self._check_given_again(y, sample_weight)
+        return certify_stored(self._title, self._stored_again(X, y, sample_weight, X_val, y_val))
 
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """There is nothing to prove, since the cut-off has no exact optimum, as the record states."""
-        check_is_fitted(self)
-        check_given(self, y, sample_weight, False)
-        _, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
-        spread, rounding = spread_of(y, np.ones(y.size))
-        return Proof(math.inf, spread, self._tolerance(), rounding, 0, _REASON)
+    def _stored_again(
+        self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
+    ) -> AbstractContextManager[StoredFit]:
+        return nullcontext(StoredFit((_StoredProjection(self, X, y, X_val, y_val),)))
 
     def _stacked_again(
         self, X: Any, y: Any, X_val: Any, y_val: Any
@@ -154,10 +148,7 @@ class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)
-        gram = Gram.of(kernel, X)
-        if not kernel.trusted:
-            gram.check_definite()
-        return kernel, gram
+        return kernel, definite_gram(kernel, X)
 
     def _split(self, n: int) -> tuple[Any, Any]:
         """Training and validation rows."""
@@ -174,6 +165,30 @@ class FusedLeastSquaresRegressor(Intervals, RegressorMixin, KernelEstimator):
             return kernel, whole.block(rows), whole.matrix[np.ix_(checks, rows)]
         kernel, gram = self._gram(X[rows])
         return kernel, gram, kernel(X[checks], X[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredProjection:
+    """The expansion of a model, and the rows of its fit."""
+
+    model: FusedLeastSquaresRegressor
+    X: Any
+    y: Any
+    X_val: Any
+    y_val: Any
+
+    def certify(self) -> Added:
+        """Check that what ``predict`` returns is the projection of the targets."""
+        model = self.model
+        both, predicted, Phi, record = model._stacked_again(self.X, self.y, self.X_val, self.y_val)
+        basis = StackedBasis.of(Phi, positive(model.cutoff, "cutoff"))
+        return _checks(basis, both, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
+
+    def prove(self) -> Proof:
+        """Return no bound: the cut-off has no exact optimum."""
+        _, y, _ = type(self.model)(self.model.kernel)._checked(self.X, self.y, None, numeric=True)
+        spread, rounding = spread_of(y, np.ones(y.size))
+        return Proof(math.inf, spread, self.model._tolerance(), rounding, 0, _REASON)
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:

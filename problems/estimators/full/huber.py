@@ -5,14 +5,15 @@ r"""Regression with Huber's loss: the pull of outliers is bounded, and the probl
 See :mod:`problems.huber_ls_svm` for the problem and :mod:`substrate.penalized.huber.active_set` for the fast path.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_machine import LeavesOut
+from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, definite_gram
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
@@ -41,7 +42,7 @@ _DELTA = 1.345
 
 
 @dataclass(eq=False, repr=False)
-class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
+class HuberLSSVMRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
     """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
 
     Parameters
@@ -95,9 +96,7 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
         X, y, weights = self._checked(X, y, sample_weight, numeric=True)
         X, y, weights, rows = self._kept(X, y, weights)
         kernel = self._resolved_kernel(X)
-        gram = Gram.of(kernel, X)
-        if not kernel.trusted:
-            gram.check_definite()
+        gram = definite_gram(kernel, X)
         ridge = ridge_of(gamma, weights)
         delta = _deviation(gram, y, ridge, weights) if given is None else given
         solved = solve_huber(gram, y, ridge, delta)
@@ -125,52 +124,22 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
         """f(x) = sum_i alpha_i k(x_i, x) + b."""
         return self._expansion(X)
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
-
-        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses.
-        """
-        X, gram, machine = self._stored(X, y, sample_weight)
-        known = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
-        rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
-        answer, more = _answer(self.kernel_, X, gram, machine, self._tolerance())
-        return Certificate(f"{self._title}, checked again", (*answer, *rows), (*gram.record(), *more))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
-        Where no row is known to be inside, the bias need not be unique: the bound is then of the fitted values about
-        their mean, as the text of the proof and of the certificate states. Needs python-flint,
-        ``pip install "lssvm-substrate[proof]"``.
-        """
-        X, _, machine = self._stored(X, y, sample_weight)
-        if not np.isfinite(machine.negative):
-            return Proof(float("inf"), 0.0, self._tolerance(), 0.0, 0, INDEFINITE)
-        return prove_huber(self.kernel_, X, machine, tolerance=self._tolerance())
-
-    def _ridge(self) -> Array:
-        if not hasattr(self, "ridge_"):
-            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
-        return super()._ridge()
-
-    def _stored(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Gram, HuberMachine]:
-        """The rows of positive weight, their matrix, and the stored machine."""
-        check_is_fitted(self)
-        if y is None:
-            raise DataError("HuberLSSVMRegressor keeps no targets; pass the y of the fit beside its X")
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
         alpha = self.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
-        gram, gamma = Gram.of(self.kernel_, X), positive(self.gamma, "gamma")
-        if not self.kernel_.trusted:
-            gram.check_definite()
-        fitted = self._fitted_values(X)
-        known = (y, gamma, weights, self.delta_, alpha, float(self.bias_), fitted, gram.diagonal, gram.negative)
-        return X, gram, HuberMachine(*known)
+        gram, gamma = definite_gram(self.kernel_, X), positive(self.gamma, "gamma")
+        data, stored = (y, gamma, weights, self.delta_), (alpha, float(self.bias_), self._fitted_values(X))
+        machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
+        return nullcontext(StoredFit((StoredHuber(self.kernel_, X, gram, machine, self._tolerance()),)))
+
+    def _ridge(self) -> Array:
+        if not hasattr(self, "ridge_"):
+            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
+        return super()._ridge()
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -179,6 +148,35 @@ class HuberLSSVMRegressor(Intervals, RegressorMixin, LeavesOut):
                 raise DataError(f"delta_ must be a positive number, received {self.delta_!r}")
             if self.outliers_.dtype.kind not in "iu" or not np.isin(self.outliers_, self.support_).all():
                 raise DataError("the outliers are not rows of this model")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHuber:
+    """A Huber LS-SVM on its rows of positive weight.
+
+    Where no row is known to be inside, the bias need not be unique: the bound is then of the fitted values about their
+    mean, as the texts of the proof and of the certificate state.
+    """
+
+    kernel: Kernel
+    points: Any
+    gram: Gram
+    machine: HuberMachine
+    tolerance: float
+
+    def certify(self) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        gram, machine = self.gram, self.machine
+        known = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
+        rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
+        answer, facts = _answer(self.kernel, self.points, gram, machine, self.tolerance)
+        return (*answer, *rows), (*gram.record(), *facts)
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        if not np.isfinite(self.machine.negative):
+            return Proof(float("inf"), 0.0, self.tolerance, 0.0, 0, INDEFINITE)
+        return prove_huber(self.kernel, self.points, self.machine, tolerance=self.tolerance)
 
 
 def _answer(

@@ -1,24 +1,32 @@
 """The fit of the L1 substrates, by the active set or the declared problem, and the checks and proofs of its answer."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from problems.estimators.shared.base import KernelEstimator, page_named
-from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
+from problems.estimators.shared.checked_again import (
+    Added,
+    CheckedAgain,
+    StoredFit,
+    definite_gram,
+    given_again,
+    rows_of_fit,
+)
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, unpolished
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.l1.accuracy import SparseMachine, dual_errors, l1_accuracy
 from substrate.penalized.l1.active_set import l1_rows, solve_l1, zeta_max
-from substrate.proof import Proof, proof_of_outputs
+from substrate.proof import Proof
 from substrate.proof.duality import prove_sparse
 from substrate.solvers import canonical_name
 
@@ -71,70 +79,31 @@ def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
     return PlainProducts(matrix, kernel.rounding(X), own, X if own else None)
 
 
-class SparseAnswers(KernelEstimator):
-    """``certify`` and ``prove`` of the L1 substrates, from what :meth:`predict` uses."""
+class SparseAnswers(CheckedAgain, KernelEstimator):
+    """The L1 substrates, each machine with a coefficient for every row."""
 
     _page = "l1_substrate"
     _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
+    _takes_weights = False
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        return nullcontext(StoredFit(self._stored_machines(*given_again(self, X, y, labels=self._labels))))
 
-        Everything is recomputed from ``X``, ``y`` (those of the fit) and what :meth:`predict` uses. There are no sample
-        weights.
-        """
-        rows: list[tuple[Row, ...]] = []
-        facts: dict[str, str] = {}
-        how = self._solving()
-        for points, machine in self._stored(X, y, sample_weight):
-            gram = self._gram_again(points)
-            matrix = np.array(gram.matrix)
-            answer, more = sparse_accuracy(self.kernel_, points, matrix, machine, how, gram.negative)
-            known = (matrix, machine.y, machine.zeta, machine.a, machine.b)
-            # a conic solver's noise is in its support; its gap bounds the effect
-            checks = l1_rows(*known, ridge=machine.ridge) if how.polished else ()
-            rows.append((answer, *checks))
-            facts |= dict(gram.record()) | dict(more)
-        title = f"{self._title}, checked again"
-        return Certificate(title, worst_rows(rows), tuple(facts.items()))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X`` and ``y`` are those of the fit; for a classifier its codes are fitted. Only the stored numbers of the fit
-        are used. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        found = []
-        for points, machine in self._stored(X, y, sample_weight):
-            gram, tolerance = self._gram_again(points), self._solving().tolerance
-            if np.isinf(gram.negative):
-                return Proof(float("inf"), 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
-            plain = _plain_products(self.kernel_, points, np.array(gram.matrix))
-            careful = CarefulProducts(self.kernel_, points, plain)
-            with np.errstate(all="ignore"):
-                witnesses = [dual_errors(machine, products) for products in (plain, careful)]
-            found.append(prove_sparse(self.kernel_, points, machine, witnesses, tolerance=tolerance))
-        return proof_of_outputs(found)
-
-    def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, SparseMachine]]:
-        """The rows and the stored coefficients of every machine, one coefficient per row."""
-        refuse_weights(self, sample_weight)
-        X, Y = given_again(self, X, y, labels=self._labels)
+    def _stored_machines(self, X: Any, Y: Array) -> Iterator["StoredSparse"]:
+        """Return every machine, with one coefficient per row."""
         rows = rows_of_fit(self, Y.shape[0])
         if self.support_.size and self.support_.max() >= Y.shape[0]:
             raise DataError(f"the model has support at row {self.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros(Y.shape)
         held = self._coefficients()
         coefficients[self.support_] = held[:, None] if held.ndim == 1 else held
-        biases = np.atleast_1d(self.bias_)
+        biases, ridge = np.atleast_1d(self.bias_), self._ridge_of_w()
         fitted = np.reshape(self._evaluated(X), Y.shape)
-        found = []
         for one in each_machine(Y[rows], self._labels):
             here = (rows[one.rows], one.column)
             stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseMachine(one.y, self._zeta(), *stored, self._ridge_of_w())
-            found.append((points_of(X, here[0], self.kernel_.pairwise), machine))
-        return found
+            machine = SparseMachine(one.y, self._zeta(), *stored, ridge)
+            yield StoredSparse(self.kernel_, points_of(X, here[0], self.kernel_.pairwise), machine, self._solving())
 
     def _zeta(self) -> float:
         """The zeta of the fit: given, or chosen."""
@@ -145,15 +114,44 @@ class SparseAnswers(KernelEstimator):
         """The weight of half the squared norm of w."""
         return 0.0
 
-    def _gram_again(self, X: Any) -> Gram:
-        """The kernel matrix of some rows; a ridge needs it to be positive semi-definite."""
-        gram = Gram.of(self.kernel_, X)
-        if self._ridge_of_w() > 0.0 and not self.kernel_.trusted:
-            gram.check_definite()
-        return gram
-
     def _solving(self) -> Solving:
         return Solving(getattr(self, "solver", "auto"), self._tolerance())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSparse:
+    """One machine of an L1 substrate on its rows, from what ``predict`` uses."""
+
+    kernel: Kernel
+    points: Any
+    machine: SparseMachine
+    how: Solving
+
+    def certify(self) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        machine, gram = self.machine, self._gram()
+        matrix = np.array(gram.matrix)
+        answer, facts = sparse_accuracy(self.kernel, self.points, matrix, machine, self.how, gram.negative)
+        known = (matrix, machine.y, machine.zeta, machine.a, machine.b)
+        # a conic solver's noise is in its support; its gap bounds the effect
+        checks = l1_rows(*known, ridge=machine.ridge) if self.how.polished else ()
+        return (answer, *checks), (*gram.record(), *facts)
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        gram, tolerance = self._gram(), self.how.tolerance
+        if np.isinf(gram.negative):
+            return Proof(float("inf"), 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
+        plain = _plain_products(self.kernel, self.points, np.array(gram.matrix))
+        careful = CarefulProducts(self.kernel, self.points, plain)
+        with np.errstate(all="ignore"):
+            witnesses = [dual_errors(self.machine, products) for products in (plain, careful)]
+        return prove_sparse(self.kernel, self.points, self.machine, witnesses, tolerance=tolerance)
+
+    def _gram(self) -> Gram:
+        """Return the kernel matrix; a ridge needs it to be positive semi-definite."""
+        make = definite_gram if self.machine.ridge > 0.0 else Gram.of
+        return make(self.kernel, self.points)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
-from problems.estimators.shared.checked_again import Asked
+from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive
@@ -112,12 +111,11 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
         """
         return self._with_deviations(X) if return_std else self._expansion(X)
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         fresh = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
         X, y, weights, _ = self._kept(*fresh)
         Y = y[:, None] if y.ndim == 1 else y
-        return Asked(X, Y, weights, self._gammas(Y.shape[1]), self._title, False, *self._tolerances())
+        return GivenFit(X, Y, weights, self._gammas(Y.shape[1]), False, *self._tolerances())
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -190,12 +188,11 @@ class LSSVMClassifier(LeftOutClasses):
         self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         X, labels, weights = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=False)
         X, labels, weights, _ = self._weighted(X, labels, weights)
         Y = self._codes_again(labels)
-        return Asked(X, Y, weights, self._class_gammas(Y.shape[1]), self._title, True, *self._tolerances())
+        return GivenFit(X, Y, weights, self._class_gammas(Y.shape[1]), True, *self._tolerances())
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""

@@ -2,24 +2,24 @@
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.checked_again import given_again, refuse_weights
+from problems.estimators.shared.checked_again import Added, StoredFit, StoredSaddle, definite_gram
 from problems.estimators.shared.coded import numbers_of_codes
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import EPS, Array
-from substrate.certificates import Accuracy, Certificate, Row
-from substrate.certificates.rows import accuracy_of_outputs, distance_row
+from substrate.arrays import Array
+from substrate.certificates import Accuracy, Row
+from substrate.certificates.rows import accuracy_of_outputs, distance_row, spread_of
 from substrate.errors import DataError
-from substrate.gram import Gram
-from substrate.least_squares.answer import Question, certified
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.proof import Proof, proof_of_outputs
-from substrate.proof.least_squares import prove_expansion
 
-__all__ = ["certify_refit", "mean_row", "of_selection", "prove_refit"]
+__all__ = ["mean_row", "of_selection", "stored_refit"]
 
 
 def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -39,71 +39,69 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
     return accuracy_of_outputs(found)
 
 
-def certify_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
-    """Check the LS-SVM that predicts, and that its components are those that would be chosen again."""
-    title, chosen = f"{model._title}, checked again", model.component_support_
-    rows: list[tuple[Row, ...]] = []
-    facts: dict[str, str] = {"kernel": repr(model.kernel_)}
-    X, Y, machines = _machines(model, X, y, sample_weight)
-    tolerance: float = model._tolerance()
-    if not chosen.any():
-        rows.append((mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._labels, tolerance),))
-    for points, target, a, b, fitted, negative in machines:
-        known = (target[:, None], (float(model.gamma),), np.ones(target.size), negative)
-        question = Question(model.kernel_, points, *known, tolerance)
-        answer = certified(question, a[:, None], np.array([b]), fitted[:, None], None)
-        rows.append(answer.rows)
-        facts |= dict(answer.facts)
-    checks = worst_rows(rows)
-    again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
-    with_labels = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the rows state the result
-        again.fit(X, with_labels)
-    differ = Row(
-        "components chosen", float((again._chosen(model.relevance) != chosen).sum()), 1.0, 0.5, "how many differ"
-    )
-    return Certificate(title, (*checks, *of_selection(again.certificate_.rows), differ), tuple(facts.items()))
+def stored_refit(model: Any, X: Any, Y: Array) -> AbstractContextManager[StoredFit]:
+    """Return the LS-SVM that predicts; a check that its components would be chosen again is added."""
+    machines = _machines(model, X, Y) if model.component_support_.any() else (StoredMean(model, X, Y),)
+    facts = (("kernel", repr(model.kernel_)),)
+    return nullcontext(StoredFit(machines, lambda: (_selection_rows(model, X, Y), facts)))
 
 
-def prove_refit(model: Any, X: Any, y: Any, sample_weight: Any) -> Proof:
-    """Prove the answer of the LS-SVM on its components."""
-    X, Y, machines = _machines(model, X, y, sample_weight)
-    tolerance: float = model._tolerance()
-    if not model.component_support_.any():
-        row = mean_row(Y, np.reshape(model._evaluated(X), Y.shape), model._labels, tolerance)
-        rounding = Y.shape[0] * EPS * np.abs(Y).max(axis=0)
+@dataclass(frozen=True, slots=True)
+class StoredMean:
+    """All machines of a model in which only the bias is left."""
+
+    model: Any
+    X: Any
+    Y: Array
+
+    def certify(self) -> Added:
+        """Compare the bias with the means of the columns."""
+        return (self._row(),), ()
+
+    def prove(self) -> Proof:
+        """Return the same: a mean in double precision needs no balls."""
         return proof_of_outputs(
             [
-                Proof(one.value, one.spread, tolerance, float(most), 53)
-                for one, most in zip(row.each, rounding, strict=True)
+                Proof(one.value, one.spread, one.tolerance, spread_of(y, np.ones(y.size))[1], 53)
+                for one, y in zip(self._row().each, self.Y.T, strict=True)
             ]
         )
-    found = []
-    for points, target, a, b, fitted, negative in machines:
-        if not math.isfinite(negative):
-            return Proof(math.inf, 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
-        gamma, ones = float(model.gamma), np.ones(target.size)
-        found.append(prove_expansion(model.kernel_, points, target, gamma, ones, a, b, fitted, tolerance=tolerance))
-    return proof_of_outputs(found)
+
+    def _row(self) -> Accuracy:
+        fitted = np.reshape(self.model._evaluated(self.X), self.Y.shape)
+        return mean_row(self.Y, fitted, self.model._labels, self.model._tolerance())
 
 
-def _machines(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, list[Any]]:
-    """Rows, targets, and for every machine points, target, stored numbers, what predict returns, and definiteness."""
-    refuse_weights(model, sample_weight)
-    X, Y = given_again(model, X, y, labels=model._labels)
-    if not model.component_support_.any():
-        return X, Y, []
+def _machines(model: Any, X: Any, Y: Array) -> Iterator[StoredSaddle]:
+    """Return every machine of the LS-SVM on the chosen components; only its answer is checked."""
     held = model._coefficients()
     a = held[:, None] if held.ndim == 1 else held
     if a.shape != Y.shape:
         raise DataError(f"the model has support values of shape {a.shape}, these rows need {Y.shape}")
     fitted, biases = np.reshape(model._evaluated(X), Y.shape), np.atleast_1d(model.bias_)
-    found = []
     for one in each_machine(Y, model._labels):
         points, here = one.points(X, False), (one.rows, one.column)
-        gram = Gram.of(model.kernel_, points)
-        if not model.kernel_.trusted:
-            gram.check_definite()
-        found.append((points, one.y, a[here], float(biases[one.column]), fitted[here], gram.negative))
-    return X, Y, found
+        yield StoredSaddle(
+            kernel=model.kernel_,
+            points=points,
+            gram=partial(definite_gram, model.kernel_, points),
+            y=one.y,
+            gamma=float(model.gamma),
+            weights=np.ones(one.y.size),
+            a=a[here],
+            b=float(biases[one.column]),
+            fitted=fitted[here],
+            tolerance=model._tolerance(),
+            has_equations=False,
+        )
+
+
+def _selection_rows(model: Any, X: Any, Y: Array) -> tuple[Row, ...]:
+    """Return the rows of the machine that chooses components, fitted again, and how many it chooses otherwise."""
+    again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
+    targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the rows state the result
+        again.fit(X, targets)
+    differ = float((again._chosen(model.relevance) != model.component_support_).sum())
+    return *of_selection(again.certificate_.rows), Row("components chosen", differ, 1.0, 0.5, "how many differ")

@@ -16,11 +16,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.full.saddle_machine import SaddleMachine
-from problems.estimators.shared.checked_again import Asked
+from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.encoding import Reweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
@@ -180,13 +179,12 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
         """f(x) = sum_k alpha_k k(x_k, x) + b."""
         return self._expansion(X)
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
         if y.size != self.support_values_.size:
             raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
         tolerance = self._tolerance()
-        return Asked(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), self._title, tolerance=tolerance)
+        return GivenFit(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), tolerance=tolerance)
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import Method, SaddleFit
 from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import CheckedAgain
+from problems.estimators.shared.checked_again import SaddleAnswers
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.left_out import (
     KernelSystem,
@@ -243,7 +243,7 @@ def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class SaddleMachine(LeavesOut, CheckedAgain):
+class SaddleMachine(LeavesOut, SaddleAnswers):
     """Base of the machines on one saddle system: gamma, the expansion, the certificate."""
 
     gamma: Any = 1.0

@@ -1,5 +1,6 @@
 r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled variant."""
 
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -7,10 +8,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from problems.estimators.full.group_weights import GroupWeights
-from problems.estimators.full.refit_answer import certify_refit, mean_row, of_selection, prove_refit
+from problems.estimators.full.refit_answer import mean_row, of_selection, stored_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import PAGES, Variation, VariationAnswers, VariationFit, with_answer
 from problems.estimators.shared.additive import kernel_matrices
+from problems.estimators.shared.checked_again import StoredFit, given_again
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -20,7 +22,6 @@ from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.proof import Proof
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
@@ -122,23 +123,10 @@ class _MaximalVariation(VariationAnswers):
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
         return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
-
-        The optimum is computed again, with multipliers that bound its distance from the exact one, and what
-        :meth:`predict` returns is compared with it; with ``refit=True`` the LS-SVM is checked, and that its components
-        are those that would be chosen. ``X`` and ``y`` are those of the fit; there are no sample weights.
-        """
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         if not self.refit:
-            return super().certify(X, y, sample_weight)
-        return certify_refit(self, X, y, sample_weight)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """As for any machine of maximal variation; with ``refit=True`` for the LS-SVM on its components.
-
-        ``X`` and ``y`` are those of the fit. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        return prove_refit(self, X, y, sample_weight) if self.refit else super().prove(X, y, sample_weight)
+            return super()._stored_again(X, y, sample_weight)
+        return stored_refit(self, *given_again(self, X, y, labels=self._labels))
 
     @property
     def _decoupled(self) -> bool:

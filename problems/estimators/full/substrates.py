@@ -8,11 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
 from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.shared.checked_again import Asked, CheckedAgain, nonexpansive
+from problems.estimators.shared.checked_again import GivenFit, SaddleAnswers, add_target_error
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -28,7 +27,7 @@ __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"
 
 
 @dataclass(eq=False, repr=False)
-class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
+class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
     """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
 
     Parameters
@@ -64,23 +63,23 @@ class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
         chosen = self.c if c is None else c
         if isinstance(chosen, (bool, np.bool_)):
             raise DataError(f"c must be one number or one for each row, received {chosen!r}")
-        given = real_array(chosen, "c", ndim=(0, 1))
-        if given.ndim == 1 and given.size != y.size:
-            raise DataError(f"c must be one number or one for each row: expected {y.size}, received {given.size}")
-        constants = np.array(np.broadcast_to(given, y.shape))
+        constant = real_array(chosen, "c", ndim=(0, 1))
+        if constant.ndim == 1 and constant.size != y.size:
+            raise DataError(f"c must be one number or one for each row: expected {y.size}, received {constant.size}")
+        constants = np.array(np.broadcast_to(constant, y.shape))
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        asked = self._without(X, y, constants)
-        target, ridge = asked.Y[:, 0], np.ones(y.size)
+        given = self._without(X, y, constants)
+        target, ridge = given.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
-        known = (asked.Y, asked.gammas, asked.weights, gram.negative, asked.tolerance, asked.observed)
+        known = (given.Y, given.gammas, given.weights, gram.negative, given.tolerance, given.observed)
         question = Question(kernel, X, *known)
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = nonexpansive(answer.rows, asked, 0)
+        rows = add_target_error(answer.rows, given.target_error(0))
         if answer.primal is None:
             rows += saddle_rows(gram.product(alpha), gram.diagonal, target, ridge, alpha, bias)
         self.constants_ = constants
@@ -98,25 +97,23 @@ class SubstrateRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
     def _ridge(self) -> Array:
         return np.ones(self.support_.size)
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
         if y.size != self.constants_.size:
             raise DataError(f"the model has {self.constants_.size} constants, these are {y.size} rows")
         return self._without(X, y, self.constants_)
 
-    def _without(self, X: Any, y: Array, constants: Array) -> Asked:
+    def _without(self, X: Any, y: Array, constants: Array) -> GivenFit:
         """The LS-SVM of y - c at gamma = 1, with the rounding error of that difference."""
         target = y - constants
         back = target - y
         missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
         ones, tolerance = np.ones(y.size), self._tolerance()
-        return Asked(
+        return GivenFit(
             X,
             target[:, None],
             ones,
             (1.0,),
-            self._title,
             tolerance=tolerance,
             missing=missing[:, None],
             observed=y[:, None],

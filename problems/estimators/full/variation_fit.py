@@ -1,23 +1,24 @@
 """The fit of maximal variation, by generated rows or the declared problem, and the checks and proofs of its answer."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
 from problems.estimators.shared.base import page_named
-from problems.estimators.shared.checked_again import given_again, refuse_weights, rows_of_fit
+from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, given_again, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import EPS, Array, non_negative, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Row
 from substrate.certificates.doubled_precision import add
 from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.variation.accuracy import (
     VariationWitness,
     refined_witness,
@@ -31,7 +32,7 @@ from substrate.penalized.variation.component_coordinates import (
     decoupled_coordinates,
     shared_coordinates,
 )
-from substrate.proof import Proof, proof_of_outputs
+from substrate.proof import Proof
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
@@ -240,53 +241,58 @@ def smallest_rho(value: float, Y: Array) -> float:
     return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredVariation:
+    """One machine of maximal variation on its rows, and the optimum computed again.
+
+    The directions are those that the cut-off keeps, as double precision computes them; what the multipliers of the
+    optimum prove does not depend on how they were found.
+    """
+
+    kernel: Componentwise
+    points: Any
+    coordinates: ComponentCoordinates
+    y: Array
+    rho: Weights
+    fit: VariationFit
+    a: Array
+    b: float
+    fitted: Array
+    tolerance: float
+
+    def certify(self) -> Added:
+        """Bound the answer, beside the rows of the optimum."""
+        known = (self.kernel, self.points, self.coordinates, self.y, self.rho, self.fit.witness, self.a, self.b)
+        row = answer_of(*known, self.fitted, self.tolerance)
+        facts = (*self.fit.facts, _RELATIVE)
+        return (row, *self.fit.rows), facts if row.passes else (*facts, _UNKNOWN)
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        known = (self.coordinates, self.y, self.rho, self.fit.witness, self.fitted)
+        stored = (self.kernel, self.points, self.a, self.b)
+        proof = prove_variation(*known, *stored, tolerance=self.tolerance)
+        complete = keeps_all(self.kernel, self.points, self.coordinates)
+        return proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class VariationAnswers(DecoupledExpansion):
-    """``certify`` and ``prove`` of the machines of maximal variation, from what :meth:`predict` uses."""
+class VariationAnswers(CheckedAgain, DecoupledExpansion):
+    """The machines of maximal variation; a certificate computes the optimum again for its multipliers."""
+
+    _takes_weights: ClassVar[bool] = False
 
     expansion: str = "shared"
     ridge: float = 0.0
     cutoff: float = CUTOFF
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        machines = self._stored_machines(*given_again(self, X, y, labels=self._labels))
+        facts = (("kernel", repr(self.kernel_)), *self._group_facts())
+        return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-        The optimum is computed again, with multipliers that bound its distance from the exact one, and what
-        :meth:`predict` returns is compared with it. ``X`` and ``y`` are those of the fit; there are no sample weights.
-        """
-        rows: list[tuple[Row, ...]] = []
-        facts: dict[str, str] = {}
-        for machine in self._stored(X, y, sample_weight):
-            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
-            known = (kernel, points, coordinates, target, choices.rho, fit.witness, a, b)
-            row = answer_of(*known, fitted, self._tolerance_of(fit))
-            rows.append((row, *fit.rows))
-            facts |= dict(fit.facts) | dict([_RELATIVE] if row.passes else [_RELATIVE, _UNKNOWN])
-        title = f"{self._title}, checked again"
-        stated = (("kernel", repr(self.kernel_)), *self._group_facts(), *facts.items())
-        return Certificate(title, worst_rows(rows), stated)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X`` and ``y`` are those of the fit; for a classifier its codes are fitted. The optimum is that in the
-        directions which the cut-off keeps, as double precision computes them; a point and multipliers are computed
-        again, and what they prove does not depend on how they were found. Needs python-flint,
-        ``pip install "lssvm-substrate[proof]"``.
-        """
-        found = []
-        for machine in self._stored(X, y, sample_weight):
-            coordinates, target, choices, fit, fitted, (points, kernel, a, b) = machine
-            known = (coordinates, target, choices.rho, fit.witness, fitted, kernel, points, a, b)
-            proof = prove_variation(*known, tolerance=self._tolerance_of(fit))
-            complete = keeps_all(kernel, points, coordinates)
-            found.append(proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}"))
-        return proof_of_outputs(found)
-
-    def _stored(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """For every machine coordinates, target, choices, a witness, what predict returns and the stored numbers."""
-        refuse_weights(self, sample_weight)
-        X, Y = given_again(self, X, y, labels=self._labels)
+    def _stored_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
+        """Return every machine, with the optimum computed again for its multipliers."""
         rows = rows_of_fit(self, Y.shape[0])
         X, Y = X[rows], Y[rows]
         held = self._coefficients()
@@ -297,14 +303,13 @@ class VariationAnswers(DecoupledExpansion):
         kernel: Any = self.kernel_
         matrices = kernel_matrices(kernel, X)
         choices = self._again(Y)
-        found = []
         for one in each_machine(Y, self._labels):
             coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
             own = np.ascontiguousarray(a[one.rows, one.column])
-            stored = (one.points(X, False), kernel, own, float(biases[one.column]))
-            known = (coordinates, one.y, choices, choices.fit(coordinates, one.y))
-            found.append((*known, fitted[one.rows, one.column], stored))
-        return found
+            fit = choices.fit(coordinates, one.y)
+            stored = (own, float(biases[one.column]), fitted[one.rows, one.column])
+            data = (kernel, one.points(X, False), coordinates, one.y, choices.rho)
+            yield StoredVariation(*data, fit, *stored, self._tolerance_of(fit))
 
     def _again(self, Y: Array) -> Variation:
         """The choices of the fit, by the fast path."""

@@ -5,13 +5,13 @@ Certificates and proofs are about the solution on the kept columns, from what ``
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.checked_again import check_given
+from problems.estimators.shared.checked_again import Added, CheckedAgain, Facts, StoredFit, StoredMachine, definite_gram
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
@@ -32,12 +32,10 @@ from substrate.least_squares.column_accuracy import (
 from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
-from substrate.proof import Proof, proof_of_outputs
+from substrate.proof import Proof
 from substrate.proof.least_squares import prove_kept_columns
 
 __all__ = ["ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
-
-Facts = tuple[tuple[str, str], ...]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
 _UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
@@ -98,11 +96,12 @@ class HeldMachine:
 
 
 @dataclass(eq=False, repr=False)
-class ColumnReducedClassifier(CodedClassifier):
+class ColumnReducedClassifier(CheckedAgain, CodedClassifier):
     """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
     gamma: float = 1.0
     _page = "column_reduced_ls_svm"
+    _takes_weights = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
@@ -114,9 +113,7 @@ class ColumnReducedClassifier(CodedClassifier):
         Y = classes.codes(labels)
         self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
         kernel = self._resolved_kernel(X)
-        gram = Gram.of(kernel, X)
-        if not kernel.trusted:
-            gram.check_definite()
+        gram = definite_gram(kernel, X)
         alpha, bias, used = np.zeros_like(Y), np.empty(Y.shape[1]), np.zeros(Y.shape[0], dtype=bool)
         rows: list[tuple[Row, ...]] = []
         facts: dict[tuple[str, str], None] = {}
@@ -172,7 +169,6 @@ class ColumnReducedClassifier(CodedClassifier):
 
     def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
         """The rows of the fit and the codes of their labels."""
-        check_is_fitted(self)
         X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
         Y = self._codes_again(labels)
         last = int(self.support_.max(initial=-1))
@@ -180,30 +176,15 @@ class ColumnReducedClassifier(CodedClassifier):
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
         return X, Y
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
+        machines = (self._stored_machine(held) for held in self._held(*self._given_again(X, y)))
+        facts = (("kernel", repr(self.kernel_)),)
+        return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-        The columns of a machine are those of its nonzero coefficients. The kept columns are chosen by a rule of the
-        paper, not as an optimum: the certificate is about the solution on them.
-        """
-        check_given(self, y, sample_weight, False)
-        given = self._given_again(X, y)
-        rows: list[tuple[Row, ...]] = []
-        facts: dict[tuple[str, str], None] = {("kernel", repr(self.kernel_)): None}
-        for held in self._held(*given):
-            found, more = self._certified_machine(held)
-            rows.append(found)
-            facts |= dict.fromkeys(more)
-        return Certificate(f"{self._title}, checked again", worst_rows(rows), tuple(facts))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from the solution on the kept columns.
-
-        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        check_given(self, y, sample_weight, False)
-        proofs = [self._proved_machine(held) for held in self._held(*self._given_again(X, y))]
-        return proof_of_outputs(proofs)
+    def _stored_machine(self, held: HeldMachine) -> StoredMachine:
+        """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
+        return StoredColumns(self.kernel_, held)
 
     def _held(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
         """Every machine of this model, on the training rows."""
@@ -227,17 +208,26 @@ class ColumnReducedClassifier(CodedClassifier):
                 self._tolerance(),
             )
 
-    def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-        """Least squares on the kept columns, all rows, for the present coefficients."""
-        kernel = self.kernel_
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """Least squares on the kept columns, all rows, for the present coefficients."""
+
+    kernel: Kernel
+    held: HeldMachine
+
+    def certify(self) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        kernel, held = self.kernel, self.held
         machine = ColumnMachine(held.y, held.columns, held.gamma, held.bias, held.coefficients)
         bounded, facts = _carefully(kernel, held.points, machine, kernel.diag(held.points), held.fitted, held.tolerance)
         C, kept = machine.bordered(kept_values(kernel, held.points, held.columns)), np.arange(held.columns.size)
         return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
 
-    def _proved_machine(self, held: HeldMachine) -> Proof:
-        """The proof of least squares on the columns kept."""
-        known = (self.kernel_, held.points, held.y, held.gamma, held.columns, held.coefficients)
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        held = self.held
+        known = (self.kernel, held.points, held.y, held.gamma, held.columns, held.coefficients)
         return prove_kept_columns(*known, held.bias, held.fitted, tolerance=held.tolerance)
 
 

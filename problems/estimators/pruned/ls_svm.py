@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import gammas_of
 from problems.estimators.pruned.pruned_machine import PrunedMachine, PrunedRows
-from problems.estimators.shared.checked_again import Asked, refuse_strange_classes
+from problems.estimators.shared.checked_again import GivenFit, refuse_strange_classes
 from problems.estimators.shared.coded import Classes, CodedClassifier, judged, scores_of, winners
 from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.intervals import Intervals
@@ -137,10 +137,9 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
         model._certify_step(number, known, known.y[:, None])
         return model
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         known = self._held_again(X, y, sample_weight, True)
-        return self._asked(known, known.y[:, None])
+        return self._given_fit(known, known.y[:, None])
 
 
 @dataclass(eq=False, repr=False)
@@ -232,10 +231,9 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         own = {"gamma": self.gamma_, "kernel": self.kernel_, "retune": False}
         return super()._fold_machine(X).set_params(**kept, **own)
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        check_is_fitted(self)
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         known, groups = self._grouped(X, y, sample_weight)
-        return self._asked(known, self.code_book_[groups])
+        return self._given_fit(known, self.code_book_[groups])
 
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)

@@ -3,6 +3,7 @@
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,25 +12,21 @@ from sklearn.utils import check_random_state
 from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.pruned.column_fit import (
     ColumnReducedClassifier,
-    Facts,
     HeldMachine,
     MachineGroup,
     Reduced,
     Selection,
 )
+from problems.estimators.shared.checked_again import StoredMachine, StoredSaddle, definite_gram
 from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive, whole_number
-from substrate.certificates import Row
 from substrate.errors import IndefiniteKernelWarning
-from substrate.gram import Gram
 from substrate.least_squares.adaline import eliminate_patterns
-from substrate.least_squares.answer import Question, answered, certified
+from substrate.least_squares.answer import Question, answered
 from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import bordered_target, ridge_of, solve_saddle_system
-from substrate.proof import Proof
-from substrate.proof.least_squares import prove_expansion
+from substrate.least_squares.saddle_system import bordered_target, solve_saddle_system
 
 __all__ = ["ALSSVMClassifier"]
 
@@ -130,23 +127,22 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     def _judged(self, outputs: Array) -> tuple[Any, float | None]:
         return judged(self, outputs)
 
-    def _certified_machine(self, held: HeldMachine) -> tuple[tuple[Row, ...], Facts]:
-        """The LS-SVM of the kept patterns alone, for the present coefficients."""
-        kept, n, kernel = held.columns, held.columns.size, self.kernel_
+    def _stored_machine(self, held: HeldMachine) -> StoredMachine:
+        """Return the LS-SVM of the kept patterns alone."""
+        kept, kernel = held.columns, self.kernel_
         points = points_of(held.points, kept, kernel.pairwise)
-        gram = Gram.of(kernel, points)
-        if not kernel.trusted:
-            gram.check_definite()
-        y, ridge, a = held.y[kept], ridge_of(held.gamma, np.ones(n)), held.coefficients
-        question = Question(kernel, points, y[:, None], (held.gamma,), np.ones(n), gram.negative, held.tolerance)
-        answer = certified(question, a[:, None], np.array([held.bias]), held.fitted[kept][:, None], None)
-        return (*answer.rows, *saddle_rows(gram.product(a), gram.diagonal, y, ridge, a, held.bias)), answer.facts
-
-    def _proved_machine(self, held: HeldMachine) -> Proof:
-        """The proof of the LS-SVM of the kept patterns."""
-        kept, points = held.columns, points_of(held.points, held.columns, self.kernel_.pairwise)
-        known = (self.kernel_, points, held.y[kept], held.gamma, np.ones(kept.size))
-        return prove_expansion(*known, held.coefficients, held.bias, held.fitted[kept], tolerance=held.tolerance)
+        return StoredSaddle(
+            kernel=kernel,
+            points=points,
+            gram=partial(definite_gram, kernel, points),
+            y=held.y[kept],
+            gamma=held.gamma,
+            weights=np.ones(kept.size),
+            a=held.coefficients,
+            b=held.bias,
+            fitted=held.fitted[kept],
+            tolerance=held.tolerance,
+        )
 
 
 def _generator(random_state: Any) -> Any:

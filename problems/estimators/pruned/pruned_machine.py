@@ -10,7 +10,7 @@ from sklearn.model_selection import check_cv
 from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.pruned.performance_index import Index, Pruning
 from problems.estimators.pruned.pruning_path import Pruned, prune
-from problems.estimators.shared.checked_again import Asked, CheckedAgain, certify_machines
+from problems.estimators.shared.checked_again import GivenFit, SaddleAnswers, certify_stored
 from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
@@ -50,7 +50,7 @@ class PrunedRows:
 
 
 @dataclass(eq=False, repr=False)
-class PrunedMachine(LeavesOut, CheckedAgain):
+class PrunedMachine(LeavesOut, SaddleAnswers):
     """The common part of both: settings, the chosen machine, other steps as models."""
 
     _location = "kept"
@@ -187,17 +187,17 @@ class PrunedMachine(LeavesOut, CheckedAgain):
             raise DeclarationError(f"the path has steps 0 to {steps - 1}, received {step}")
         return int(step) % steps
 
-    def _asked(self, known: PrunedRows, Y: Array) -> Asked:
+    def _given_fit(self, known: PrunedRows, Y: Array) -> GivenFit:
         """The rows left of the training data given again, with their stored robust weights and gammas."""
         left = np.searchsorted(known.numbers, self.support_)
         points = points_of(known.X, left, self.kernel_.pairwise)
         gammas, tolerance = (self.gamma_,) * Y.shape[1], self._tolerance()
         weights = known.weighed(left, self.weights_)
-        return Asked(points, Y[left], weights, gammas, self._title, tolerance=tolerance)
+        return GivenFit(points, Y[left], weights, gammas, tolerance=tolerance)
 
     def _certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
         """Set the certificate of a model that is another step of the path."""
-        again = certify_machines(self, self._asked(known, Y))
+        again = certify_stored(self._title, self._stored_saddle(self._given_fit(known, Y)))
         self.certificate_ = replace(again, title=f"{self._title}, step {number}")
         warn_unless_holds(self.certificate_)
 

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
@@ -27,6 +26,7 @@ from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
+from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
@@ -176,49 +176,8 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         self._keep_machine(prepared, coefficients, solved.bias)
         return self
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present state of this model on the training rows, wherever they are.
-
-        Everything is recomputed from the rows and from what :meth:`predict` uses. The bound on the answer needs a dual
-        point, which the model does not keep: the problem is solved again for one, so this takes as long as a fit. ``y``
-        may be omitted where the rows have their own targets. ``sample_weight`` is that of the fit.
-        """
-        check_is_fitted(self)
-        with self._reading_again(X, y, sample_weight) as data:
-            rows, solved = self._solved_again(data)
-            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
-            answer = judge.best(self.support_values_ / rows.unit, float(self.bias_) / rows.unit)
-        facts = (("kernel", repr(self.kernel_)), ("dual point", "of the problem, solved again"))
-        return Certificate(f"{self._title}, checked again", (answer,), facts)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. A dual point is found by solving the problem
-        again; for any such point the bound is computed in balls from the stored numbers. Needs python-flint,
-        ``pip install "lssvm-substrate[proof]"``.
-        """
-        known = self._in_memory(X, y, sample_weight)
-        with self._reading_again(X, y, sample_weight) as data:
-            rows, solved = self._solved_again(data)
-        kernel: Any = self.kernel_
-        parts, tol = kernel.components(self.n_features_in_), self._tolerance()
-        proof = prove_reduced_variation(
-            parts,
-            known.X,
-            self.support_vectors_,
-            rows.values.transforms,
-            known.Y[:, 0],
-            self.support_values_,
-            known.fitted[:, 0],
-            float(self.rho),
-            float(self.ridge),
-            solved.numbers,
-            rows.unit * solved.xi,
-            known.weights,
-            tolerance=tol if solved.exact else unpolished(tol),
-        )
-        return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
+    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredReducedVariation(self, data, self._tolerance())
 
     def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Rows against the basis of this model, and the problem solved on them."""
@@ -247,3 +206,42 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     @property
     def _decoupled(self) -> bool:
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReducedVariation:
+    """A machine of maximal variation on a reduced basis; the problem is solved again for a dual point."""
+
+    model: SparseMaximalVariationRegressor
+    data: FitData
+    tolerance: float
+
+    def certify(self) -> Added:
+        """Bound the answer in passes over the rows."""
+        model = self.model
+        rows, solved = model._solved_again(self.data)
+        judge = solved.judge(rows, float(model.rho), float(model.ridge), self.tolerance)
+        answer = judge.best(model.support_values_ / rows.unit, float(model.bias_) / rows.unit)
+        return (answer,), (("kernel", repr(model.kernel_)), ("dual point", "of the problem, solved again"))
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic, of rows in memory; for any dual point."""
+        model, known = self.model, self.model._in_memory(self.data)
+        rows, solved = model._solved_again(self.data)
+        kernel: Any = model.kernel_
+        proof = prove_reduced_variation(
+            kernel.components(model.n_features_in_),
+            known.X,
+            model.support_vectors_,
+            rows.values.transforms,
+            known.Y[:, 0],
+            model.support_values_,
+            known.fitted[:, 0],
+            float(model.rho),
+            float(model.ridge),
+            solved.numbers,
+            rows.unit * solved.xi,
+            known.weights,
+            tolerance=self.tolerance if solved.exact else unpolished(self.tolerance),
+        )
+        return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")

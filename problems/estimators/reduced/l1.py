@@ -18,6 +18,7 @@ from problems.estimators.reduced.fit import FitData, prepare
 from problems.estimators.reduced.machine import ReducedMachine, basis_rows
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import Weighed, weight_facts
+from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.coded import RegressedClassifier
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, is_sparse, positive
@@ -58,47 +59,8 @@ class _ReducedL1(ReducedMachine):
         """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
         return self.candidates_
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present state of this model on the training rows, wherever they are.
-
-        Everything is recomputed from the rows, from what :meth:`predict` uses, and from the basis vectors that are not
-        in use. ``y`` may be omitted where the rows have their own targets. ``sample_weight`` is that of the fit.
-        """
-        check_is_fitted(self)
-        with self._reading_again(X, y, sample_weight) as data:
-            self._training_rows(data)  # refuses rows that are not those of the fit
-            basis, beta = self._whole_basis(data.weighed)
-            rows = self._rows_on(data, basis)
-            K = rows.taken(basis) if self.kernel_.pairwise else symmetric_matrix(self.kernel_, basis)
-            known = rows.target_summary()
-            sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
-            sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
-            zeta = positive(self.zeta, "zeta") / sums.unit
-            check = L1Check(rows, sums, zeta, sizes, known, self._tolerance())
-            beta, bias = beta / sums.unit, self._columns()[1] / sums.unit
-            _, checks = check(beta, bias, False)
-            if not all(output[0].passes for output in checks):
-                _, checks = check(beta, bias, True)
-        title = f"{self._title}, checked again"
-        facts = (("kernel", repr(self.kernel_)), ("zeta", f"{self.zeta:g}"), *weight_facts(rows))
-        return Certificate(title, worst_rows(list(checks)), facts)
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. Needs python-flint,
-        ``pip install "lssvm-substrate[proof]"``.
-        """
-        known = self._in_memory(X, y, sample_weight)
-        basis, beta = self._whole_basis(known.weighed)
-        pairwise = self.kernel_.pairwise
-        rows = basis_rows(self.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
-        zeta, tolerance = positive(self.zeta, "zeta"), self._tolerance()
-        found = [
-            prove_reduced_l1(rows, t, zeta, beta[:, k], fitted, known.weights, tolerance=tolerance)
-            for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
-        ]
-        return proof_of_outputs(found)
+    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredReducedL1(self, data, positive(self.zeta, "zeta"), self._tolerance())
 
     def _whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
         """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
@@ -173,6 +135,46 @@ class _ReducedL1(ReducedMachine):
         beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
         self.bias_ = float(bias[0]) if one else bias
         self.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReducedL1:
+    """All outputs of a model on its whole basis, the vectors that are not in use among them."""
+
+    model: _ReducedL1
+    data: FitData
+    zeta: float
+    tolerance: float
+
+    def certify(self) -> Added:
+        """Bound the answer in passes over the rows, in doubled precision where that is needed."""
+        model, data = self.model, self.data
+        model._training_rows(data)  # refuses rows that are not those of the fit
+        basis, beta = model._whole_basis(data.weighed)
+        rows = model._rows_on(data, basis)
+        K = rows.taken(basis) if model.kernel_.pairwise else symmetric_matrix(model.kernel_, basis)
+        known = rows.target_summary()
+        sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
+        sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
+        check = L1Check(rows, sums, self.zeta / sums.unit, sizes, known, self.tolerance)
+        beta, bias = beta / sums.unit, model._columns()[1] / sums.unit
+        _, checks = check(beta, bias, False)
+        if not all(output[0].passes for output in checks):
+            _, checks = check(beta, bias, True)
+        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{model.zeta:g}"), *weight_facts(rows))
+        return worst_rows(list(checks)), facts
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic, of rows in memory."""
+        model, known = self.model, self.model._in_memory(self.data)
+        basis, beta = model._whole_basis(known.weighed)
+        pairwise = model.kernel_.pairwise
+        rows = basis_rows(model.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
+        found = [
+            prove_reduced_l1(rows, t, self.zeta, beta[:, k], fitted, known.weights, tolerance=self.tolerance)
+            for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
+        ]
+        return proof_of_outputs(found)
 
 
 @dataclass(frozen=True, slots=True)

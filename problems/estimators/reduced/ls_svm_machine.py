@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
 from problems.estimators.reduced.importance import ReducedImportance
+from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -82,6 +84,24 @@ def sum_left_out(
     press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
     return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReduced:
+    """All outputs of a model on the directions of its basis, as the rows are read."""
+
+    model: ReducedMachine
+    data: FitData
+    gamma: float
+
+    def certify(self) -> Added:
+        """Bound the answer and check the equations, in passes over the rows."""
+        return self.model._certified(self.model._training_rows(self.data), self.gamma)
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic, of rows in memory."""
+        known = self.model._in_memory(self.data)
+        return self.model._proved(known, self.gamma, known.weights)
 
 
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
@@ -164,26 +184,8 @@ class SparseMachine(ReducedImportance):
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present state of this model on the training rows, wherever they are.
-
-        Everything is recomputed from the rows and from what :meth:`predict` uses: basis, coefficients, bias, kernel.
-        ``y`` may be omitted where the rows have their own targets: a Parquet file, blocks ``(X, y)``.
-        ``sample_weight`` is that of the fit.
-        """
-        check_is_fitted(self)
-        with self._reading_again(X, y, sample_weight) as data:
-            return self._certified(self._training_rows(data), self._fitted_gamma())
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory. The machine is that on all directions of the
-        basis, in exact arithmetic, as for the certificate. Needs python-flint,
-        ``pip install "lssvm-substrate[proof]"``.
-        """
-        known = self._in_memory(X, y, sample_weight)
-        return self._proved(known, self._fitted_gamma(), known.weights)
+    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredReduced(self, data, self._fitted_gamma())
 
     def _fitted_gamma(self) -> float:
         return positive(self.gamma, "gamma")

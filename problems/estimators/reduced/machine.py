@@ -1,9 +1,10 @@
 """The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,11 +13,18 @@ from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.row_stream import RowStream
 from problems.estimators.reduced.weighed import Weighed, weight_facts
-from problems.estimators.shared.checked_again import refuse_strange_classes
+from problems.estimators.shared.checked_again import (
+    Added,
+    CheckedAgain,
+    Facts,
+    StoredFit,
+    StoredMachine,
+    refuse_strange_classes,
+)
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -64,8 +72,10 @@ class TrainingRows:
     weighed: Weighed
 
 
-class ReducedMachine(RowStream):
+class ReducedMachine(CheckedAgain, RowStream):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
+
+    _rows_have_targets: ClassVar[bool] = True
 
     @property
     def basis_(self) -> Any:
@@ -102,6 +112,15 @@ class ReducedMachine(RowStream):
         self.support_values_ = own_copy(support_values)
 
     @contextmanager
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
+        with self._reading_again(X, y, sample_weight) as data:
+            yield StoredFit((self._stored_machines(data, X, y),))
+
+    @abstractmethod
+    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        """Return all machines on the rows that are read; X and y are those rows as they were given."""
+
+    @contextmanager
     def _reading_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
         """Training rows, targets and weights once more, for a check of what is held now."""
         book = (self.classes_, self.code_book_) if self._labels else None
@@ -129,19 +148,17 @@ class ReducedMachine(RowStream):
         """A machine without a fit, which checks and weighs rows as this one does."""
         return type(self)(self.kernel)
 
-    def _in_memory(self, X: Any, y: Any, sample_weight: Any = None) -> "TrainingRows":
+    def _in_memory(self, data: FitData) -> "TrainingRows":
         """The training rows of positive weight, on the host."""
-        check_is_fitted(self)
-        with self._reading_again(X, y, sample_weight) as data:
-            self._training_rows(data)
-            X, Y, _, weights = data.source.whole("a proof goes through all rows in memory")
-            numbers = data.weighed.own_numbers(self.support_) if self.kernel_.pairwise else self.support_
-            if self.kernel_.pairwise:
-                fitted = expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X, numbers)
-            else:
-                fitted = self._evaluated(X)
-            v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
-            return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
+        self._training_rows(data)
+        X, Y, _, weights = data.source.whole("a proof goes through all rows in memory")
+        numbers = data.weighed.own_numbers(self.support_) if self.kernel_.pairwise else self.support_
+        if self.kernel_.pairwise:
+            fitted = expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X, numbers)
+        else:
+            fitted = self._evaluated(X)
+        v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
+        return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
 
     def _proved(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
         """The proof of every output, of which the worst is returned."""
@@ -211,9 +228,7 @@ class ReducedMachine(RowStream):
         return matrix
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-    def _certified(
-        self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: tuple[tuple[str, str], ...] = ()
-    ) -> Certificate:
+    def _certified(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
         K = self._basis_matrix(rows)
         features = eigen_features(K)
@@ -225,7 +240,7 @@ class ReducedMachine(RowStream):
                 if other.row.value < answer.row.value:
                     answer, checks = other, others
         record = (("kernel", repr(self.kernel_)), *weight_facts(rows), *facts, *answer.facts)
-        return Certificate(f"{self._title}, checked again", (answer.row, *worst_rows(checks)), record)
+        return (answer.row, *worst_rows(checks)), record
 
     def _bound_answer(
         self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None

@@ -20,10 +20,11 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import prepare, resolve, solve_at
+from problems.estimators.reduced.fit import FitData, prepare, resolve, solve_at
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
+from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.encoding import ReducedReweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
@@ -142,29 +143,8 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present state of this model by its last weighted problem on the training rows, wherever they are.
-
-        Everything is recomputed from the rows and from what :meth:`predict` uses; the robust weights are those of the
-        last fit, from the errors of the previous one. ``y`` may be omitted where the rows have their own targets.
-        ``sample_weight`` is that of the fit.
-        """
-        check_is_fitted(self)
-        with self._reading_again(X, y, sample_weight) as data:
-            rows = self._training_rows(data)
-            unit = target_unit(rows.target_summary().extremes)
-            return self._certified(rows, positive(self.gamma, "gamma"), self._weights(unit), (_WEIGHTED,))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> Proof:
-        """Prove in ball arithmetic a bound on the distance of the fitted values from the optimum of the last fit.
-
-        Its weights are numbers here, those of :meth:`row_weights` times ``sample_weight``. Otherwise as for
-        :meth:`~problems.SparseLSSVMRegressor.prove`.
-        """
-        known = self._in_memory(X, y, sample_weight)  # refuses rows whose weights are not known
-        robust = self.row_weights(X, y)
-        kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
-        return self._proved(known, positive(self.gamma, "gamma"), known.weights * kept)
+    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredRobust(self, data, positive(self.gamma, "gamma"), X, y)
 
     def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """All fits on one basis, the plain one first."""
@@ -205,3 +185,27 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
                 raise DataError("the history of a robust model must hold one record per fit")
             if any(step.support_values.shape != self.support_values_.shape for step in steps):
                 raise DataError("the history and the support values do not belong together")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRobust:
+    """The last weighted machine of a model; its robust weights are those of the errors of the previous fit."""
+
+    model: RobustSparseLSSVMRegressor
+    data: FitData
+    gamma: float
+    X: Any
+    y: Any
+
+    def certify(self) -> Added:
+        """Bound the answer and check the equations, in passes over the rows."""
+        rows = self.model._training_rows(self.data)
+        unit = target_unit(rows.target_summary().extremes)
+        return self.model._certified(rows, self.gamma, self.model._weights(unit), (_WEIGHTED,))
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic; the weights are numbers here."""
+        known = self.model._in_memory(self.data)  # refuses rows whose weights are not known
+        robust = self.model.row_weights(self.X, self.y)
+        kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
+        return self.model._proved(known, self.gamma, known.weights * kept)

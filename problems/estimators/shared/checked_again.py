@@ -1,17 +1,24 @@
-r"""A dense kernel least-squares model checked, or proved, on its training data, from what ``predict`` uses.
+r"""The present state of a model checked, or proved, on its training data: one body of each for all estimators.
 
-.. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v
+``certify`` and ``prove`` go through the machines that a model stores (:class:`StoredMachine`), one for each output or
+pair of classes, or one for all of them where a pass over the rows checks all at once. What a model adds stands beside
+them in a :class:`StoredFit`: facts, and rows of its own.
 
-The bounds are those of :mod:`substrate.least_squares.saddle_certificate`, of
-:mod:`substrate.least_squares.primal_weights` where primal weights represent the answer, and of
-:mod:`substrate.proof.least_squares` in ball arithmetic. The training data are given again, and no result of the fit is
-trusted: kernel values, fitted values and residuals are recomputed.
+The training data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are
+recomputed. For the dense kernel least-squares machines (:class:`SaddleAnswers`) the bound is that of
+:mod:`substrate.least_squares.saddle_certificate`, or of :mod:`substrate.least_squares.primal_weights` where primal
+weights represent the answer, and in a proof the same in ball arithmetic:
+
+.. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
 """
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -21,11 +28,15 @@ from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
+from substrate.certificates.enclosed import at_most
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.least_squares.answer import Question, certified
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import own_copy, take_rows, to_numpy
@@ -34,22 +45,111 @@ if TYPE_CHECKING:
     from substrate.proof import Proof
 
 __all__ = [
-    "Asked",
+    "Added",
     "CheckedAgain",
-    "certify_machines",
-    "check_given",
+    "Facts",
+    "GivenFit",
+    "SaddleAnswers",
+    "StoredFit",
+    "StoredMachine",
+    "StoredSaddle",
+    "add_target_error",
+    "certify_stored",
+    "definite_gram",
     "given_again",
-    "nonexpansive",
-    "prove_machines",
     "refuse_strange_classes",
-    "refuse_weights",
     "rows_of_fit",
 ]
 
+Facts = tuple[tuple[str, str], ...]
+#: Rows and facts of a certificate.
+Added = tuple[tuple[Row, ...], Facts]
+
+
+class StoredMachine(Protocol):
+    """A machine as a model stores it, on its training rows."""
+
+    def certify(self) -> Added:
+        """Return the rows of its certificate, that of the answer first, and facts."""
+
+    def prove(self) -> "Proof":
+        """Return the proof of its answer."""
+
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The data of a fit, given again.
+class StoredFit:
+    """The machines of a model, and what it adds to a certificate: rows that follow theirs, facts that come before."""
+
+    machines: Iterable[StoredMachine]
+    add: Callable[[], Added] = lambda: ((), ())
+
+
+class CheckedAgain:
+    """``certify`` and ``prove`` of every estimator; ``_stored_again`` returns what a model stores."""
+
+    #: Whether :meth:`fit` takes ``sample_weight``.
+    _takes_weights: ClassVar[bool] = True
+    #: Whether rows may bring their own targets: a file, or blocks ``(X, y)``.
+    _rows_have_targets: ClassVar[bool] = False
+    _title: ClassVar[str]
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the present coefficients of this model on the training data, given again.
+
+        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses;
+        a coefficient changed since the fit makes the certificate fail. Where the bound needs multipliers that a model
+        does not keep, as for maximal variation, the optimum is computed again, which takes as long as a fit.
+        ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
+        targets, a Parquet file or blocks ``(X, y)``.
+        """
+        self._check_given_again(y, sample_weight)
+        return certify_stored(self._title, self._stored_again(X, y, sample_weight))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory; for a classifier its codes are fitted. Only
+        the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on how
+        they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
+
+        self._check_given_again(y, sample_weight)
+        with self._stored_again(X, y, sample_weight) as stored:
+            return proof_of_outputs([machine.prove() for machine in stored.machines])
+
+    @abstractmethod
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
+
+    def _check_given_again(self, y: Any, sample_weight: Any) -> None:
+        """Refuse to check without targets, or with weights that the fit cannot have had."""
+        check_is_fitted(self)
+        name = type(self).__name__
+        if y is None and not self._rows_have_targets:
+            raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
+        if sample_weight is not None and not self._takes_weights:
+            raise DataError(
+                f"{name}.fit takes no sample_weight, so this model was fitted without sample_weight; leave it out"
+            )
+
+
+def certify_stored(title: str, given: AbstractContextManager[StoredFit]) -> Certificate:
+    """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
+    rows: list[tuple[Row, ...]] = []
+    facts: dict[str, str] = {}
+    with given as stored:
+        for machine in stored.machines:
+            found, more = machine.certify()
+            rows.append(found)
+            facts |= dict(more)
+        added, first = stored.add()
+    return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFit:
+    """The data of a dense least-squares fit, given again.
 
     Parameters
     ----------
@@ -59,8 +159,6 @@ class Asked:
         Targets, one column per output.
     weights, gammas
         Weights of the rows, and one gamma for each output.
-    title
-        The title of the certificate.
     labels
         Whether the targets are codes, where zero excludes a row from a machine.
     tolerance
@@ -77,157 +175,162 @@ class Asked:
     Y: Array
     weights: Array
     gammas: tuple[float, ...]
-    title: str
     labels: bool = False
     tolerance: float = ACCURATE
     equations: float | None = None
     missing: Array | None = None
     observed: Array | None = None
 
-
-def check_given(model: Any, y: Any, sample_weight: Any, weighted: bool) -> None:
-    """Refuse to check without targets, or with weights that the fit cannot have had."""
-    name = type(model).__name__
-    if y is None:
-        raise DataError(f"{name}.certify needs y, the targets of the fit: a model does not keep them")
-    if sample_weight is not None and not weighted:
-        raise DataError(f"{name}.fit takes no sample_weight, so there is none to check with; leave sample_weight out")
+    def target_error(self, column: int) -> float:
+        """Return a bound on the error of the targets of one output, root mean square."""
+        if self.missing is None:
+            return 0.0
+        return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
 
 
-class CheckedAgain:
-    """The two methods of a dense least-squares estimator; ``_given_again`` returns the data of the fit."""
-
-    #: Whether :meth:`fit` takes ``sample_weight``.
-    _takes_weights: ClassVar[bool] = True
-
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
-
-        Everything is recomputed from ``X``, ``y`` and what :meth:`predict` uses; a coefficient changed since the
-        fit makes the certificate fail. ``sample_weight`` is for estimators whose ``fit`` takes it.
-        """
-        check_given(self, y, sample_weight, self._takes_weights)
-        return certify_machines(self, self._given_again(X, y, sample_weight))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit. Only the stored numbers of the fit are used.
-        Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        check_given(self, y, sample_weight, self._takes_weights)
-        return prove_machines(self, self._given_again(X, y, sample_weight))
+class SaddleAnswers(CheckedAgain):
+    """A dense least-squares estimator; ``_given_again`` returns the data of the fit."""
 
     @abstractmethod
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> Asked:
-        """The data of the fit, checked as the fit checks them."""
+    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+        """Return the data of the fit, checked as the fit checks them."""
+
+    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        return self._stored_saddle(self._given_again(X, y, sample_weight))
+
+    def _stored_saddle(self, given: GivenFit) -> AbstractContextManager[StoredFit]:
+        """Return the machines of this model on data that were checked."""
+        model: Any = self
+        gram = cache(lambda: definite_gram(model.kernel_, given.X))
+        return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
 
 
-def certify_machines(model: Any, asked: Asked) -> Certificate:
-    """Rows for the present coefficients, and the accuracy of every output."""
-    X, alpha = asked.X, _coefficients(model, asked)
-    check_home(model, alpha, X)
-    gram = _gram(model, X)
-    targets, v, bias = to_numpy(asked.Y), to_numpy(asked.weights), np.atleast_1d(to_numpy(model._bias()))
-    border, slopes = model._border(X, v), model._linear_slopes()
-    fitted, primal = np.reshape(to_numpy(model._fitted_values(X)), targets.shape), model._primal()
-    rows: list[tuple[Row, ...]] = []
-    facts: dict[str, str] = {}
-    for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
-        members, column = one.rows, one.column
-        a = own_copy(take_rows(alpha[:, column], members))
-        part = gram if one.whole else gram.block(members)
-        known = (to_numpy(part.product(a)), to_numpy(part.diagonal), one.y)
-        held_now = (to_numpy(a), float(bias[column]))
-        own = border if one.whole else border.take(members, v[members])
-        linear = None if slopes is None else slopes[:, [column]]
-        ridge, c = ridge_of(gamma, v[members]), None if linear is None else linear[:, 0]
-        checks = saddle_rows(*known, ridge, *held_now, tolerance=asked.equations, border=own, slopes=c)
-        points = one.points(to_numpy(X), model.kernel_.pairwise)
-        observed = None if asked.observed is None else asked.observed[members, column][:, None]
-        data = (model.kernel_, points, one.y[:, None], (gamma,), v[members])
-        question = Question(*data, part.negative, asked.tolerance, observed, own)
-        held = None if primal is None else primal.output(column)
-        shown = fitted[members, column][:, None]
-        answer = certified(question, to_numpy(a)[:, None], bias[[column]], shown, held, linear)
-        bounded = nonexpansive(answer.rows, asked, column)
-        # the equations of the support values do not apply to an answer in primal weights
-        rows.append(bounded if primal is not None else (*bounded, *checks))
-        facts |= dict(answer.facts)
-    return Certificate(f"{asked.title}, checked again", worst_rows(rows), (*gram.record(), *facts.items()))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSaddle:
+    """One output of a dense least-squares machine: its data, its stored numbers, and what ``predict`` returns.
 
+    Parameters
+    ----------
+    kernel, points, gram
+        The kernel, its points on the host, and a function that returns their kernel matrix.
+    y, gamma, weights, border
+        Targets, gamma, weights of the rows, and the columns that are not penalised.
+    a, b, slopes, primal
+        Support values, bias, coefficients of the border beside the constant, and primal weights where the model has
+        some: the equations of the support values do not apply to those.
+    fitted
+        What ``predict`` returns for the points.
+    tolerance, equations
+        As for :class:`GivenFit`; ``has_equations`` is false where only the answer is checked.
+    observed, target_error
+        The targets of the user where y is made of them; a bound on the root mean square of its rounding.
+    """
 
-def nonexpansive(rows: tuple[Row, ...], asked: Asked, column: int) -> tuple[Row, ...]:
-    """The rows with the errors of the targets: fitted values differ by no more than their targets."""
-    if asked.missing is None:
-        return rows
-    short = 1.01 * root_mean_square(asked.missing[:, column], to_numpy(asked.weights))
-    return tuple(replace(row, value=row.value + short) if isinstance(row, Accuracy) else row for row in rows)
+    kernel: Kernel
+    points: Any
+    gram: Callable[[], Gram]
+    y: Array
+    gamma: float
+    weights: Array
+    a: Array
+    b: float
+    fitted: Array
+    tolerance: float
+    border: Border = ONES
+    slopes: Array | None = None
+    primal: PrimalWeights | None = None
+    observed: Array | None = None
+    target_error: float = 0.0
+    equations: float | None = None
+    has_equations: bool = True
 
+    def certify(self) -> Added:
+        """Bound the answer, and check the equations of the support values."""
+        gram, a = self.gram(), to_numpy(self.a)
+        data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights)
+        observed = None if self.observed is None else self.observed[:, None]
+        linear = None if self.slopes is None else self.slopes[:, None]
+        question = Question(*data, gram.negative, self.tolerance, observed, self.border)
+        answer = certified(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
+        rows = add_target_error(answer.rows, self.target_error)
+        if self.primal is None and self.has_equations:
+            known = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
+            stored, ridge = (a, self.b), ridge_of(self.gamma, self.weights)
+            how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
+            rows += saddle_rows(*known, ridge, *stored, **how)
+        return rows, answer.facts
 
-def prove_machines(model: Any, asked: Asked) -> "Proof":
-    """The proof of every output."""
-    from substrate.proof import proof_of_outputs
-    from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
+    def prove(self) -> "Proof":
+        """Bound the answer in ball arithmetic."""
+        from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
 
-    alpha, v = to_numpy(_coefficients(model, asked)), to_numpy(asked.weights)
-    targets, bias = to_numpy(asked.Y), np.atleast_1d(to_numpy(model._bias()))
-    border, slopes = model._border(asked.X, v), model._linear_slopes()
-    fitted, primal = np.reshape(to_numpy(model._fitted_values(asked.X)), targets.shape), model._primal()
-    found = []
-    for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
-        members, column = one.rows, one.column
-        points, weights = one.points(to_numpy(asked.X), model.kernel_.pairwise), v[members]
-        y, predicted = one.y, fitted[members, column]
-        observed = None if asked.observed is None else asked.observed[members, column]
-        if primal is not None:
-            held = primal.output(column)
-            made = prove_primal(
-                held, points, y, gamma, weights, predicted, tolerance=asked.tolerance, observed=observed
-            )
+        data = (self.points, self.y, self.gamma, self.weights)
+        how: dict[str, Any] = {"tolerance": self.tolerance, "observed": self.observed}
+        if self.primal is not None:
+            proof = prove_primal(self.primal, *data, self.fitted, **how)
         else:
-            made = prove_expansion(
-                model.kernel_,
-                points,
-                y,
-                gamma,
-                weights,
-                alpha[members, column],
-                float(bias[column]),
-                predicted,
-                tolerance=asked.tolerance,
-                border=border if one.whole else border.take(members, weights),
-                slopes=None if slopes is None else slopes[:, column],
-                observed=observed,
-            )
-        if asked.missing is not None:
-            short = 1.01 * root_mean_square(asked.missing[:, column], v)
-            made = replace(made, accuracy=math.nextafter(made.accuracy + short, math.inf))
-        found.append(made)
-    return proof_of_outputs(found)
+            how |= {"border": self.border, "slopes": self.slopes}
+            proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
+        if not self.target_error:
+            return proof
+        return replace(proof, accuracy=math.nextafter(proof.accuracy + self.target_error, math.inf))
 
 
-def _gram(model: Any, X: Any) -> Gram:
-    gram = gram_kind(X).of(model.kernel_, X)
-    if not model.kernel_.trusted:
+def _saddle_machines(model: Any, given: GivenFit, gram: Callable[[], Gram]) -> Iterator[StoredSaddle]:
+    """Return every output of a model on the rows of its fit."""
+    X, alpha = given.X, _coefficients(model, given)
+    check_home(model, alpha, X)
+    targets, v, bias = to_numpy(given.Y), to_numpy(given.weights), np.atleast_1d(to_numpy(model._bias()))
+    border, slopes, primal = model._border(X, v), model._linear_slopes(), model._primal()
+    fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
+    for one, gamma in zip(each_machine(targets, given.labels), given.gammas, strict=True):
+        members, column = one.rows, one.column
+        yield StoredSaddle(
+            kernel=model.kernel_,
+            points=one.points(to_numpy(X), model.kernel_.pairwise),
+            gram=gram if one.whole else partial(lambda rows: gram().block(rows), members),
+            y=one.y,
+            gamma=gamma,
+            weights=v[members],
+            a=own_copy(take_rows(alpha[:, column], members)),
+            b=float(bias[column]),
+            fitted=fitted[members, column],
+            tolerance=given.tolerance,
+            border=border if one.whole else border.take(members, v[members]),
+            slopes=None if slopes is None else slopes[:, column],
+            primal=None if primal is None else primal.output(column),
+            observed=None if given.observed is None else given.observed[members, column],
+            target_error=given.target_error(column),
+            equations=given.equations,
+        )
+
+
+def add_target_error(rows: tuple[Row, ...], error: float) -> tuple[Row, ...]:
+    """Return the rows with the error of the targets: fitted values differ by no more than their targets."""
+    if not error:
+        return rows
+    return tuple(replace(row, value=row.value + error) if isinstance(row, Accuracy) else row for row in rows)
+
+
+def definite_gram(kernel: Kernel, X: Any) -> Gram:
+    """Return the kernel matrix of the rows, tested for definiteness unless its formula guarantees that."""
+    gram = gram_kind(X).of(kernel, X)
+    if not kernel.trusted:
         gram.check_definite()
     return gram
 
 
-def _coefficients(model: Any, asked: Asked) -> Array:
+def _coefficients(model: Any, given: GivenFit) -> Array:
     alpha: Array = model._coefficients()
     alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-    if tuple(alpha.shape) != tuple(asked.Y.shape):
-        found, wanted = tuple(alpha.shape), tuple(asked.Y.shape)
+    if tuple(alpha.shape) != tuple(given.Y.shape):
+        found, wanted = tuple(alpha.shape), tuple(given.Y.shape)
         raise DataError(f"the model has support values of shape {found}, these rows need {wanted}")
     return alpha
 
 
 def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
     """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
-    check_is_fitted(model)
-    if y is None:
-        raise DataError(f"{type(model).__name__} keeps no targets; pass the y of the fit beside its X")
     X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
@@ -241,12 +344,6 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
         raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
     if not np.isin(present, held).all():
         raise DataError(f"the model knows classes {held}, these data have {present}")
-
-
-def refuse_weights(model: Any, sample_weight: Any) -> None:
-    """Raise for weights of a model that is fitted without."""
-    if sample_weight is not None:
-        raise DataError(f"{type(model).__name__} is fitted without sample_weight; pass None")
 
 
 def rows_of_fit(model: Any, n: int) -> Any:
