@@ -33,6 +33,7 @@ from substrate.namespaces import (
     to_numpy,
     where_it_lives,
 )
+from substrate.operators import SystemMatrix
 
 __all__ = ["DeviceGram", "HostVectors", "gram_kind", "inverse_blocks", "is_long_and_thin", "solve_by_blocks"]
 
@@ -49,7 +50,7 @@ class DeviceGram(Gram):
         self.kernel = kernel
         self.alterations = alterations
         xp = namespace_of(matrix)
-        self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
+        self._diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
         self.jitter = 0.0
         self.negative = 0.0
         self._store = matrix
@@ -140,10 +141,14 @@ class DeviceGram(Gram):
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
         self.release()
 
-    def block(self, rows: Any) -> "DeviceGram":
-        """The Gram matrix of some of the points, by row numbers on the host."""
-        some = take_rows(take_rows(self._store, rows).T, rows)
-        part = DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return the entries of some rows and some columns, by their numbers on the host."""
+        some = take_rows(take_rows(self._store, columns).T, rows)
+        return namespace_of(some).asarray(some, copy=True)
+
+    def restrict(self, rows: Any) -> "DeviceGram":
+        """Return the Gram matrix of some of the points, by row numbers on the host."""
+        part = DeviceGram(self.block(rows, rows), self.kernel, self.alterations)
         part.negative = self.negative
         return part
 
@@ -173,7 +178,7 @@ class DeviceGram(Gram):
         return factor
 
 
-class HostVectors:
+class HostVectors(SystemMatrix):
     """A Gram matrix on a device for vectors on the host: an operation on a short vector takes the device as long as its
     way there.
 
@@ -183,9 +188,13 @@ class HostVectors:
 
     def __init__(self, gram: DeviceGram) -> None:
         self._gram = gram
-        self.n = gram.n
         self._ridge: Any = None
         self._known: tuple[Array, Array] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self._gram.n
 
     @property
     def diagonal(self) -> Array:
@@ -215,8 +224,17 @@ class HostVectors:
         return solved
 
     def product(self, V: Any) -> Any:
-        """K V."""
+        """Return K V."""
         return to_numpy(self._gram.product(self._there(V)))
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return the entries of some rows and some columns."""
+        return to_numpy(self._gram.block(rows, columns))
+
+    def release(self) -> None:
+        """Free the factor."""
+        self._ridge = None
+        self._gram.release()
 
     def warn_if_degenerate(self, X: Any) -> None:
         """Warn if the kernel matrix of the points X is the identity or constant."""

@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.errors",
         "substrate.arrays",
         "substrate.namespaces",
+        "substrate.operators",
         "substrate.threads",
         "substrate.child_process",
         "substrate.whole_file",

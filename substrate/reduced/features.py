@@ -27,7 +27,7 @@ from substrate.arrays import EPS, Array
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, own_copy, zeros_beside
-from substrate.reduced.rows import KernelValues, RowValues
+from substrate.reduced.rows import BasisValues, KernelValues, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
@@ -136,21 +136,15 @@ def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures)
     return clipped
 
 
-def _most_directions(values: KernelValues) -> int:
-    """How many directions basis vectors can have: their number, or fewer where the kernel has fewer features."""
-    features = None if values.kernel is None else values.kernel.rank(values.points.shape[1])
-    return values.n_basis if features is None else min(values.n_basis, features)
-
-
 @dataclass(frozen=True, slots=True)
 class ComponentFeatures(RowValues):
     """Kernel values of every component, each times a matrix of its own (n x r_l), side by side."""
 
-    components: tuple[KernelValues, ...]
+    components: tuple[BasisValues, ...]
     transforms: tuple[Array, ...]
 
     @classmethod
-    def of(cls, components: Sequence[KernelValues], matrices: Sequence[Array], cutoff: float) -> Self:
+    def of(cls, components: Sequence[BasisValues], matrices: Sequence[Array], cutoff: float) -> Self:
         """Features of the components' kernel matrices at the basis."""
         transforms = []
         for matrix in matrices:
@@ -175,8 +169,7 @@ class ComponentFeatures(RowValues):
     @property
     def complete(self) -> bool:
         """Whether every component keeps all directions of the basis that its kernel has."""
-        known = [_most_directions(values) for values in self.components]
-        return all(kept >= most for kept, most in zip(self.ranks, known, strict=True))
+        return all(kept >= values.most_directions for kept, values in zip(self.ranks, self.components, strict=True))
 
     @property
     def slices(self) -> tuple[slice, ...]:

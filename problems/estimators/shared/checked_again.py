@@ -136,7 +136,7 @@ def certify_machines(model: Any, asked: Asked) -> Certificate:
     for one, gamma in zip(each_machine(targets, asked.labels), asked.gammas, strict=True):
         members, column = one.rows, one.column
         a = own_copy(take_rows(alpha[:, column], members))
-        part = gram if one.whole else gram.block(members)
+        part = gram if one.whole else gram.restrict(members)
         known = (to_numpy(part.product(a)), to_numpy(part.diagonal), one.y)
         held_now = (to_numpy(a), float(bias[column]))
         own = border if one.whole else border.take(members, v[members])

@@ -173,5 +173,5 @@ def test_a_given_matrix_is_checked(home):
         gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
         gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
-    part = DeviceGram(send(K)).block([4, 2])
+    part = DeviceGram(send(K)).restrict([4, 2])
     assert_close(part.matrix, K[np.ix_([4, 2], [4, 2])])
