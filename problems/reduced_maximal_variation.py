@@ -36,8 +36,8 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.on_a_basis import VariationRows, solve_reduced_variation
-from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, MatrixColumns
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]

@@ -16,12 +16,12 @@ from substrate.arrays import EPS, Array, check_memory, is_sparse, real_array, re
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import row_blocks, symmetric_matrix
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.kernels.base import symmetric_matrix
+from substrate.namespaces import column_squares
 from substrate.operators import SystemMatrix
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED_SINGLE", "Gram", "column_squares", "triangle_product"]
+__all__ = ["ROUNDED_SINGLE", "Gram", "triangle_product"]
 
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
@@ -29,19 +29,6 @@ ROUNDED_SINGLE = 1e-6
 _INDEFINITE = "not positive semi-definite"
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
-
-
-def column_squares(factor: Array) -> Array:
-    """The squared lengths of the columns of a lower triangle, which is made one on the diagonal blocks."""
-    if is_device_array(factor):
-        return namespace_of(factor).sum(factor * factor, axis=0)  # type: ignore[no-any-return]
-    n = factor.shape[0]
-    squares = np.zeros(n)
-    for rows in row_blocks(n, n):
-        block = factor[rows, : rows.stop]
-        np.copyto(block[:, rows], np.tril(block[:, rows]))
-        squares[: rows.stop] += np.einsum("ij,ij->j", block, block)
-    return squares
 
 
 def triangle_product(stored: Array, V: Array, lower: int) -> Array:

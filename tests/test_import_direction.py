@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "substrate.errors",
         "substrate.arrays",
+        "substrate.backends",
         "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",

@@ -28,12 +28,11 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.criteria import LeftOutCriterion, Samples
 from substrate.namespaces import (
-    is_device_array,
     multiply_rows,
     namespace_of,
     on_device_of,
-    own_copy,
     paired_sums,
+    reduce_columns,
     to_numpy,
     zeros_beside,
 )
@@ -83,11 +82,7 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
-        if not is_device_array(W):  # R and Q' times the offset in one, without Q
-            both: Array = np.asarray(np.linalg.qr(np.column_stack([W, offset]), mode="r"))
-            return LeverageFactor(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy(), spectrum.mass)
-        Q, R = xp.linalg.qr(W)
-    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.mass)
+        return LeverageFactor(*reduce_columns(W, offset), spectrum.mass)
 
 
 @dataclass(frozen=True, slots=True)

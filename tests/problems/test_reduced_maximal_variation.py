@@ -10,9 +10,9 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
 from substrate.penalized.variation import on_a_basis as reduced_variation
 from substrate.penalized.variation.active_rows import solve_on_rows
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.on_a_basis import VariationRows, VariationSweep, solve_reduced_variation
 from substrate.reduced import Basis
-from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.streaming.source import Block
 

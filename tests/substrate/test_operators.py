@@ -17,7 +17,8 @@ from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.operators import Operator, SymmetricOperator, SystemMatrix
-from substrate.reduced.features import ComponentFeatures, LinearFeatures
+from substrate.penalized.variation.component_features import ComponentFeatures
+from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import BasisValues, GivenValues, KernelRows, KernelValues, MatrixColumns, RowValues
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.source import Block

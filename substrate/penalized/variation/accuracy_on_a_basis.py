@@ -26,7 +26,7 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
-from substrate.reduced.features import ComponentFeatures
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.reduced.rows import BasisValues
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
