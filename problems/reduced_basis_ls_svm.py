@@ -42,11 +42,11 @@ from substrate.declarations.expansion import basis_points
 from substrate.declarations.regression_page import RegressionData, within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.proof import Proof
-from substrate.proof.reduced import BasisRows, prove_reduced
+from substrate.proof.reduced import GivenRows, prove_reduced
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
@@ -149,7 +149,7 @@ def closed_form(
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
     features, Y = eigen_features(K_basis), target[R][:, None]
-    rows = KernelRows.of(None, matrix[R], S, Y, None if weights is None else v)
+    rows = KernelRows.of(Precomputed(), matrix[R], S, Y, None if weights is None else v)
     statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), 1.0 / value)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis, sums=statistic.sums)
@@ -175,7 +175,7 @@ def prove(
     """
     gram = given_gram(K)
     target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
-    rows = BasisRows(None, gram.matrix[np.ix_(R, S)], gram.matrix[np.ix_(S, S)], np.diagonal(gram.matrix)[R])
+    rows = GivenRows(gram.block(R, S), gram.block(S, S), gram.diagonal_at(R))
     features = eigen_features(rows.points)
     fitted = np.full(R.size, float(solution["bias"]))
     if features.rank:

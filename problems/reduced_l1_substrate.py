@@ -26,7 +26,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mended, reduced_l1_paths
 from substrate.reduced.moments import origin_of
@@ -62,7 +62,7 @@ def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = 
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex for any matrix, but then without a w
-    rows, unit = KernelRows.of(None, gram.matrix, S, target[:, None]), target_unit(target)
+    rows, unit = KernelRows.of(Precomputed(), gram.matrix, S, target[:, None]), target_unit(target)
     known, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
     sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], known, unit))
     beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)

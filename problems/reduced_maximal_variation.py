@@ -33,12 +33,12 @@ from substrate.declarations import Declared
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
 from substrate.gram import Gram
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.on_a_basis import VariationRows, solve_reduced_variation
-from substrate.reduced.features import ComponentFeatures
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import KernelRows, MatrixColumns
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -71,7 +71,7 @@ def closed_form(
     weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
     S = _points(matrices, n_basis, basis)
     values, stacked = _features(matrices, S, relative), np.hstack(matrices)
-    given = KernelRows.of(None, stacked, S, target[:, None])
+    given = KernelRows.of(Precomputed(), stacked, S, target[:, None])
     rows = VariationRows(values, given.source, given.passes, given.target_summary(), target_unit(target), stacked[S])
     solved = solve_reduced_variation(rows, weight, tau, 1e-6)
     components = values.split(values.matrix(stacked)) @ solved.v
@@ -90,7 +90,7 @@ def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
 def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
     """The features of rows that hold the rows of all matrices side by side."""
     n = matrices[0].shape[0]
-    components = [KernelValues(None, S + n * number) for number in range(len(matrices))]
+    components = [MatrixColumns(S + n * number) for number in range(len(matrices))]
     return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)
 
 

@@ -5,7 +5,6 @@ A library on a device factors out of place, so two :math:`N \times N` arrays are
 is not positive definite is refused: there is no indefinite factorisation in the array API.
 """
 
-import sys
 import warnings
 from typing import Any
 
@@ -24,17 +23,21 @@ from substrate.namespaces import (
     device_blocks,
     device_points,
     diagonal_set,
+    inverse_blocks,
     is_device_array,
+    is_long_and_thin,
     namespace_of,
     on_device_of,
     room_on_device,
+    solve_by_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
     where_it_lives,
 )
+from substrate.operators import SystemMatrix
 
-__all__ = ["DeviceGram", "HostVectors", "gram_kind", "inverse_blocks", "is_long_and_thin", "solve_by_blocks"]
+__all__ = ["DeviceGram", "HostVectors", "gram_kind"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
@@ -49,7 +52,7 @@ class DeviceGram(Gram):
         self.kernel = kernel
         self.alterations = alterations
         xp = namespace_of(matrix)
-        self.diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
+        self._diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
         self.jitter = 0.0
         self.negative = 0.0
         self._store = matrix
@@ -117,6 +120,11 @@ class DeviceGram(Gram):
         xp = namespace_of(factor)
         return solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
 
+    def inverse(self) -> Any:
+        """(K + diag(ridge))^{-1} with the present factor."""
+        root = self.inverse_factor()
+        return root.T @ root
+
     def check_definite(self) -> None:
         """Warn and record when a matrix of unknown origin has a negative eigenvalue beyond rounding."""
         xp = namespace_of(self._store)
@@ -140,10 +148,14 @@ class DeviceGram(Gram):
             self.alterations += (Alteration("not positive semi-definite", smallest, "smallest eigenvalue of K"),)
         self.release()
 
-    def block(self, rows: Any) -> "DeviceGram":
-        """The Gram matrix of some of the points, by row numbers on the host."""
-        some = take_rows(take_rows(self._store, rows).T, rows)
-        part = DeviceGram(namespace_of(some).asarray(some, copy=True), self.kernel, self.alterations)
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return the entries of some rows and some columns, by their numbers on the host."""
+        some = take_rows(take_rows(self._store, columns).T, rows)
+        return namespace_of(some).asarray(some, copy=True)
+
+    def restrict(self, rows: Any) -> "DeviceGram":
+        """Return the Gram matrix of some of the points, by row numbers on the host."""
+        part = DeviceGram(self.block(rows, rows), self.kernel, self.alterations)
         part.negative = self.negative
         return part
 
@@ -173,7 +185,7 @@ class DeviceGram(Gram):
         return factor
 
 
-class HostVectors:
+class HostVectors(SystemMatrix):
     """A Gram matrix on a device for vectors on the host: an operation on a short vector takes the device as long as its
     way there.
 
@@ -183,9 +195,13 @@ class HostVectors:
 
     def __init__(self, gram: DeviceGram) -> None:
         self._gram = gram
-        self.n = gram.n
         self._ridge: Any = None
         self._known: tuple[Array, Array] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self._gram.n
 
     @property
     def diagonal(self) -> Array:
@@ -215,8 +231,17 @@ class HostVectors:
         return solved
 
     def product(self, V: Any) -> Any:
-        """K V."""
+        """Return K V."""
         return to_numpy(self._gram.product(self._there(V)))
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return the entries of some rows and some columns."""
+        return to_numpy(self._gram.block(rows, columns))
+
+    def release(self) -> None:
+        """Free the factor."""
+        self._ridge = None
+        self._gram.release()
 
     def warn_if_degenerate(self, X: Any) -> None:
         """Warn if the kernel matrix of the points X is the identity or constant."""
@@ -231,47 +256,6 @@ class HostVectors:
 
     def _there(self, values: Any) -> Any:
         return on_device_of(self._gram.diagonal, values)
-
-
-#: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
-_BLOCK_ROWS, _LONG, _THIN = 512, 2048, 16
-
-
-def is_long_and_thin(factor: Any, right: Any) -> bool:
-    """Whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve waiting."""
-    if "torch on cuda" not in where_it_lives(factor):
-        return False
-    return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
-
-
-def inverse_blocks(factor: Any) -> list[Any]:
-    """The inverses of the diagonal blocks of a lower factor, all but the last in one call."""
-    torch, n, size = sys.modules["torch"], factor.shape[0], _BLOCK_ROWS
-    whole, (down, right) = n // size, factor.stride()
-    eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
-    blocks = factor.as_strided((whole, size, size), (size * (down + right), down, right), factor.storage_offset())
-    inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False)) if whole else []
-    rest = n - whole * size
-    if rest:
-        inverses.append(torch.linalg.solve_triangular(factor[-rest:, -rest:], eye[:rest, :rest], upper=False))
-    return inverses
-
-
-def solve_by_blocks(factor: Any, inverses: list[Any], right: Any) -> Any:
-    """L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
-    torch, size = sys.modules["torch"], _BLOCK_ROWS
-    x = right.clone()
-    for k, inverse in enumerate(inverses):
-        own, before = x[k * size : (k + 1) * size], slice(0, k * size)
-        left = torch.addmm(own, factor[k * size : (k + 1) * size, before], x[before], alpha=-1.0) if k else own.clone()
-        torch.mm(inverse, left, out=own)
-    for k, inverse in reversed(list(enumerate(inverses))):
-        own, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
-        last = k + 1 == len(inverses)
-        below = factor[after, k * size : (k + 1) * size].mT
-        left = own.clone() if last else torch.addmm(own, below, x[after], alpha=-1.0)
-        torch.mm(inverse.mT, left, out=own)
-    return x
 
 
 def _check_symmetric(K: Any) -> None:

@@ -16,11 +16,12 @@ from substrate.arrays import EPS, Array, check_memory, is_sparse, real_array, re
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import row_blocks, symmetric_matrix
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.kernels.base import symmetric_matrix
+from substrate.namespaces import column_squares
+from substrate.operators import SystemMatrix
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED_SINGLE", "Gram", "column_squares"]
+__all__ = ["ROUNDED_SINGLE", "Gram", "triangle_product"]
 
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
@@ -30,20 +31,18 @@ _INDEFINITE = "not positive semi-definite"
 _FEW_COLUMNS = 8
 
 
-def column_squares(factor: Array) -> Array:
-    """The squared lengths of the columns of a lower triangle, which is made one on the diagonal blocks."""
-    if is_device_array(factor):
-        return namespace_of(factor).sum(factor * factor, axis=0)  # type: ignore[no-any-return]
-    n = factor.shape[0]
-    squares = np.zeros(n)
-    for rows in row_blocks(n, n):
-        block = factor[rows, : rows.stop]
-        np.copyto(block[:, rows], np.tril(block[:, rows]))
-        squares[: rows.stop] += np.einsum("ij,ij->j", block, block)
-    return squares
+def triangle_product(stored: Array, V: Array, lower: int) -> Array:
+    """Return K V from one triangle, in Fortran's order; a few columns one by one, each reading every number once."""
+    from scipy.linalg.blas import dsymm, dsymv
+
+    if V.ndim == 1:
+        return np.asarray(dsymv(1.0, stored, V, lower=lower))
+    if V.shape[1] <= _FEW_COLUMNS:
+        return np.column_stack([dsymv(1.0, stored, column, lower=lower) for column in V.T])
+    return np.ascontiguousarray(dsymm(1.0, stored, V, lower=lower))
 
 
-class Gram:
+class Gram(SystemMatrix):
     """A symmetric kernel matrix, its factor and its record.
 
     Build one with :meth:`of` (a kernel on points) or :meth:`from_matrix` (a matrix from elsewhere).
@@ -52,7 +51,7 @@ class Gram:
     def __init__(self, matrix: Array, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
         self.kernel = kernel
         self.alterations = alterations
-        self.diagonal: Array = matrix.diagonal().copy()
+        self._diagonal: Array = matrix.diagonal().copy()
         self.jitter = 0.0
         #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
         self.negative = 0.0
@@ -94,6 +93,11 @@ class Gram:
         return int(self._store.shape[0])
 
     @property
+    def diagonal(self) -> Array:
+        """The diagonal of K, wherever a factor is."""
+        return self._diagonal
+
+    @property
     def matrix(self) -> Array:
         """K itself: a read-only view, or a copy once a factor lives in its upper triangle."""
         if self._ridge is None:
@@ -105,15 +109,8 @@ class Gram:
         return K
 
     def product(self, V: Array) -> Array:
-        """K V, from the triangle that no factor overwrites."""
-        from scipy.linalg.blas import dsymm, dsymv
-
-        upper = self._store.T  # Fortran's upper triangle is the untouched one
-        if V.ndim == 1:
-            return np.asarray(dsymv(1.0, upper, V, lower=0))
-        if V.shape[1] <= _FEW_COLUMNS:
-            return np.column_stack([dsymv(1.0, upper, column, lower=0) for column in V.T])
-        return np.ascontiguousarray(dsymm(1.0, upper, V, lower=0))
+        """Return K V, from the triangle that no factor overwrites."""
+        return triangle_product(self._store.T, V, lower=0)  # Fortran's upper triangle is the untouched one
 
     def factorize(self, ridge: Array) -> None:
         """Factor K + diag(ridge) in place; :meth:`solve` then uses it.
@@ -126,14 +123,14 @@ class Gram:
         with blas_threads(self.n):
             self._restore()
             self._ridge = ridge
-            np.fill_diagonal(self._store, self.diagonal + ridge)
+            np.fill_diagonal(self._store, self._diagonal + ridge)
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
             if info > 0:
                 self._factorize_indefinite(ridge, info)
             elif not np.shares_memory(factor, self._store):
                 self._store = factor.T
             self._factor_diagonal = self._store.diagonal().copy()
-            np.fill_diagonal(self._store, self.diagonal)
+            np.fill_diagonal(self._store, self._diagonal)
 
     def solve(self, B: Array) -> Array:
         """(K + diag(ridge))^{-1} B with the present factor."""
@@ -199,11 +196,15 @@ class Gram:
             self._coordinates[relative] = Coordinates.of(self.matrix, relative)
         return self._coordinates[relative]
 
-    def block(self, rows: Any) -> "Gram":
-        """The Gram matrix of some of the points."""
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the entries of some rows and some columns."""
         if self._ridge is not None:
             raise DeclarationError("blocks are taken before the matrix is factored, or after release()")
-        part = Gram(self._store[np.ix_(rows, rows)], self.kernel, self.alterations)
+        return self._store[np.ix_(rows, columns)]
+
+    def restrict(self, rows: Any) -> "Gram":
+        """Return the Gram matrix of some of the points."""
+        part = Gram(self.block(rows, rows), self.kernel, self.alterations)
         part.negative = self.negative
         return part
 
@@ -222,18 +223,18 @@ class Gram:
     def _factorize_indefinite(self, ridge: Array, failed_at: int) -> None:
         from scipy.linalg.lapack import dsytrf, dsytrf_lwork
 
-        np.fill_diagonal(self._store, self.diagonal)
+        np.fill_diagonal(self._store, self._diagonal)
         self._restore()
         smallest = self._warn_if_indefinite(stacklevel=8)
         self.alterations += (
             Alteration("symmetric indefinite factorisation", smallest, f"Cholesky stopped at row {failed_at}"),
         )
         self._ridge = ridge
-        np.fill_diagonal(self._store, self.diagonal + ridge)
+        np.fill_diagonal(self._store, self._diagonal + ridge)
         lwork, _ = dsytrf_lwork(self.n, lower=1)
         factor, self._pivots, info = dsytrf(self._store.T, lower=1, lwork=int(lwork), overwrite_a=1)
         if info > 0:
-            np.fill_diagonal(self._store, self.diagonal)
+            np.fill_diagonal(self._store, self._diagonal)
             self._restore()
             raise SolverError(
                 "K + I/gamma is exactly singular; change gamma slightly or use a positive definite kernel"
@@ -248,7 +249,7 @@ class Gram:
         shifted by its own rounding error, does.
         """
         self._restore()
-        trace = max(float(self.diagonal.sum()), 0.0)
+        trace = max(float(self._diagonal.sum()), 0.0)
         rounding = (self.n + 2.0) * EPS * trace  # what a Cholesky factorisation that succeeds leaves open [Rump2006]_
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
         for lift in (rounding, ROUNDED_SINGLE * trace / self.n):
@@ -262,11 +263,11 @@ class Gram:
     def _is_definite(self, lift: float) -> bool:
         from scipy.linalg.lapack import dpotrf
 
-        np.fill_diagonal(self._store, self.diagonal + lift)
+        np.fill_diagonal(self._store, self._diagonal + lift)
         with blas_threads(self.n):
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
         self._store = self._store if np.shares_memory(factor, self._store) else factor.T
-        np.fill_diagonal(self._store, self.diagonal)
+        np.fill_diagonal(self._store, self._diagonal)
         mirror_lower(self._store)
         return bool(info == 0)
 
@@ -290,7 +291,7 @@ class Gram:
         try:
             yield
         finally:
-            np.fill_diagonal(self._store, self.diagonal)
+            np.fill_diagonal(self._store, self._diagonal)
 
     def _restore(self) -> None:
         """Restore K in the upper triangle."""

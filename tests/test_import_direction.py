@@ -21,7 +21,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "substrate.errors",
         "substrate.arrays",
+        "substrate.backends",
         "substrate.namespaces",
+        "substrate.operators",
         "substrate.threads",
         "substrate.child_process",
         "substrate.whole_file",

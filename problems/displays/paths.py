@@ -233,7 +233,7 @@ class L1PathDisplay:
         else:
             target = real_array(y, "y", ndim=1)
         rows = np.flatnonzero(target) if estimator._labels else np.arange(target.size)
-        K = np.array(Gram.of(estimator.kernel_, X).block(rows).matrix)
+        K = np.array(Gram.of(estimator.kernel_, X).restrict(rows).matrix)
         zeta = estimator.zeta_ if isinstance(estimator, OverZeta) else estimator.zeta
         known = np.ascontiguousarray(target[rows])
         path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)

@@ -26,11 +26,11 @@ from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import Study, draw_curves, folds, held, logarithmic, standardised, tuned_regressor
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
+from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.choice import independent_vectors
 from substrate.reduced.feature_vectors import select_by_pruning
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
+from substrate.reduced.rows import KernelRows
 
 __all__ = ["BOSTON", "MOTORCYCLE"]
 
@@ -103,8 +103,9 @@ def _independent(full: LSSVMRegressorCV, X: Array, rows: Any) -> Any:
 
 def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
     """The basis of a given size that the improved pruning keeps of some rows."""
-    candidates = Candidates(full.kernel_, X, rows, np.arange(y.size))
-    return select_by_pruning(candidates, ArraySource(X, y[:, None]), OpenPasses(), size, 1.0 / float(full.gamma_)).rows
+    candidates = Candidates(KernelBlocks(full.kernel_, X), rows, np.arange(y.size))
+    every = KernelRows.of(full.kernel_, X, X[rows], y[:, None])
+    return select_by_pruning(candidates, every, size, 1.0 / float(full.gamma_)).rows
 
 
 def _lower(measured: Measured) -> Claim:

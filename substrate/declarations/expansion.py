@@ -227,7 +227,7 @@ def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
     if basis is not None:
         return _given(basis, gram.n)
     every = np.arange(gram.n)
-    chosen = select_feature_vectors(Candidates(None, gram.matrix, every, every), count).rows
+    chosen = select_feature_vectors(Candidates(gram, every, every), count).rows
     return chosen if chosen.size else every[:1]  # a matrix of zeros spans nothing
 
 

@@ -4,7 +4,7 @@ The operations between kernels are in :mod:`substrate.kernels.algebra`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_points
+from substrate.backends import row_blocks, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.on_device import device_matrix
 from substrate.kernels.scales import Scales
 from substrate.kernels.terms import Terms
-from substrate.namespaces import device_blocks, is_device_array, namespace_of, to_numpy
+from substrate.namespaces import blocks_beside, is_device_array, namespace_of, ones_beside, to_numpy
 from substrate.values import Value
 
 __all__ = [
@@ -37,26 +38,8 @@ __all__ = [
 Number = Callable[[float], Any]
 #: A kernel as a function of two points, each a sequence of such numbers.
 Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
-#: Entries of a block: small enough to stay in a core's cache between the product and the exponential.
-_BLOCK_ENTRIES = 1 << 18
 #: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
 _STRIP = 128
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows whose blocks fit the cache."""
-    return strips(n_rows, int(np.clip(_BLOCK_ENTRIES // max(n_columns, 1), 64, 256)))
-
-
-def blocks_beside(array: Any, n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
-    return (device_blocks if is_device_array(array) else row_blocks)(n_rows, n_columns)
-
-
-def strips(n_rows: int, step: int) -> Iterator[slice]:
-    """Slices of ``step`` rows."""
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
 
 
 def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
@@ -75,10 +58,7 @@ def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
 
 def ones(X: Any) -> Any:
     """A vector of ones, one per row of X, on its device."""
-    if not is_device_array(X):
-        return np.ones(X.shape[0])
-    xp = namespace_of(X)
-    return xp.ones(X.shape[0], dtype=xp.float64, device=X.device)
+    return ones_beside(X, X.shape[0])
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.rbf import RBF
-from substrate.namespaces import is_device_array, namespace_of, same_home, where_it_lives
+from substrate.namespaces import diagonal_of, namespace_of, same_home, where_it_lives
 
 __all__ = ["Foreign", "Precomputed", "as_kernel"]
 
@@ -61,9 +61,7 @@ class Precomputed(Kernel):
         """The diagonal of the given matrix."""
         if X.shape[0] != X.shape[1]:
             raise DataError(f"a square kernel matrix is expected, received shape {X.shape}")
-        if is_device_array(X):
-            return namespace_of(X).linalg.diagonal(X)
-        return np.array(X.diagonal(), dtype=np.float64)
+        return diagonal_of(X)
 
 
 def _check_shape(X: Any, wanted: tuple[int, ...]) -> None:

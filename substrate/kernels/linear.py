@@ -10,7 +10,7 @@ from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.namespaces import namespace_of, paired_sums
 
 __all__ = [
     "Linear",
@@ -53,10 +53,10 @@ def refuse_overflow(values: Any, kernel: Kernel) -> Any:
 
 def squared_lengths(X: Any) -> Any:
     """The values x_i'x_i."""
-    if is_device_array(X):
-        return namespace_of(X).sum(X * X, axis=1)
-    squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
-    return np.asarray(squares, dtype=np.float64).ravel()
+    if is_sparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    xp = namespace_of(X)
+    return xp.astype(paired_sums(X, X, 1), xp.float64, copy=False)
 
 
 @dataclass(frozen=True, repr=False)

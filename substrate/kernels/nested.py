@@ -12,7 +12,7 @@ from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
 from substrate.kernels.base import Formula, Number
-from substrate.namespaces import is_device_array, namespace_of, on_device_of
+from substrate.namespaces import namespace_of, take_columns
 
 __all__ = ["Nested", "Restricted", "Scaled", "column_tuple"]
 
@@ -211,9 +211,7 @@ class Restricted(Nested, node="restricted"):
     def _take(self, X: Any) -> Any:
         if max(self.columns) >= X.shape[1]:
             raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
-        if is_device_array(X):
-            return namespace_of(X).take(X, on_device_of(X, self.columns), axis=1)
-        return X[:, list(self.columns)]
+        return take_columns(X, self.columns)
 
     def cost(self, n_features: int) -> int:
         """Return that of the inner kernel on its columns."""

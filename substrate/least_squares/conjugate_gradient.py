@@ -35,8 +35,8 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.rows import root_mean_square, scale_of, spread_of
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.operators import KernelOperator
 from substrate.least_squares.saddle_system import target_unit
+from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 
 __all__ = [
@@ -206,7 +206,7 @@ class GradientSolution:
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_conjugate_gradients(
-    matrix: KernelOperator,
+    matrix: SymmetricOperator,
     inverse: Callable[[Array], Array] | None,
     Y: Array,
     ridge: Array,
@@ -250,7 +250,7 @@ class BorderedSystem:
 
     def __init__(
         self,
-        matrix: KernelOperator,
+        matrix: SymmetricOperator,
         inverse: Callable[[Array], Array] | None,
         Y: Array,
         ridge: Array,

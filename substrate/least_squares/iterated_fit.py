@@ -18,7 +18,6 @@ from substrate.gram import Gram
 from substrate.least_squares.answer import Question, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
-from substrate.least_squares.operators import KernelOperator
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import ridge_of
@@ -31,6 +30,7 @@ from substrate.least_squares.solver_choice import (
     warn_of_long_fit,
 )
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
+from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 
 __all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_groups"]
@@ -81,7 +81,7 @@ class SolvedGroup:
 
 def solve_groups(
     question: Question,
-    matrix: KernelOperator,
+    matrix: SymmetricOperator,
     inverse: Callable[[Array], Callable[[Array], Array]],
     tolerance: float,
     limits: IterationLimits,
@@ -119,7 +119,7 @@ def solve_groups(
     return groups
 
 
-def _average_products(matrix: KernelOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
+def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
     """Return W' of :func:`_deviations` and K W'."""
     shares = (1.0 / ridge) / float((1.0 / ridge).sum())
     across = shares[:, None] * border.matrix(ridge[:, None])

@@ -17,7 +17,7 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product
 from substrate.kernels import Kernel
 from substrate.kernels.base import blocks_beside, strips
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, take_columns, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["CarefulProducts", "KernelProducts", "PlainProducts", "expansion_values"]
@@ -124,7 +124,7 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
         for rows in blocks_beside(a, X.shape[0], a.shape[0]):
             given = X[rows, :]
             if kernel.pairwise and columns is not None:
-                given = xp.take(given, on_device_of(a, columns), axis=1) if there else given[:, columns]
+                given = take_columns(given, columns)
             if buffer is None:
                 others = a if points is None else points  # of a given matrix only the number of columns matters
                 result[rows, ...] = kernel.evaluate(given, others, xp.float64) @ a

@@ -41,8 +41,8 @@ import numpy as np
 from substrate.arrays import Array, check_memory
 from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.operators import SystemMatrix
 from substrate.namespaces import namespace_of, on_device_of
+from substrate.operators import SystemMatrix
 
 __all__ = [
     "FACTORED_ROWS",

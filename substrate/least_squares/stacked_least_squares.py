@@ -13,12 +13,14 @@ rounding errors that a division by small singular values then magnifies.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, roundoff
+from substrate.operators import Operator
 from substrate.threads import blas_threads
 
 __all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]
@@ -46,8 +48,8 @@ CUTOFF = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class StackedBasis:
-    """Orthonormal coordinates of the values; ``coefficients`` takes them back to a."""
+class StackedBasis(Operator):
+    """Q, the orthonormal coordinates of the values; ``coefficients`` takes them back to a."""
 
     values: Array
     coefficients: Array
@@ -58,6 +60,23 @@ class StackedBasis:
     def rank(self) -> int:
         """The number of directions kept; at least one, which may be zero."""
         return int(self.values.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of directions kept."""
+        return int(self.values.shape[0]), self.rank
+
+    def product(self, V: Array) -> Array:
+        """Return Q z: the values of coordinates."""
+        return np.asarray(self.values @ V)
+
+    def adjoint(self, U: Array) -> Array:
+        """Return Q't: the coordinates of the projection."""
+        return np.asarray(self.values.T @ U)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the coordinates of some rows in some directions."""
+        return self.values[np.ix_(rows, columns)]
 
     @classmethod
     def of(cls, Phi: Array, cutoff: float) -> "StackedBasis":
@@ -77,9 +96,9 @@ class StackedBasis:
         """The least-squares solution: orthogonal projection onto the kept values and the constant."""
         # a mean of equal numbers may have a rounding error
         centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
-        z = self.values.T @ centred
+        z = self.adjoint(centred)
         a = self.coefficients @ z
-        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.values @ z)
+        return StackedSolution(a, float(t.mean() - self.mean @ a), centred - self.product(z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +123,7 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
     scale = float(np.linalg.norm(t))
     return (
         Row("1'e = 0", float(abs(e.sum())), scale * float(np.sqrt(t.size)), tolerance, "|1'e|"),
-        Row("errors orthogonal to f", float(np.linalg.norm(basis.values.T @ e)), scale, tolerance, "||Q'e||"),
+        Row("errors orthogonal to f", float(np.linalg.norm(basis.adjoint(e))), scale, tolerance, "||Q'e||"),
     )
 
 

@@ -8,16 +8,18 @@ that half of K is evaluated and none of it stored.
 
 import contextlib
 import mmap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
-from substrate.gram import Gram
+from substrate.gram import Gram, triangle_product
 from substrate.kernel_matrix import warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, row_blocks, strips
+from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
@@ -25,18 +27,16 @@ __all__ = ["KernelBlocks", "KernelTriangle", "kernel_product"]
 
 #: Rows of a strip, as in :func:`substrate.kernels.base.symmetric_matrix`: the same values to the last bit.
 _STRIP = 128
-#: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
-_FEW_COLUMNS = 8
 #: Bytes of an array from which half of it is worth saving: small pages are a little slower.
 _SMALL_PAGES_FROM = 2.0**27
 
 
-class KernelTriangle:
+class KernelTriangle(SymmetricOperator):
     """The upper triangle of a kernel matrix."""
 
     def __init__(self, kernel: Kernel, store: Array, diagonal: Array) -> None:
-        self.kernel, self.diagonal = kernel, diagonal
-        self._store = store
+        self.kernel = kernel
+        self._store, self._diagonal = store, diagonal
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "KernelTriangle":
@@ -56,15 +56,25 @@ class KernelTriangle:
             warn_if_degenerate(store, diagonal, X, _extreme_correlations)
         return made
 
-    def product(self, V: Array) -> Array:
-        """K V, reading each stored number once for a few columns."""
-        from scipy.linalg.blas import dsymm, dsymv
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self._store.shape[0])
 
-        stored = self._store.T  # Fortran's lower triangle
-        with blas_threads(stored.shape[0]):
-            if V.shape[1] <= _FEW_COLUMNS:
-                return np.column_stack([dsymv(1.0, stored, column, lower=1) for column in V.T])
-            return np.ascontiguousarray(dsymm(1.0, stored, V, lower=1))
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of K."""
+        return self._diagonal
+
+    def product(self, V: Array) -> Array:
+        """Return K V, reading each stored number once for a few columns."""
+        with blas_threads(self.n):
+            return triangle_product(self._store.T, V, lower=1)  # Fortran's lower triangle
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the entries of some rows and some columns, from the triangle that is there."""
+        i, j = np.ix_(rows, columns)
+        return self._store[np.minimum(i, j), np.maximum(i, j)]
 
     def gram(self) -> Gram:
         """The whole matrix in the same array, for a factorisation; this object must not be used afterwards."""
@@ -117,7 +127,7 @@ def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | No
 
 
 @dataclass(frozen=True, slots=True)
-class KernelBlocks:
+class KernelBlocks(SymmetricOperator):
     """A kernel matrix that is computed anew for every product."""
 
     kernel: Kernel
@@ -125,11 +135,39 @@ class KernelBlocks:
     progress: LateProgress | None = None
 
     @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self.points.shape[0])
+
+    @property
     def diagonal(self) -> Array:
         """The diagonal of K."""
         return np.asarray(self.kernel.diag(self.points))
 
+    def diagonal_at(self, rows: Any) -> Array:
+        """Return k(x, x) of some points alone."""
+        return np.asarray(self.kernel.diag(self.points[rows]))
+
     def product(self, V: Array) -> Array:
-        """K V, half of K evaluated and none of it stored."""
+        """Return K V, half of K evaluated and none of it stored."""
         with blas_threads(V.shape[0]):
             return kernel_product(self.kernel, self.points, V, self.progress)
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the kernel values between two sets of points."""
+        if 8 * len(columns) < len(rows):  # kernels work along rows: few long ones are cheaper than many short ones
+            return np.ascontiguousarray(self.block(columns, rows).T)
+        out = np.empty((len(rows), len(columns)))
+        self.kernel.fill(self.points[rows], self.points[columns], out)
+        return out
+
+    def columns(self, rows: Any) -> Callable[[int], Array]:
+        """Return a function that gives the values of some points with one of them; the points are taken once."""
+        points = self.points[rows]
+
+        def column(place: int) -> Array:
+            out = np.empty((1, len(rows)))
+            self.kernel.fill(points[[place]], points, out)
+            return out.reshape(-1)
+
+        return column

@@ -29,10 +29,10 @@ from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import points_of, proof_of, root_of, weighted_root
-from substrate.reduced.basis_matrix import distinct_vectors
 from substrate.reduced.features import eigen_features
+from substrate.reduced.rows import KernelValues, MatrixColumns
 
-__all__ = ["BasisRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
+__all__ = ["BasisRows", "GivenRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
 
 _BITS = 200
 #: Bits tried in turn for the system in all coefficients, which is harder for smoother kernels.
@@ -50,20 +50,24 @@ class ReducedProof(Proof):
 
 @dataclass(frozen=True, slots=True)
 class BasisRows:
-    """A kernel between rows and basis vectors; without a kernel, matrices of values, taken as exact.
+    """A kernel between rows and basis vectors."""
 
-    ``diagonal`` are the values k(x, x) of the rows, where there is no kernel.
-    """
-
-    kernel: Kernel | None
+    kernel: Kernel
     X: Any
     points: Any
-    diagonal: Array | None = None
+
+    @property
+    def defined_by_values(self) -> bool:
+        """Whether a user's function makes the values: what is below their rounding means nothing."""
+        return isinstance(self.kernel, Foreign)
+
+    @property
+    def features_of_kernel(self) -> int | None:
+        """How many features the kernel has; None where no finite number is known."""
+        return None if self.defined_by_values else self.kernel.rank(self.points.shape[1])
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
         """Kernel values of rows (the basis itself unless given), in balls."""
-        if self.kernel is None:
-            return [balls(row) for row in (self.points if X is None else X)]
         left = self.points if X is None else X
         if isinstance(self.kernel, Foreign):
             return [balls(row) for row in np.asarray(self.kernel(left, self.points))]
@@ -73,8 +77,6 @@ class BasisRows:
 
     def lengths(self) -> list[Any]:
         """k(x, x) of all rows, in balls."""
-        if self.kernel is None:
-            return balls(np.asarray(self.diagonal, dtype=np.float64))
         if isinstance(self.kernel, Foreign):
             return balls(np.asarray(self.kernel.diag(self.X), dtype=np.float64))
         rows = points_of(self.X)
@@ -83,9 +85,7 @@ class BasisRows:
 
     def distinct(self) -> "BasisRows":
         """Without repetitions: vectors that agree are one, and their coefficients add up."""
-        kept = distinct_vectors(self.kernel, self.points, self._values())
-        if self.kernel is None:
-            return replace(self, X=np.asarray(self.X)[:, kept], points=np.asarray(self.points)[np.ix_(kept, kept)])
+        kept = KernelValues(self.kernel, self.points).distinct_vectors(self._values())
         return replace(self, points=self.points[kept])
 
     def directions(self) -> Array:
@@ -93,11 +93,51 @@ class BasisRows:
         return np.asarray(eigen_features(self._values()).transform)
 
     def _values(self) -> Array:
-        return np.asarray(self.points if self.kernel is None else self.kernel(self.points), dtype=np.float64)
+        return np.asarray(self.kernel(self.points), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """Given kernel values of rows with basis vectors, and of those with each other (``points``), taken as exact.
+
+    ``diagonal`` are the values k(x, x) of the rows.
+    """
+
+    X: Array
+    points: Array
+    diagonal: Array
+
+    @property
+    def defined_by_values(self) -> bool:
+        """True: what is below the rounding of given values means nothing."""
+        return True
+
+    @property
+    def features_of_kernel(self) -> int | None:
+        """None: no finite number is known."""
+        return None
+
+    def matrix(self, X: Any = None) -> list[list[Any]]:
+        """Kernel values of rows (the basis itself unless given), in balls."""
+        return [balls(row) for row in (self.points if X is None else X)]
+
+    def lengths(self) -> list[Any]:
+        """k(x, x) of all rows, in balls."""
+        return balls(np.asarray(self.diagonal, dtype=np.float64))
+
+    def distinct(self) -> "GivenRows":
+        """Without repetitions, as :meth:`BasisRows.distinct`."""
+        K = np.asarray(self.points, dtype=np.float64)
+        kept = MatrixColumns(np.arange(K.shape[0])).distinct_vectors(K)
+        return replace(self, X=np.asarray(self.X)[:, kept], points=np.asarray(self.points)[np.ix_(kept, kept)])
+
+    def directions(self) -> Array:
+        """T, from the eigenvectors above rounding: plain numbers."""
+        return np.asarray(eigen_features(np.asarray(self.points, dtype=np.float64)).transform)
 
 
 def prove_reduced(
-    rows: BasisRows,
+    rows: BasisRows | GivenRows,
     y: Array,
     gamma: float,
     v: Array,
@@ -109,13 +149,12 @@ def prove_reduced(
     """The proof for one output; ``fitted`` is what predict returned for the rows."""
     rows = rows.distinct()
     n, T = int(rows.points.shape[0]), rows.directions()
-    known = _features_of_kernel(rows)
+    known = rows.features_of_kernel
     complete = T.shape[1] >= (n if known is None else min(n, known))
     with precision(bits):
         optimum, change = _in_directions(rows, T, y, gamma, v, complete)
         best = _proof(optimum, change, y, v, fitted, tolerance, bits)
-    given = rows.kernel is None or isinstance(rows.kernel, Foreign)  # what is below rounding there means nothing
-    if best.proved or complete or given or (known is not None and known < n):
+    if best.proved or complete or rows.defined_by_values or (known is not None and known < n):
         return best
     for more in _MANY_BITS:
         with precision(more):
@@ -129,15 +168,8 @@ def prove_reduced(
     return best
 
 
-def _features_of_kernel(rows: BasisRows) -> int | None:
-    """How many features the kernel has; None where no finite number is known."""
-    if rows.kernel is None or isinstance(rows.kernel, Foreign):
-        return None
-    return rows.kernel.rank(rows.points.shape[1])
-
-
 def _in_directions(
-    rows: BasisRows, T: Array, y: Array, gamma: float, v: Array, complete: bool
+    rows: BasisRows | GivenRows, T: Array, y: Array, gamma: float, v: Array, complete: bool
 ) -> tuple[list[Any] | None, Any]:
     """The exact fitted values on the directions of T, and a bound on what the others may change in them."""
     n, r = T.shape
@@ -191,7 +223,7 @@ def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any
 
 
 def prove_reduced_l1(
-    rows: BasisRows,
+    rows: BasisRows | GivenRows,
     y: Array,
     zeta: float,
     beta: Array,
@@ -212,7 +244,14 @@ def prove_reduced_l1(
 
 
 def _proved_l1(
-    rows: BasisRows, y: Array, zeta: float, beta: Array, fitted: Array, v: Array, tolerance: float, bits: int
+    rows: BasisRows | GivenRows,
+    y: Array,
+    zeta: float,
+    beta: Array,
+    fitted: Array,
+    v: Array,
+    tolerance: float,
+    bits: int,
 ) -> Proof:
     with precision(bits):
         K = _table(rows.matrix(rows.X), beta.size)

@@ -16,14 +16,13 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import RowWeights, weights_of_tile
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import CHECKED
 from substrate.streaming.source import Block
@@ -54,7 +53,7 @@ class CarefulErrors(Tally):
 class CarefulErrorsOfLeaf:
     """The errors e = t - f of the rows of a leaf in doubled precision; coefficients in units of the targets."""
 
-    values: KernelValues
+    values: BasisValues
     unit: float
     coefficients: Array
     bias: Array
@@ -109,11 +108,7 @@ class CarefulErrorsOfLeaf:
 
     def _predicted(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""
-        kernel, points = self.values.kernel, self.values.points
-        if kernel is None:
-            predicted = self.values.matrix(block.X) @ self.coefficients + self.bias
-        else:
-            predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
+        predicted = self.values.expand(block.X, self.coefficients, self.bias)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
         ones = np.ones(block.X.shape[0])

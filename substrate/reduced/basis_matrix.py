@@ -32,19 +32,17 @@ features than directions were kept.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add
-from substrate.kernels import Foreign, Kernel
-from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced.features import EigenFeatures
+from substrate.reduced.rows import BasisValues
 from substrate.threads import blas_threads
 
-__all__ = ["BasisMatrix", "Deviation", "Penalty", "change_by_cut", "distinct_vectors", "resolved_features"]
+__all__ = ["BasisMatrix", "Deviation", "Penalty", "change_by_cut", "resolved_features"]
 
 _HALF = EPS / 2.0
 
@@ -139,13 +137,9 @@ class DoubledMatrix:
 
 @dataclass(slots=True)
 class BasisMatrix:
-    """K_SS of a basis and its features; values with more digits are computed when they are asked for, once.
+    """K_SS of a basis and its features; values with more digits are computed when they are asked for, once."""
 
-    Without a kernel the matrix is exact: it was given.
-    """
-
-    kernel: Kernel | None
-    points: Any
+    values: BasisValues
     matrix: Array
     features: EigenFeatures
     _penalties: list[Penalty | None] = field(default_factory=list)
@@ -160,11 +154,6 @@ class BasisMatrix:
         xp = namespace_of(self.matrix)
         sizes: Array = xp.sqrt(xp.clip(xp.linalg.diagonal(self.matrix), min=0.0))
         return sizes
-
-    @property
-    def defined_by_values(self) -> bool:
-        """Whether the matrix is exact by definition: it was given, or a user's function made it."""
-        return self.kernel is None or isinstance(self.kernel, Foreign)
 
     def penalty(self, level: int) -> Penalty | None:
         """K_SS as it was computed (level 0), by the more accurate formula (1), and in doubled precision (2)."""
@@ -193,56 +182,31 @@ class BasisMatrix:
         f, K, sizes = self.features, self.matrix, self.sizes
         away = is_device_array(K)
         if level == 0:
-            p = 0.0 if self.defined_by_values or self.kernel is None else float(self.kernel.rounding(self.points))
-            return Penalty(f, K, sizes, p)
+            return Penalty(f, K, sizes, self.values.basis_rounding())
         if away:
             f = EigenFeatures(*(to_numpy(part) for part in (f.transform, f.values)))
             sizes = to_numpy(sizes)
         if level == 1:
-            if self.defined_by_values or self.kernel is None or is_sparse(self.points) or away:
-                return None
-            out = np.empty(K.shape)
-            self.kernel.fill_carefully(self.points, self.points, out)
-            return Penalty(f, out, sizes, float(self.kernel.careful_rounding(self.points)))
-        if self.kernel is None:
-            found = (K, np.zeros_like(K)), 0.0
-        else:
-            known = doubled_matrix(self.kernel, self.points)
-            if known is None or away:
-                return None
-            found = known
-        (high, low), p = found
+            careful = None if away else self.values.careful_matrix()
+            return None if careful is None else Penalty(f, careful[0], sizes, careful[1])
+        doubled = None if away else self.values.doubled_matrix(K)
+        if doubled is None:
+            return None
+        (high, low), p = doubled
         return Penalty(f, high, sizes, p, DoubledMatrix(high, low))
 
     @property
     def dimension(self) -> int:
         """A bound on the dimension of the span in exact arithmetic: of vectors that agree one counts, of zeros none."""
         if self._dimension is None:
-            K = to_numpy(self.matrix)
-            self._dimension = distinct_vectors(self.kernel, self.points, K).size
-            if self.kernel is not None and not isinstance(self.kernel, Foreign):
-                rank = self.kernel.rank(self.points.shape[1])
-                self._dimension = self._dimension if rank is None else min(self._dimension, rank)
+            vectors = self.values.distinct_vectors(to_numpy(self.matrix))
+            self._dimension = min(vectors.size, self.values.most_directions)
         return self._dimension
 
     @property
     def cut(self) -> int:
         """How many directions of the span are not among the features."""
         return max(self.dimension - self.features.rank, 0)
-
-
-def distinct_vectors(kernel: Kernel | None, points: Any, K: Array) -> Array:
-    """The numbers of the basis vectors without repetitions, and without those of a zero diagonal."""
-    own = np.diagonal(K)
-    if kernel is None:
-        # ||phi(x) - phi(z)||^2 is zero; the first of equal ones counts
-        twins = (own[:, None] == K) & (own[None, :] == K)
-        first = np.argmax(twins | np.eye(own.size, dtype=bool), axis=1)
-        found = np.flatnonzero(first == np.arange(own.size))
-    else:
-        X = to_numpy(points.toarray() if is_sparse(points) else points)
-        found = np.sort(np.unique(X + 0.0, axis=0, return_index=True)[1])
-    return np.asarray(found[own[found] != 0.0])
 
 
 def change_by_cut(lam: float, outside: float, length: Array) -> Array:
@@ -271,7 +235,7 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
     None where the matrix is exact as given, so that what is below its rounding means nothing, or not known better.
     """
     n = basis.features.n_basis
-    if basis.defined_by_values or n > _MOST_VECTORS or is_device_array(basis.matrix):
+    if basis.values.defined_by_values or n > _MOST_VECTORS or is_device_array(basis.matrix):
         return None
     penalty = basis.penalty(2)
     if penalty is None or penalty.doubled is None:

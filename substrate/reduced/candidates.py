@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array, check_memory, is_sparse
-from substrate.kernels import Kernel
+from substrate.arrays import EPS, Array, check_memory
 from substrate.namespaces import HOST, to_numpy
+from substrate.operators import SymmetricOperator
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
@@ -61,47 +61,28 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Rows to choose from and rows to score by, of a point set, or of a kernel matrix (``kernel`` is None)."""
+    """Rows to choose from and rows to score by, of a kernel matrix that may be in memory or computed where needed."""
 
-    kernel: Kernel | None
-    X: Any
+    matrix: SymmetricOperator
     rows: Rows
     scoring: Rows
 
     def block(self, left: Any, right: Any) -> Array:
-        """Kernel values between two sets of rows."""
+        """Return the kernel values between two sets of rows, refused before allocation when they cannot fit."""
         check_memory(
             8.0 * len(left) * len(right),
             f"a {len(left)} x {len(right)} block of kernel values",
             "take a more reduced set of candidates and scoring rows, by n_candidates and n_scoring.",
         )
-        if self.kernel is None:
-            given = self.X[left][:, right]
-            return np.array(given.toarray() if is_sparse(given) else given, dtype=np.float64)
-        if 8 * len(right) < len(left):  # kernels work along rows: few long ones are cheaper than many short ones
-            return np.ascontiguousarray(self.block(right, left).T)
-        out = np.empty((len(left), len(right)))
-        self.kernel.fill(self.X[left], self.X[right], out)
-        return out
+        return self.matrix.block(left, right)
 
     def columns(self) -> Callable[[int], Array]:
-        """Kernel values of all candidates with one of them, by its place among them; their points are taken once."""
-        if self.kernel is None:
-            return lambda place: self.block(self.rows, self.rows[[place]])[:, 0]
-        kernel, points = self.kernel, self.X[self.rows]
-
-        def column(place: int) -> Array:
-            out = np.empty((1, self.rows.size))
-            kernel.fill(points[[place]], points, out)
-            return out.reshape(-1)
-
-        return column
+        """Return the kernel values of all candidates with one of them, as a function of its place among them."""
+        return self.matrix.columns(self.rows)
 
     def diagonal(self, rows: Any) -> Array:
-        """The values k(x, x)."""
-        if self.kernel is None:
-            return np.array(self.X.diagonal()[rows], dtype=np.float64)
-        return np.asarray(self.kernel.diag(self.X[rows]))
+        """Return the values k(x, x)."""
+        return self.matrix.diagonal_at(rows)
 
 
 def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:

@@ -8,7 +8,9 @@ import numpy as np
 
 from substrate.arrays import EPS, Array, is_sparse, refuse_disguised
 from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.namespaces import is_device_array, take_rows, to_numpy, where_it_lives
 from substrate.reduced import Basis
 from substrate.reduced.candidates import (
@@ -21,6 +23,7 @@ from substrate.reduced.candidates import (
     select_stochastically,
 )
 from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.statistic import spread_rows
 from substrate.streaming.array_source import drawn
 from substrate.streaming.passes import OpenPasses
@@ -85,8 +88,8 @@ def independent_vectors(K: Array, largest: float) -> Any:
     return np.arange(n) if rank in (0, n) else np.sort(pivots[:rank] - 1)
 
 
-def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:
-    """The basis for the rows of a source (a kernel matrix, where ``kernel`` is None) and their targets.
+def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:
+    """The basis for the rows of a source (the matrix itself, where the kernel is a precomputed one) and their targets.
 
     What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
     wherever they are kept.
@@ -108,8 +111,13 @@ def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: O
             )
         count = rows.size
     X = sample_of(source, passes, rows, scoring, spread_rows(n))
-    candidates = Candidates(kernel, X, rows, scoring)
-    picked = _picked(choice, candidates, count, source, passes, lam, generator)
+    candidates = Candidates(Gram(X) if kernel.pairwise else KernelBlocks(kernel, X), rows, scoring)
+
+    def every() -> KernelRows:
+        points = rows if kernel.pairwise else source.beside(X[rows])
+        return KernelRows(BasisValues.of(kernel, points), source, passes.shared(source, rows.size))
+
+    picked = _picked(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
         picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
     description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
@@ -117,7 +125,7 @@ def chosen_basis(choice: Basis, kernel: Kernel | None, source: Source, passes: O
         description += f"; {rows.size} candidates"
     if rule in ("feature_vectors", "stochastic"):
         description += f", {scoring.size} scoring rows"
-    points = None if kernel is None else source.beside(X[picked.rows])
+    points = None if kernel.pairwise else source.beside(X[picked.rows])
     return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, description)
 
 
@@ -137,13 +145,13 @@ def _offered(choice: Basis) -> int | None:
 
 
 def _picked(
-    choice: Basis, candidates: Candidates, count: int, source: Source, passes: OpenPasses, lam: float, generator: Any
+    choice: Basis, candidates: Candidates, count: int, every: Callable[[], KernelRows], lam: float, generator: Any
 ) -> Chosen:
     stop = choice.reconstruction_tolerance
     ways: dict[str, Callable[[], Chosen]] = {
         "feature_vectors": lambda: select_feature_vectors(candidates, count, stop),
         "stochastic": lambda: select_stochastically(candidates, count, generator, stop),
-        "pruned": lambda: select_by_pruning(candidates, source, passes, count, lam),
+        "pruned": lambda: select_by_pruning(candidates, every(), count, lam),
         "renyi": lambda: select_by_entropy(candidates, count, generator),
         "kmeans++": lambda: select_spread(candidates, count, generator),
         "pivoted_cholesky": lambda: select_pivots(candidates, count, stop),
@@ -152,7 +160,7 @@ def _picked(
     return ways[choice.rule]()
 
 
-def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
+def _given(given: Any, kernel: Kernel, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
     n = source.n_rows
     if is_device_array(given):
         if given.ndim == 2 and where_it_lives(given) != source.home:
@@ -169,8 +177,8 @@ def _given(given: Any, kernel: Kernel | None, source: Source, passes: OpenPasses
         if rows.size < values.size:
             description += f", {values.size - rows.size} named twice and kept once"
         X = sample_of(source, passes, rows, scoring, spread_rows(n))
-        return ChosenBasis(rows, None if kernel is None else source.beside(X[rows]), scoring, X, description)
-    if kernel is None:
+        return ChosenBasis(rows, None if kernel.pairwise else source.beside(X[rows]), scoring, X, description)
+    if kernel.pairwise:
         raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
     from sklearn.utils.validation import check_array
 

@@ -40,7 +40,7 @@ from substrate.namespaces import namespace_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
 from substrate.reduced.moments import Moments
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows, MatrixColumns
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally
@@ -112,7 +112,7 @@ class RowSizes(Tally):
 class RowSizesOfLeaf:
     """The sizes of the rows of a leaf; no kernel value is computed."""
 
-    values: KernelValues
+    values: BasisValues
 
     def __call__(self, blocks: Iterable[Block]) -> RowSizes:
         """Over its micro-blocks."""
@@ -176,7 +176,8 @@ class Doubt:
         most = lam if upper is None else upper
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
-        curvature = sp.curvature(BasisMatrix(None, None, self.K_basis, sp.features), self.terms)
+        given = MatrixColumns(np.arange(self.K_basis.shape[0]))  # taken as it is
+        curvature = sp.curvature(BasisMatrix(given, self.K_basis, sp.features), self.terms)
         reach = curvature.at(lam, s.rounding, spread)
         r, c = sp.values.size, sp.cross
         decomposed = 4.0 * r * EPS * float(sp.values.max(initial=0.0)) / lam

@@ -30,9 +30,7 @@ from substrate.namespaces import to_numpy
 from substrate.reduced.candidates import Candidates, Chosen
 from substrate.reduced.features import eigen_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source
+from substrate.reduced.rows import KernelRows
 from substrate.threads import blas_threads
 
 __all__ = ["select_by_pruning", "select_feature_vectors"]
@@ -167,8 +165,8 @@ class _Left:
 STEP = 0.05
 
 
-def select_by_pruning(candidates: Candidates, source: Source, passes: OpenPasses, count: int, lam: float) -> Chosen:
-    """Drop candidates until ``count`` are left; the source has all rows and their targets, one column per output.
+def select_by_pruning(candidates: Candidates, every: KernelRows, count: int, lam: float) -> Chosen:
+    """Drop candidates until ``count`` are left; ``every`` has all rows and their targets, with all candidates as basis.
 
     :place [Cawley2002]_ section 2, backward elimination: the basis by the size of beta
     """
@@ -177,10 +175,8 @@ def select_by_pruning(candidates: Candidates, source: Source, passes: OpenPasses
     check_memory(56.0 * n * n, f"the sums over {n} candidates", "take fewer candidates, by n_candidates.")
     K = candidates.block(rows, rows)
     K = (K + K.T) / 2.0
-    points = rows if candidates.kernel is None else source.beside(candidates.X[rows])
-    every = KernelRows(KernelValues(candidates.kernel, points), source, passes.shared(source, n))
     known = every.target_summary()
-    origin = origin_of(source.beside(K), known, target_unit(known.extremes))
+    origin = origin_of(every.source.beside(K), known, target_unit(known.extremes))
     total, _ = every.sums(MomentsOfLeaf(every.values, origin), "sums over the candidates").moments()
     centred = total.about(total.first / total.mass, total.targets / total.mass)
     second, cross = to_numpy(centred.second), to_numpy(centred.cross)

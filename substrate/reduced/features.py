@@ -6,39 +6,25 @@ for the eigenvalues above rounding. They are coordinates of the projection of :m
 basis, so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
 :math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, whereas
 the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
-
-Components on a reduced basis have one expansion each in the basis vectors, and their features side by side:
-
-.. math:: f^l(x) = \sum_{j \in S} \beta^l_j k^l(x, z_j) = u^{lT} z^l(x), \qquad
-          K^l_{SS} = V^l \operatorname{diag}(s^l) V^{lT}, \quad z^l(x) = \operatorname{diag}(s^l)^{-1/2} V^{lT} k^l_S(x)
-
-with :math:`\beta^l = V^l (s^l)^{-1/2} u^l` and :math:`w_l^T w_l = u^{lT} u^l`; directions below a share of the largest
-are left out, as in :mod:`~substrate.penalized.variation.component_coordinates`. [Pelckmans2005]_ eq. (6)-(8) with the
-expansion of [Cawley2004]_ eq. (2).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, own_copy, zeros_beside
-from substrate.reduced.rows import KernelValues, RowValues
+from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
-from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = [
     "INNER",
-    "ComponentFeatures",
     "EigenFeatures",
     "LinearFeatures",
-    "VariationOfLeaf",
-    "component_functions",
     "eigen_features",
     "product",
     "reconstruction_errors",
@@ -136,79 +122,6 @@ def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures)
     return clipped
 
 
-def _most_directions(values: KernelValues) -> int:
-    """How many directions basis vectors can have: their number, or fewer where the kernel has fewer features."""
-    features = None if values.kernel is None else values.kernel.rank(values.points.shape[1])
-    return values.n_basis if features is None else min(values.n_basis, features)
-
-
-@dataclass(frozen=True, slots=True)
-class ComponentFeatures(RowValues):
-    """Kernel values of every component, each times a matrix of its own (n x r_l), side by side."""
-
-    components: tuple[KernelValues, ...]
-    transforms: tuple[Array, ...]
-
-    @classmethod
-    def of(cls, components: Sequence[KernelValues], matrices: Sequence[Array], cutoff: float) -> Self:
-        """Features of the components' kernel matrices at the basis."""
-        transforms = []
-        for matrix in matrices:
-            with blas_threads(matrix.shape[0]):
-                values, vectors = np.linalg.eigh(matrix)
-            keep = values > cutoff * max(float(values[-1]), 0.0)
-            transforms.append(np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep])))
-        if not any(transform.shape[1] for transform in transforms):  # zero kernels: one feature, always 0
-            transforms[0] = np.zeros((matrices[0].shape[0], 1))
-        return cls(tuple(components), tuple(transforms))
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """Directions kept, one number per component."""
-        return tuple(int(transform.shape[1]) for transform in self.transforms)
-
-    @property
-    def n_basis(self) -> int:
-        """The number of features of a row."""
-        return sum(self.ranks)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every component keeps all directions of the basis that its kernel has."""
-        known = [_most_directions(values) for values in self.components]
-        return all(kept >= most for kept, most in zip(self.ranks, known, strict=True))
-
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        """The columns of each component's features."""
-        ends = np.cumsum(self.ranks)
-        return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(ends, self.ranks, strict=True))
-
-    def fill(self, X: Any, out: Array) -> None:
-        """Component by component."""
-        for values, transform, place in zip(self.components, self.transforms, self.slices, strict=True):
-            out[:, place] = values.matrix(X) @ transform
-
-    def split(self, features: Array) -> Array:
-        """Rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
-        parts = np.zeros((len(self.ranks), *features.shape))
-        for part, place in zip(parts, self.slices, strict=True):
-            part[:, place] = features[:, place]
-        return parts
-
-    def coefficients(self, v: Array) -> Array:
-        """beta^l of stacked u^l, one column per component."""
-        expanded = [T @ v[place] for T, place in zip(self.transforms, self.slices, strict=True)]
-        return np.ascontiguousarray(np.column_stack(expanded))
-
-
-def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
-    """f^l as the only feature of rows; ``coefficients`` has one column per component, or one entry per basis vector."""
-    columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
-    components = tuple(KernelValues(kernel, points) for kernel in kernels)
-    return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))
-
-
 @dataclass(frozen=True, slots=True)
 class LinearFeatures(RowValues):
     """Linear functions of kernel values about an origin: T'(k_S(x) - o) - m, with m zero where no mean is given."""
@@ -249,24 +162,3 @@ class LinearFeatures(RowValues):
     def step(self) -> int:
         """Rows of a tile of kernel values."""
         return self.values.step
-
-
-@dataclass(frozen=True, slots=True)
-class LargestValues(Tally):
-    """max |f^l| over rows."""
-
-    largest: Annotated[Array, np.maximum]
-
-
-@dataclass(frozen=True, slots=True)
-class VariationOfLeaf:
-    """The maximal variation of component functions over the rows of a leaf."""
-
-    functions: ComponentFeatures
-
-    def __call__(self, blocks: Iterable[Block]) -> LargestValues:
-        """Over its micro-blocks."""
-        largest = np.zeros(self.functions.n_basis)
-        for _, _, tile in self.functions.walk(blocks):
-            np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
-        return LargestValues(largest)

@@ -48,7 +48,7 @@ from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.moments import Origin
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import residual_pass
 from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
@@ -162,7 +162,7 @@ class Products(Tally):
 class ProductsOfLeaf:
     """The outputs f = K beta + b of the rows of a leaf, times their weights, in sums."""
 
-    values: KernelValues
+    values: BasisValues
     coefficients: Array
     bias: Array
 
@@ -223,7 +223,7 @@ def solve_by_gradients(
 
     ``tolerance`` is that of the iteration, ``answer_tolerance`` the share of the spread of y that the accuracy may be.
     """
-    basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
+    basis = BasisMatrix(rows.values, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
     system = FeatureSystem(rows, T, lam, M, np.zeros(origin.targets.size))
     judge = AnswerJudge(

@@ -36,7 +36,7 @@ from substrate.least_squares.kernel_slope import evidence_response, gcv_response
 from substrate.reduced.features import LinearFeatures
 from substrate.reduced.folds import Folds
 from substrate.reduced.moments import Moments, Origin
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally
@@ -176,7 +176,7 @@ class LeftOutSums(Tally):
 class LeftOutSumsOfLeaf:
     """The sums of a leaf; ``inverse`` is H^-1."""
 
-    values: KernelValues
+    values: BasisValues
     transform: Array
     machine: RowSlopes
     inverse: Array
@@ -195,7 +195,7 @@ class LeftOutSumsOfLeaf:
 
 
 def _features(
-    values: KernelValues, transform: Array, origin: Origin, blocks: Iterable[Block]
+    values: BasisValues, transform: Array, origin: Origin, blocks: Iterable[Block]
 ) -> Iterator[tuple[slice, Array, Block]]:
     """Tiles of features about the origin, and their rows in a block."""
     for block, rows, Z in LinearFeatures(values, origin.kernel_values, transform).walk(blocks):
@@ -220,15 +220,13 @@ class ScaleSums(Tally):
 class ScaleSumsOfLeaf:
     """The sums of a leaf, over all machines."""
 
-    values: KernelValues
+    values: BasisValues
     machines: tuple[RowSlopes, ...]
     folds: Folds | None
 
     def __call__(self, blocks: Iterable[Block]) -> ScaleSums:
         """Over its micro-blocks."""
-        kernel, spectrum = self.values.kernel, self.machines[0].spectrum
-        if kernel is None:
-            raise TypeError("derivatives come with a kernel")
+        kernel, spectrum = self.values.scaling_kernel(), self.machines[0].spectrum
         T, origin = spectrum.features.transform, spectrum.origin
         sums = ScaleSums(np.zeros(len(kernel.scales())), np.zeros((T.shape[1],) * 2))
         for rows, Z, block in _features(self.values, T, origin, blocks):
@@ -250,9 +248,7 @@ class ScaleSumsOfLeaf:
 def scale_slopes(rows: KernelRows, machines: Sequence[RowSlopes], folds: Folds | None = None) -> Array:
     """The derivatives in the logarithms of the scales of the kernel, of the sum over the machines; one pass."""
     sums = rows.sums(ScaleSumsOfLeaf(rows.values, tuple(machines), folds), "slopes of the criterion")
-    T, points, kernel = machines[0].spectrum.features.transform, rows.values.points, rows.values.kernel
-    if kernel is None:
-        raise TypeError("derivatives come with a kernel")
+    T, points, kernel = machines[0].spectrum.features.transform, rows.values.points, rows.values.scaling_kernel()
     with blas_threads(T.shape[0]):
         inner = -0.25 * T @ (sums.products + sums.products.T) @ T.T
     return np.asarray(sums.slopes + kernel.scale_gradient(points, points, inner))

@@ -28,17 +28,16 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.criteria import LeftOutCriterion, Samples
 from substrate.namespaces import (
-    is_device_array,
     multiply_rows,
     namespace_of,
     on_device_of,
-    own_copy,
     paired_sums,
+    reduce_columns,
     to_numpy,
     zeros_beside,
 )
 from substrate.reduced.features import LinearFeatures
-from substrate.reduced.rows import KernelRows, KernelValues, RowValues
+from substrate.reduced.rows import BasisValues, GivenValues, KernelRows, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses
@@ -83,11 +82,7 @@ def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
-        if not is_device_array(W):  # R and Q' times the offset in one, without Q
-            both: Array = np.asarray(np.linalg.qr(np.column_stack([W, offset]), mode="r"))
-            return LeverageFactor(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy(), spectrum.mass)
-        Q, R = xp.linalg.qr(W)
-    return LeverageFactor(own_copy(R), Q.T @ offset, spectrum.mass)
+        return LeverageFactor(*reduce_columns(W, offset), spectrum.mass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +117,7 @@ class LeftOutRows:
 class LeftOutOfBlock:
     """Fitted values, leverages and targets of a block, one row per row of data."""
 
-    values: KernelValues
+    values: BasisValues
     coefficients: Array
     bias: Array
     factor: LeverageFactor
@@ -154,10 +149,7 @@ class OutputsOfBlock:
 
     def __call__(self, block: Block) -> Array:
         """Tile by tile."""
-        made = np.empty((block.X.shape[0], self.bias.size))
-        for _, rows, tile in self.values.walk([block]):
-            made[rows] = tile @ self.coefficients + self.bias
-        return made
+        return self.values.product(block.X, self.coefficients) + self.bias
 
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
@@ -184,13 +176,10 @@ class ResidualSums(Tally):
 class LeftOutOfLeaf:
     """Leave-one-out at many lambdas: two matrix products per tile, with the weights and, squared, with 1/(a + lambda).
 
-    ``values`` None: the rows are features already.
+    ``features`` are centred, in eigen-coordinates.
     """
 
-    values: KernelValues | None
-    origin: Array
-    directions: Array
-    mean: Array
+    features: RowValues
     inverses: Array
     coordinates: Array
     unit: float
@@ -204,7 +193,8 @@ class LeftOutOfLeaf:
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
         levered, lifted = (zeros_beside(c, (g.shape[1], c.shape[1])) for _ in range(2))
-        for rows, Y, weights in self._features(blocks):
+        for block, here, rows in self.features.walk(blocks):
+            Y, weights = block.Y[here, :], None if block.weights is None else block.weights[here]
             if weights is None:
                 spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
             else:
@@ -224,27 +214,16 @@ class LeftOutOfLeaf:
                     lifted[:, k] += paired_sums(residuals * (1.0 - spare), residuals, 0)
         return ResidualSums(*(to_numpy(part) for part in (squares, reciprocal, smallest, levered, lifted)))
 
-    def _features(self, blocks: Iterable[Block]) -> Iterator[tuple[Array, Array, Array | None]]:
-        if self.values is None:
-            yield from ((block.X, block.Y, block.weights) for block in blocks)
-            return
-        features = LinearFeatures(self.values, self.origin, self.directions, self.mean)
-        for block, rows, z in features.walk(blocks):
-            yield z, block.Y[rows, :], None if block.weights is None else block.weights[rows]
-
 
 @dataclass(frozen=True, slots=True)
 class FeaturesOfBlock:
     """Features of a block, centred, in eigen-coordinates, and its targets."""
 
-    values: KernelValues
-    origin: Array
-    directions: Array
-    mean: Array
+    features: RowValues
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
         """Tile by tile."""
-        return LinearFeatures(self.values, self.origin, self.directions, self.mean).matrix(block.X), block.Y
+        return self.features.matrix(block.X), block.Y
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +240,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         """The criterion on the rows of the statistic and their targets."""
         kept, known = None, spectrum.on_host()
         if 8.0 * rows.n_rows * known.values.size <= KEPT:
-            parts = list(rows.each(FeaturesOfBlock(rows.values, *_coordinates(spectrum)), "features"))
+            parts = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
             X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
             kept = ArraySource(X, Y, weights=rows.weights)
         return cls(known, known.targets(), 0.0, pooled, known.machine(), spectrum, rows, kept)
@@ -270,8 +249,9 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
         spectrum = self.there
         centre = spectrum.origin.targets + spectrum.target_mean
-        values = None if self.kept is not None else self.rows.values
-        function = LeftOutOfLeaf(values, *_coordinates(spectrum), g, spectrum.cross, self.unit, centre, spectrum.mass)
+        kept = self.kept is not None
+        features = GivenValues(spectrum.cross.shape[0]) if kept else _features(spectrum, self.rows.values)
+        function = LeftOutOfLeaf(features, g, spectrum.cross, self.unit, centre, spectrum.mass)
         if self.kept is not None:
             return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
@@ -290,7 +270,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         return samples, np.exp(t.ravel()) * sums.reciprocal
 
 
-def _coordinates(spectrum: ReducedSpectrum) -> tuple[Array, Array, Array]:
-    """The map from kernel values to features: their origin, the directions, and the mean to subtract."""
+def _features(spectrum: ReducedSpectrum, values: RowValues) -> LinearFeatures:
+    """Return the features of rows: centred, in eigen-coordinates."""
     mean: Array = spectrum.mean @ spectrum.rotation
-    return spectrum.origin.kernel_values, spectrum.directions, mean
+    return LinearFeatures(values, spectrum.origin.kernel_values, spectrum.directions, mean)

@@ -24,7 +24,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
-from substrate.reduced.row_products import ProductSums, ProductSumsOnDevice
+from substrate.reduced.row_products import product_sums
 from substrate.reduced.rows import RowValues, Seen
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
@@ -203,10 +203,7 @@ class MomentsOfLeaf:
         tested = probe(size) if self.certifying else None
         about = self.origin.kernel_values if self._about_while_added else None
         sums = [
-            ProductSumsOnDevice(size, known)
-            if is_device_array(known)
-            else ProductSums(size, known.shape[0], about, tested)
-            for _ in range(1 + (0 if self.folds is None else self.folds.count))
+            product_sums(size, known, about, tested) for _ in range(1 + (0 if self.folds is None else self.folds.count))
         ]
         buffer, seen = self.values.buffer(), _Seen(self.values)
         for block in blocks:

@@ -22,7 +22,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.least_squares.robust_weights import quantile_ranks, robust_scale, robust_weights, scale_from
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 from substrate.streaming.survey import order_statistics
@@ -34,7 +34,7 @@ __all__ = ["ErrorsOfRows", "Reweighted", "WeightsOfRows", "reweighted", "scale_o
 class ErrorsOfRows:
     """t - f in units of the targets for the rows of a micro-block; with a centre, the distances from it."""
 
-    values: KernelValues
+    values: BasisValues
     unit: float
     coefficients: Array
     bias: float
@@ -42,9 +42,7 @@ class ErrorsOfRows:
 
     def __call__(self, block: Block) -> Array:
         """One error per row."""
-        errors = np.empty(int(block.X.shape[0]))
-        for _, rows, tile in self.values.walk([block]):
-            errors[rows] = block.Y[rows, 0] / self.unit - (tile @ self.coefficients + self.bias)
+        errors: Array = block.Y[:, 0] / self.unit - (self.values.product(block.X, self.coefficients) + self.bias)
         return errors if self.centre is None else np.abs(errors - self.centre)
 
 

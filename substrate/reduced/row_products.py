@@ -12,7 +12,7 @@ from substrate.arrays import Array
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 
-__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "ProductSumsOnDevice", "sum_products", "terms_in_parts"]
+__all__ = ["CHUNK", "GROUP", "PART", "ProductSums", "product_sums", "sum_products", "terms_in_parts"]
 
 #: Rows whose products are added up at once on a device.
 PART = 4096
@@ -144,3 +144,12 @@ class ProductSumsOnDevice:
     def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
         """As those in numpy; both triangles are there."""
         return self._first, self._second.T, self._targets, self._cross, self._squares, self._mass, self._probed
+
+
+def product_sums(
+    size: int, like: Array, origin: Array | None = None, tested: Array | None = None
+) -> ProductSums | ProductSumsOnDevice:
+    """Return sums of no rows yet where ``like`` is, which has one number per output; a device knows no origin."""
+    if is_device_array(like):
+        return ProductSumsOnDevice(size, like)
+    return ProductSums(size, like.shape[0], origin, tested)

@@ -14,9 +14,12 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
-from substrate.kernels import Kernel
+from substrate.kernels import Foreign, Kernel
 from substrate.kernels.base import strips
-from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.kernels.doubled_matrix import doubled_matrix
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy, zeros_beside
+from substrate.operators import Operator
 from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
@@ -25,7 +28,7 @@ from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 from substrate.streaming.tally import Tally
 
-__all__ = ["KernelRows", "KernelValues", "RowValues", "Seen"]
+__all__ = ["BasisValues", "GivenValues", "KernelRows", "KernelValues", "MatrixColumns", "RowValues", "Seen"]
 
 #: Entries of a tile: 4 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 19
@@ -117,62 +120,178 @@ class RowValues(ABC):
             self.fill(X[some], out[some])
         return out
 
+    def product(self, X: Any, V: Array) -> Array:
+        """Return the values of given rows times V, one tile at a time."""
+        out: Array = zeros_beside(V, (X.shape[0], *V.shape[1:]))
+        for _, rows, tile in self.walk([Block(X, None, 0)]):
+            out[rows, ...] = tile @ V
+        return out
+
+    def adjoint(self, X: Any, U: Array) -> Array:
+        """Return the transposed values of given rows times U, one tile at a time."""
+        out: Array = zeros_beside(U, (self.n_basis, *U.shape[1:]))
+        for _, rows, tile in self.walk([Block(X, None, 0)]):
+            out += tile.T @ U[rows, ...]
+        return out
+
     def buffer(self) -> Array:
         """Memory for the tiles."""
         return np.empty((self.step, self.n_basis))
 
 
 @dataclass(frozen=True, slots=True)
-class KernelValues(RowValues):
-    """A kernel between rows and basis points; or, without a kernel, columns of a kernel matrix by number."""
+class GivenValues(RowValues):
+    """The rows themselves, where they are values already."""
 
-    kernel: Kernel | None
+    n_columns: int
+
+    @property
+    def n_basis(self) -> int:
+        """The number of columns of the rows."""
+        return self.n_columns
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Copy the rows into ``out``."""
+        out[...] = X
+
+    def evaluate(self, X: Any) -> Array:
+        """The rows."""
+        rows: Array = X
+        return rows
+
+    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
+        """All rows of the block at once, where they are: they must not be overwritten."""
+        yield slice(0, int(block.X.shape[0])), block.X
+
+    def buffer(self) -> Array:
+        """No memory is needed."""
+        return np.empty((0, 0))
+
+
+class BasisValues(RowValues):
+    """Values of rows with basis vectors, and what is known of those.
+
+    :meth:`of` makes them: by a kernel between points (:class:`KernelValues`), or, for a precomputed kernel, whose rows
+    hold the values already, by the numbers of columns (:class:`MatrixColumns`).
+    """
+
+    __slots__ = ()
+
+    #: The basis vectors: points, or numbers of columns.
     points: Any
+
+    @staticmethod
+    def of(kernel: Kernel, points: Any) -> "BasisValues":
+        """The values of a kernel with basis vectors; of a precomputed one, with columns by number."""
+        return MatrixColumns(points) if kernel.pairwise else KernelValues(kernel, points)
 
     @property
     def n_basis(self) -> int:
         """n."""
         return int(self.points.shape[0])
 
-    def fill(self, X: Any, out: Array) -> None:
-        """Write the kernel values of rows into ``out``."""
-        if self.kernel is not None:
-            self.kernel.fill(X, self.points, out)
-        else:
-            given = X[:, self.points]
-            out[...] = given.toarray() if is_sparse(given) else given
+    @property
+    @abstractmethod
+    def defined_by_values(self) -> bool:
+        """Whether the values are exact by definition: they were given, or a user's function made them."""
 
-    def evaluate(self, X: Any) -> Array:
-        """The kernel values of rows on a device."""
-        if self.kernel is None:
-            return RowValues.evaluate(self, X)
-        values: Array = self.kernel.evaluate(X, self.points, namespace_of(X).float64)
-        return values
+    @property
+    @abstractmethod
+    def most_directions(self) -> int:
+        """How many directions the vectors can have: their number, or fewer where the kernel has fewer features."""
 
+    @abstractmethod
     def diagonal(self, block: Block) -> Array:
-        """k(x, x) of the rows of a block; a given matrix has them where row and column numbers agree."""
-        if self.kernel is not None:
-            diagonal = self.kernel.diag(block.X)
-            return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
-        numbers = np.arange(block.X.shape[0])
-        given = block.X[numbers, block.start + numbers]
-        return np.asarray(given, dtype=np.float64).ravel()
+        """k(x, x) of the rows of a block."""
+
+    @abstractmethod
+    def sizes(self, X: Any) -> Array:
+        """Return the root of k(x, x) of points in numpy."""
+
+    @abstractmethod
+    def basis_sizes(self) -> Array:
+        """Return the root of k(z, z) of the basis vectors."""
+
+    @abstractmethod
+    def fill_carefully(self, X: Any, out: Array) -> None:
+        """Write the values of rows into ``out``, by operations of least rounding where there are any."""
+
+    @abstractmethod
+    def careful_rounding(self, X: Any) -> float:
+        """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
+
+    @abstractmethod
+    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
+        """Return the values of rows times coefficients, plus the bias, as ``predict`` does."""
+
+    @abstractmethod
+    def distinct_vectors(self, K: Array) -> Array:
+        """Return the numbers of the vectors without repetitions and zeros; ``K`` is their matrix."""
+
+    @abstractmethod
+    def basis_rounding(self) -> float:
+        """Return the relative error of the kernel matrix of the basis."""
+
+    @abstractmethod
+    def careful_matrix(self) -> tuple[Array, float] | None:
+        """Return the kernel matrix of the basis by operations of least rounding, and its relative error, if any."""
+
+    @abstractmethod
+    def doubled_matrix(self, K: Array) -> tuple[tuple[Array, Array], float] | None:
+        """Return the kernel matrix of the basis in doubled precision, and its relative error, where it is known."""
+
+    @abstractmethod
+    def scaling_kernel(self) -> Kernel:
+        """Return the kernel, for derivatives in its scales."""
 
     def lengths(self, block: Block, weights: Array | None) -> float:
         """The sum of v k(x, x)."""
         lengths = np.maximum(self.diagonal(block), 0.0)
         return float(lengths.sum() if weights is None else weights @ lengths)
 
+
+@dataclass(frozen=True, slots=True)
+class KernelValues(BasisValues):
+    """A kernel between rows and basis points."""
+
+    kernel: Kernel
+    points: Any
+
+    @property
+    def defined_by_values(self) -> bool:
+        """Whether a user's function makes the values."""
+        return isinstance(self.kernel, Foreign)
+
+    @property
+    def most_directions(self) -> int:
+        """The number of points, or fewer where the kernel has fewer features."""
+        features = self.kernel.rank(self.points.shape[1])
+        return self.n_basis if features is None else min(self.n_basis, features)
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Write the kernel values of rows into ``out``."""
+        self.kernel.fill(X, self.points, out)
+
+    def evaluate(self, X: Any) -> Array:
+        """The kernel values of rows on a device."""
+        values: Array = self.kernel.evaluate(X, self.points, namespace_of(X).float64)
+        return values
+
+    def diagonal(self, block: Block) -> Array:
+        """k(x, x) of the rows of a block."""
+        diagonal = self.kernel.diag(block.X)
+        return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
+
     def fill_carefully(self, X: Any, out: Array) -> None:
         """Write the kernel values of rows into ``out``, by operations of least rounding where the kernel has them."""
-        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+        if is_sparse(X) or is_sparse(self.points):
             self.fill(X, out)
         else:
             self.kernel.fill_carefully(X, self.points, out)
 
     def careful_rounding(self, X: Any) -> float:
         """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
-        if self.kernel is None or is_sparse(X) or is_sparse(self.points):
+        if is_sparse(X) or is_sparse(self.points):
             return self.rounding(X)
         return self.kernel.careful_rounding(np.concatenate([X, self.points]))
 
@@ -187,34 +306,192 @@ class KernelValues(RowValues):
         return math.inf if math.isnan(found) else found  # max would pass over what is not a number
 
     def sizes(self, X: Any) -> Array:
-        """Return the root of k(x, x) of points in numpy; one for columns of a matrix, which has no other rows."""
-        if self.kernel is None:
-            return np.ones(X.shape[0])
+        """Return the root of k(x, x) of points in numpy."""
         return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))
 
+    def basis_sizes(self) -> Array:
+        """Return the root of k(z, z) of the points."""
+        return self.sizes(self.points)
+
     def rounding(self, X: Any) -> float:
-        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; zero for a given matrix."""
-        if self.kernel is None:
-            return 0.0
+        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones."""
         if is_sparse(X) or is_sparse(self.points):
             from scipy.sparse import vstack
 
             return self.kernel.rounding(vstack([X, self.points]).tocsr())
         return self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0))
 
+    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
+        """Return the expansion in the points, as ``predict`` does."""
+        return expansion_values(self.kernel, self.points, coefficients, bias, X)
+
+    def distinct_vectors(self, K: Array) -> Array:
+        """Return the numbers of the points without repetitions, and without those of a zero diagonal."""
+        X = to_numpy(self.points.toarray() if is_sparse(self.points) else self.points)
+        first = np.sort(np.unique(X + 0.0, axis=0, return_index=True)[1])
+        return np.asarray(first[np.diagonal(K)[first] != 0.0])
+
+    def basis_rounding(self) -> float:
+        """p of the kernel on the points; zero where its values define it."""
+        return 0.0 if self.defined_by_values else float(self.kernel.rounding(self.points))
+
+    def careful_matrix(self) -> tuple[Array, float] | None:
+        """Return the kernel matrix of dense points by the formula that loses fewer digits, and its p."""
+        if self.defined_by_values or is_sparse(self.points):
+            return None
+        out = np.empty((self.n_basis, self.n_basis))
+        self.kernel.fill_carefully(self.points, self.points, out)
+        return out, float(self.kernel.careful_rounding(self.points))
+
+    def doubled_matrix(self, K: Array) -> tuple[tuple[Array, Array], float] | None:
+        """Return the kernel matrix of the points in doubled precision, and its p, where the kernel has a formula."""
+        return doubled_matrix(self.kernel, self.points)
+
+    def scaling_kernel(self) -> Kernel:
+        """Return the kernel."""
+        return self.kernel
+
 
 @dataclass(frozen=True, slots=True)
-class KernelRows:
+class MatrixColumns(BasisValues):
+    """Columns of a kernel matrix by number, for rows that hold its values; they are exact by definition."""
+
+    points: Any
+
+    @property
+    def defined_by_values(self) -> bool:
+        """True: they were given."""
+        return True
+
+    @property
+    def most_directions(self) -> int:
+        """The number of columns."""
+        return self.n_basis
+
+    def fill(self, X: Any, out: Array) -> None:
+        """Copy the columns of rows into ``out``."""
+        given = X[:, self.points]
+        out[...] = given.toarray() if is_sparse(given) else given
+
+    def diagonal(self, block: Block) -> Array:
+        """k(x, x) of the rows of a block: where row and column numbers agree."""
+        numbers = np.arange(block.X.shape[0])
+        given = block.X[numbers, block.start + numbers]
+        return np.asarray(given, dtype=np.float64).ravel()
+
+    def fill_carefully(self, X: Any, out: Array) -> None:
+        """Copy the columns of rows into ``out``."""
+        self.fill(X, out)
+
+    def careful_rounding(self, X: Any) -> float:
+        """Return zero."""
+        return 0.0
+
+    def deviation(self, X: Any, values: Array) -> float:
+        """Zero: there is no second computation; infinite where a value is not a finite number."""
+        return 0.0 if np.isfinite(values).all() else math.inf
+
+    def sizes(self, X: Any) -> Array:
+        """Return ones: a row of a matrix does not tell its length."""
+        return np.ones(X.shape[0])
+
+    def basis_sizes(self) -> Array:
+        """Refuse: numbers of columns do not tell their lengths."""
+        raise TypeError("columns of a matrix need the sizes of the basis vectors")
+
+    def rounding(self, X: Any) -> float:
+        """Zero."""
+        return 0.0
+
+    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
+        """Return the expansion in the columns."""
+        return np.asarray(self.matrix(X) @ coefficients + bias)
+
+    def distinct_vectors(self, K: Array) -> Array:
+        """Return the numbers of the columns without repetitions, and without those of a zero diagonal."""
+        own = np.diagonal(K)
+        # ||phi(x) - phi(z)||^2 is zero; the first of equal ones counts
+        twins = (own[:, None] == K) & (own[None, :] == K)
+        first = np.argmax(twins | np.eye(own.size, dtype=bool), axis=1)
+        found = np.flatnonzero(first == np.arange(own.size))
+        return np.asarray(found[own[found] != 0.0])
+
+    def basis_rounding(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def careful_matrix(self) -> tuple[Array, float] | None:
+        """Return None: the given matrix has no other digits."""
+        return None
+
+    def doubled_matrix(self, K: Array) -> tuple[tuple[Array, Array], float] | None:
+        """Return the given matrix, which is exact."""
+        return (K, np.zeros_like(K)), 0.0
+
+    def scaling_kernel(self) -> Kernel:
+        """Refuse: a matrix has no scales."""
+        raise TypeError("derivatives come with a kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class _ProductOfBlock:
+    values: RowValues
+    V: Array
+
+    def __call__(self, block: Block) -> Array:
+        return self.values.product(block.X, self.V)
+
+
+@dataclass(frozen=True, slots=True)
+class _Adjoint(Tally):
+    adjoint: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _AdjointOfLeaf:
+    values: RowValues
+    U: Array
+
+    def __call__(self, blocks: Iterable[Block]) -> _Adjoint:
+        parts = [self.values.adjoint(block.X, self.U[block.rows, ...]) for block in blocks]
+        return _Adjoint(sum(parts[1:], parts[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRows(Operator):
     """Kernel values of all rows of a source, and the settings of passes over them."""
 
-    values: KernelValues
+    values: BasisValues
     source: Source
     passes: OpenPasses = field(default_factory=OpenPasses)
 
     @classmethod
-    def of(cls, kernel: Kernel | None, X: Any, points: Any, Y: Any = None, weights: Any = None) -> Self:
-        """Rows in memory with their targets, one column per output, and their weights."""
-        return cls(KernelValues(kernel, points), ArraySource(X, Y, weights=weights))
+    def of(cls, kernel: Kernel, X: Any, points: Any, Y: Any = None, weights: Any = None) -> Self:
+        """Rows in memory with their targets, one column per output, and their weights.
+
+        The rows of a precomputed kernel are those of its matrix, and ``points`` are numbers of columns.
+        """
+        return cls(BasisValues.of(kernel, points), ArraySource(X, Y, weights=weights))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """l x n."""
+        return self.n_rows, self.n_basis
+
+    def product(self, V: Array) -> Array:
+        """Return the values of all rows times V, in one pass."""
+        parts = list(self.each(_ProductOfBlock(self.values, V), "products"))
+        found: Array = namespace_of(V).concat(parts, axis=0)
+        return found
+
+    def adjoint(self, U: Array) -> Array:
+        """Return the transposed values times U, which has one row per row, in one pass."""
+        found: Array = self.sums(_AdjointOfLeaf(self.values, U), "products").adjoint
+        return found
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the values of some rows, in ascending order, with some basis vectors."""
+        return self.taken(rows)[:, columns]
 
     @property
     def n_rows(self) -> int:

@@ -29,7 +29,7 @@ from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.row_products import sum_products
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import KernelSums
 from substrate.streaming.source import Block
@@ -60,7 +60,7 @@ class ResidualsOfLeaf:
     ``squared`` states that the squares of kernel values are summed too.
     """
 
-    values: KernelValues
+    values: BasisValues
     unit: float
     coefficients: Array
     bias: Array
@@ -148,7 +148,7 @@ def solve_reduced(
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
-    basis = BasisMatrix(rows.values.kernel, rows.values.points, K_basis, features)
+    basis = BasisMatrix(rows.values, K_basis, features)
     judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0

@@ -34,11 +34,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.gram import Gram, column_squares
+from substrate.gram import Gram
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, take_rows, zeros_beside
+from substrate.namespaces import (
+    column_squares,
+    multiply_rows,
+    namespace_of,
+    on_device_of,
+    paired_sums,
+    take_rows,
+    zeros_beside,
+)
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -102,12 +110,8 @@ class KernelInfluence:
             return c, _not_negative(diagonal - paired_sums(rows, c, 1) - 2.0 * b)
         half = self._half(rows)
         p = _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
-        if is_device_array(half):
-            return half @ self.root, p
-        from scipy.linalg.blas import dtrmm
-
         with blas_threads(self.share.shape[0]):
-            return dtrmm(1.0, self.root, half.T, lower=1, trans_a=1, overwrite_b=1).T, p
+            return multiply_rows(half, self.root), p
 
     def own(self, which: Any, rows: Array) -> Array:
         """Products of rows of the inverse, as many operations as kernel values."""
@@ -141,12 +145,9 @@ class KernelInfluence:
 
     def _half(self, rows: Array) -> Array:
         """W (k - b 1), one line per point."""
-        if is_device_array(rows):
-            return rows @ self.root.T
-        from scipy.linalg.blas import dtrmm
-
         with blas_threads(self.share.shape[0]):
-            return np.asarray(dtrmm(1.0, self.root, rows.T, lower=1, overwrite_b=1)).T
+            half: Array = multiply_rows(rows, self.root, transposed=True)
+            return half
 
 
 def _not_negative(p: Array) -> Array:
@@ -210,9 +211,9 @@ def kernel_influence(
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
     total = float(eliminated.schur[0, 0]) if border.constant else 0.0
-    root = None if entries and not is_device_array(ridge) else gram.inverse_factor()
-    if root is None or entries:
-        inverse = gram.inverse() if root is None else root.T @ root
+    root = None if entries else gram.inverse_factor()
+    if root is None:
+        inverse = gram.inverse()
         known = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
     else:
         known = (root, True, column_squares(root))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.namespaces import is_device_array, namespace_of
+from substrate.namespaces import namespace_of, partition
 
 __all__ = ["kth_smallest", "largest"]
 
@@ -14,15 +14,12 @@ def kth_smallest(values: Array, k: int) -> Array:
     if not 1 <= k <= n:
         edge = -np.inf if k < 1 else np.inf
         return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
-    if is_device_array(values):
-        return namespace_of(values).sort(values, axis=-1)[..., k - 1]  # type: ignore[no-any-return]
-    return np.asarray(np.partition(values, k - 1, axis=-1)[..., k - 1])
+    return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]
 
 
 def largest(values: Array, count: int) -> Array:
     """The ``count`` largest of every line, the least of them first and the others in any order."""
     if count == 0:
         return values[..., :0]
-    if is_device_array(values):
-        return namespace_of(values).sort(values, axis=-1)[..., values.shape[-1] - count :]  # type: ignore[no-any-return]
-    return np.asarray(np.partition(values, values.shape[-1] - count, axis=-1)[..., -count:])
+    first = int(values.shape[-1]) - count
+    return partition(values, first)[..., first:]  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, room_on_device, to_numpy, zeros_beside
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.streaming.source import Block
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
@@ -31,7 +31,7 @@ _SAME = 1e-6
 class LeverageCoordinates:
     """psi of points, at one gamma."""
 
-    values: KernelValues
+    values: BasisValues
     factor: LeverageFactor
     gamma: float
 

@@ -167,7 +167,7 @@ def test_every_row_is_left_out(name, home):
 @everywhere
 @pytest.mark.parametrize("name", SPARSE_LEFT_OUT)
 def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 12 * 35)
+    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]
     here, there = clone(model).fit(X, target), clone(model).fit(send(X), send(target))
     assert_left_out_alike(there.leave_one_out(send(X), send(target)), here.leave_one_out(X, target), home)

@@ -89,7 +89,7 @@ def test_the_gram_matrix_of_the_caller_is_not_factored():
     column_reduced_ls_svm.declare(gram, y, 2.0)
     column_reduced_ls_svm.closed_form(gram, y, 2.0)
     assert_array_equal(gram.matrix, K)
-    gram.block([0, 1])
+    gram.restrict([0, 1])
 
 
 def test_a_ridge_in_every_entry_is_another_machine():

@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import MaximalVariationRegressor, SparseMaximalVariationRegressor, load
 from problems.reduced_maximal_variation import closed_form, declare
 from substrate.errors import DeclarationError, SolverError
-from substrate.kernels import RBF, Componentwise, Linear
+from substrate.kernels import RBF, Componentwise, Linear, Precomputed
 from substrate.penalized.variation import on_a_basis as reduced_variation
 from substrate.penalized.variation.active_rows import solve_on_rows
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.on_a_basis import VariationRows, VariationSweep, solve_reduced_variation
 from substrate.reduced import Basis
-from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.streaming.source import Block
 
@@ -26,7 +26,7 @@ S = np.arange(0, 150, 6)
 
 def rows_of(X=X, y=Y, points=X[S], cutoff=1e-6):
     features = ComponentFeatures.of([KernelValues(k, points) for k in PARTS], [k(points) for k in PARTS], cutoff)
-    given = KernelRows.of(None, X, S, y[:, None])
+    given = KernelRows.of(Precomputed(), X, S, y[:, None])
     return VariationRows(features, given.source, given.passes, given.target_summary(), 1.0, points)
 
 

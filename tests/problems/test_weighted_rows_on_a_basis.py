@@ -23,12 +23,14 @@ from problems import (
 )
 from substrate.errors import DataError, SolverError
 from substrate.kernels import RBF
+from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.reduced import Basis
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.feature_vectors import select_by_pruning
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Checkpoint, OpenPasses
+from substrate.streaming.passes import Checkpoint
 
 RNG = np.random.default_rng(3)
 N = 72
@@ -203,11 +205,11 @@ def test_leave_one_out_of_files_has_the_sums_of_that_of_arrays(tmp_path):
 
 
 def test_the_rule_that_goes_by_fits_weighs_their_errors():
-    candidates = Candidates(KERNEL, X[KEPT], np.arange(KEPT.size), np.arange(KEPT.size))
+    candidates = Candidates(KernelBlocks(KERNEL, X[KEPT]), np.arange(KEPT.size), np.arange(KEPT.size))
     rows, v = np.repeat(KEPT, 50 * TIMES[KEPT]), 50.0 * TIMES[KEPT]
 
     def chosen(source):
-        return select_by_pruning(candidates, source, OpenPasses(), 6, 0.1).rows
+        return select_by_pruning(candidates, KernelRows(KernelValues(KERNEL, X[KEPT]), source), 6, 0.1).rows
 
     weighted = chosen(ArraySource(X[KEPT], Y[KEPT, None], weights=v))
     assert_array_equal(weighted, chosen(ArraySource(X[rows], Y[rows, None])))

@@ -377,10 +377,10 @@ def test_release_gives_k_back_and_blocks_can_be_taken_again():
     gram = Gram.from_matrix(K)
     gram.factorize(np.full(30, 0.5))
     with pytest.raises(DeclarationError, match=r"before the matrix is factored, or after release\(\)"):
-        gram.block([1, 2])
+        gram.restrict([1, 2])
     gram.release()
     assert_array_equal(gram.matrix, K)
-    assert_array_equal(gram.block([4, 1, 9]).matrix, K[np.ix_([4, 1, 9], [4, 1, 9])])
+    assert_array_equal(gram.restrict([4, 1, 9]).matrix, K[np.ix_([4, 1, 9], [4, 1, 9])])
     with pytest.raises(DeclarationError, match="factorize"):
         gram.solve(np.ones((30, 1)))
 
@@ -391,6 +391,6 @@ def test_an_indefinite_matrix_is_complained_about_once():
     gram = Gram.from_matrix((K + K.T) / 2.0)
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -3"):
         gram.check_definite()
-    gram.block(range(11)).factorize(np.full(11, 0.1))  # a warning would be an error
+    gram.restrict(range(11)).factorize(np.full(11, 0.1))  # a warning would be an error
     gram.factorize(np.full(12, 0.1))
     assert "not positive semi-definite" in str(gram.record())

@@ -6,9 +6,9 @@ from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from substrate import device_gram, namespaces
+from substrate import backends
 from substrate.arrays import memory_limit
-from substrate.device_gram import inverse_blocks, is_long_and_thin, solve_by_blocks
+from substrate.backends import backend_of
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
     HOST,
@@ -20,8 +20,10 @@ from substrate.namespaces import (
     device_points,
     device_vector,
     diagonal_set,
+    inverse_blocks,
     invert_triangle,
     is_device_array,
+    is_long_and_thin,
     multiply_rows,
     multiply_triangle,
     namespace_of,
@@ -30,6 +32,7 @@ from substrate.namespaces import (
     paired_sums,
     room_on_device,
     same_home,
+    solve_by_blocks,
     solve_triangular,
     sum_squares,
     take_rows,
@@ -57,8 +60,9 @@ def test_an_array_goes_there_and_back(home):
 def test_several_arrays_come_in_one_transfer(home, monkeypatch):
     send, wanted = sender(home), (np.arange(6.0).reshape(3, 2), np.ones(4), np.array(7.0), np.empty((0, 3)))
     there = tuple(send(values) for values in wanted)
-    transfers, ordinary = [], namespaces.to_numpy
-    monkeypatch.setattr(namespaces, "to_numpy", lambda array: transfers.append(array) or ordinary(array))
+    backend = backend_of(there[0])
+    transfers, ordinary = [], backend.to_host
+    monkeypatch.setattr(backend, "to_host", lambda array: transfers.append(array) or ordinary(array))
     found = all_to_numpy(*there)
     assert len(transfers) == 1
     for values, other in zip(found, wanted, strict=True):
@@ -129,7 +133,7 @@ def test_triangular_systems_and_factors(home):
 @pytest.mark.parametrize("n", [1, 7, 8, 29])
 def test_blocks_solve_as_one_triangle_does(n, monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(device_gram, "_BLOCK_ROWS", 8)
+    monkeypatch.setattr(backends, "_BLOCK_ROWS", 8)
     rng = np.random.default_rng(n)
     root = rng.normal(size=(n, n + 3))
     A, B = root @ root.T + np.eye(n), rng.normal(size=(n, 2))
@@ -179,7 +183,7 @@ def test_two_places_are_refused():
 
 
 def test_blocks_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 20)
+    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 20)
     assert [row for rows in device_blocks(11, 7) for row in range(11)[rows]] == list(range(11))
     assert len(list(device_blocks(3, 100))) == 3
 

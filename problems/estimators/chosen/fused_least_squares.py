@@ -162,7 +162,7 @@ class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, Kernel
         """Kernel values of both sets with the training rows; a precomputed matrix is checked as a whole."""
         if self.__sklearn_tags__().input_tags.pairwise:
             kernel, whole = self._gram(X)
-            return kernel, whole.block(rows), whole.matrix[np.ix_(checks, rows)]
+            return kernel, whole.restrict(rows), whole.matrix[np.ix_(checks, rows)]
         kernel, gram = self._gram(X[rows])
         return kernel, gram, kernel(X[checks], X[rows])
 

@@ -90,7 +90,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 y = train.y
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
-                K = np.array(gram.block(train.rows).matrix)
+                K = np.array(gram.restrict(train.rows).matrix)
                 points, noise = train.points(one.X, kernel.pairwise), correlation_noise(K, y)
                 yield points, noise, K, y - center, rows, check.y - center
 
@@ -149,7 +149,7 @@ class OverZeta(SparseAnswers, FusedEstimator):
         gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
         machines, fits, how = list(each_machine(Y, self._labels)), [], Solving("auto", self._tolerance())
         for one in machines:
-            part, points = gram if one.whole else gram.block(one.rows), one.points(X, kernel.pairwise)
+            part, points = gram if one.whole else gram.restrict(one.rows), one.points(X, kernel.pairwise)
             fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=False, ridge=both["ridge"]))
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)

@@ -122,7 +122,7 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
-            known = (gram.block(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
+            known = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
             round_ = _validated(*known, task.border_of(train), task.border.linear(valid))
             for part in round_:
                 numbers = {"train": train[part.train], "check": valid[part.check]}
@@ -138,7 +138,7 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
     machines = list(each_machine(Y, True))
     for one in machines:  # one against one: every machine has its own rows
         v = None if task.weights is None else task.weights[one.rows]
-        spectrum = centred_spectrum(gram.block(one.rows), p, v, border=task.border_of(one.rows))
+        spectrum = centred_spectrum(gram.restrict(one.rows), p, v, border=task.border_of(one.rows))
         criteria.append(kind.of(spectrum, one.y, pooled=True))
         counts.append(float(one.rows.size))
         mass += float(one.rows.size if v is None else v.sum())
@@ -205,7 +205,7 @@ def _validated(
             own = border.take(train, np.ones(train.size) if v is None else v)
             there = None if linear is None else linear[check]
             unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w) * _reach(own, there)
-            spectrum = centred_spectrum(gram.block(train), p, v, border=own)
+            spectrum = centred_spectrum(gram.restrict(train), p, v, border=own)
             known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
             part = Validation.of(spectrum, *known, rounding=unsure, weights=w, linear=there)
             found.append(Part(part, float(check.size if w is None else w.sum()), train, check))

@@ -273,7 +273,7 @@ def _errors(kernel: Kernel, gammas: Array, part: Task, X: Array, Y: Array, units
     errors, counted = np.zeros(Y.shape), np.ones(Y.shape, dtype=bool)
     for one in each_machine(part.Y, part.pooled):
         k = one.column
-        own = gram if one.whole else gram.block(one.rows)
+        own = gram if one.whole else gram.restrict(one.rows)
         solution = solve_saddle_system(own, one.y / units[k], ridge_of(float(gammas[k]), weights[one.rows]))
         outputs = kernel(X, points[one.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]

@@ -79,7 +79,7 @@ class LeftOutClasses(CodedClassifier, SolvedMachine):
             _, first = np.unique(groups, return_index=True)
             gram = self._training_gram(self._matrix_rows(rows))
             whole = first.size == len(classes)
-            own = gram if whole and (np.diff(first) == 1).all() else gram.block(first)
+            own = gram if whole and (np.diff(first) == 1).all() else gram.restrict(first)
             merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
             beside, border = self._border_columns(alpha), self._training_border().take(first, 1.0 / weighed)

@@ -209,7 +209,7 @@ class LSSVMClassifier(LeftOutClasses):
         gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for one in machines:
-            part = None if gram is None else gram.block(one.rows)
+            part = None if gram is None else gram.restrict(one.rows)
             known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
             own = border.take(one.rows, take_rows(weights, one.rows))
             fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))

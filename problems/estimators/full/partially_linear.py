@@ -13,7 +13,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
 from substrate.least_squares.border import Border
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.namespaces import on_device_of, take_columns, to_numpy
 
 __all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor"]
 
@@ -79,11 +79,8 @@ class _PartiallyLinear(SolvedMachine):
 
     def _taken(self, X: Any) -> Array:
         """The columns of the linear part, dense, where X is."""
-        numbers = self._linear_numbers()
-        if is_device_array(X):
-            return namespace_of(X).take(X, on_device_of(X, np.array(numbers)), axis=1)  # type: ignore[no-any-return]
-        part = X[:, numbers]
-        return np.asarray(part.toarray() if is_sparse(part) else part)
+        part: Array = take_columns(X, self._linear_numbers())
+        return np.asarray(part.toarray()) if is_sparse(part) else part
 
     def _border(self, X: Any, weights: Any) -> Border:
         names = getattr(self, "feature_names_in_", None)

@@ -21,6 +21,7 @@ from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
+from substrate.operators import SystemMatrix
 
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
@@ -285,7 +286,7 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 
 def _closed_form(
-    gram: Gram | HostVectors, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border
+    gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border
 ) -> tuple[_Parts, Array, Array]:
     """The parts of the fit, the slopes and their deviations."""
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))

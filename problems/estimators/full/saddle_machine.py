@@ -36,6 +36,7 @@ from substrate.namespaces import (
     on_device_of,
     own_copy,
     room_on_device,
+    take_columns,
     to_numpy,
 )
 
@@ -163,7 +164,7 @@ class LeavesOut(KernelEstimator):
         kernel: Kernel = self.kernel_
         if is_device_array(X):
             xp = namespace_of(X)
-            given = xp.take(X, on_device_of(X, self.support_), axis=1) if kernel.pairwise else X
+            given = take_columns(X, self.support_) if kernel.pairwise else X
             points = given if kernel.pairwise else self.support_vectors_
             values: Array = kernel.evaluate(given, points, xp.float64)
             return self._beside(values, X)

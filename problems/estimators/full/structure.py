@@ -118,7 +118,7 @@ class _MaximalVariation(VariationAnswers):
         machines, fits = list(each_machine(Y, self._labels)), []
         for one in machines:
             known = (one.points(X, False), one.y[:, None], (float(self.gamma),), np.ones(one.y.size))
-            fits.append(fit_saddle(kernel, *known, method, gram=gram.block(one.rows), primal=False))
+            fits.append(fit_saddle(kernel, *known, method, gram=gram.restrict(one.rows), primal=False))
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
         return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)

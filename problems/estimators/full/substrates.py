@@ -234,7 +234,7 @@ class L1SubstrateClassifier(_WithRidge, CodedClassifier):
         gram = Gram.of(kernel, X)
         machines, fits, how = list(each_machine(Y, True)), [], Solving(self.solver, self._tolerance())
         for one in machines:
-            part, points = gram if one.whole else gram.block(one.rows), one.points(X, kernel.pairwise)
+            part, points = gram if one.whole else gram.restrict(one.rows), one.points(X, kernel.pairwise)
             fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=True, ridge=ridge))
         alpha = Y * in_columns(machines, [fit.coefficients for fit in fits], gram.n)
         bias = np.array([fit.bias for fit in fits])

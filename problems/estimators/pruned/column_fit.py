@@ -119,7 +119,7 @@ class ColumnReducedClassifier(CheckedAgain, CodedClassifier):
         facts: dict[tuple[str, str], None] = {}
         measured: dict[str, float] = {}
         for machines, members in _groups(Y):
-            part = gram if members.size == gram.n else gram.block(members)
+            part = gram if members.size == gram.n else gram.restrict(members)
             ridge = ridge_of(gamma, np.ones(members.size))
             own = np.ascontiguousarray(Y[np.ix_(members, machines)])
             points = points_of(X, members, kernel.pairwise)

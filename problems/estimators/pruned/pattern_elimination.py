@@ -101,7 +101,7 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
         return Selection(tuple(one.patterns for one in trained), facts, measured)
 
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        part, ridge = group.gram.block(columns), group.ridge[columns]
+        part, ridge = group.gram.restrict(columns), group.ridge[columns]
         target = np.ascontiguousarray(group.labels[columns, machine])
         # an alteration of the whole matrix has been warned of already, and its blocks have other eigenvalues
         warned = bool(group.gram.alterations)

@@ -119,7 +119,7 @@ class PrunedMachine(LeavesOut, SaddleAnswers):
         pruned = prune(task, kernel, gamma)
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
-        part, Y = pruned.gram.block(step.rows), task.Y[step.rows]
+        part, Y = pruned.gram.restrict(step.rows), task.Y[step.rows]
         weights = task.weighed(step.rows, step.weights)
         ridge = ridge_of(step.gamma, weights)
         solved = solve_saddle_system(part, Y, ridge)

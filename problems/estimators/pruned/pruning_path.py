@@ -66,7 +66,7 @@ def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snap
     """The machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
     if not task.reweight:
         return Line(task, setting, rows, weights).machine
-    part = setting.gram.block(rows)
+    part = setting.gram.restrict(rows)
     alpha, bias, v = _robust_fit(task, part, setting.gamma, rows)
     ridge = ridge_of(setting.gamma, task.weighed(rows, v))
     B = projected_inverse(part, ridge) if task.index.leaves_out else np.ones((1, 1))
@@ -87,7 +87,7 @@ class Line:
 
     def __init__(self, task: Pruning, setting: Setting, rows: Rows, weights: Array) -> None:
         self._task, self._base, self._weights = task, rows, weights[rows]
-        self._part = setting.gram.block(rows)
+        self._part = setting.gram.restrict(rows)
         self._ridge = ridge_of(setting.gamma, task.weighed(rows, self._weights))
         solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
         self._alpha, self._bias = solved.support_values, solved.bias

@@ -34,11 +34,11 @@ from substrate.certificates.rows import IN_KEPT, unpolished
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF
+from substrate.penalized.variation.component_features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.penalized.variation.on_a_basis import ReducedVariation, VariationRows, solve_reduced_variation
 from substrate.proof import Proof
 from substrate.proof.variation import prove_reduced_variation
 from substrate.reduced import Basis
-from substrate.reduced.features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.survey import TargetSummary

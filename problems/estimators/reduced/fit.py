@@ -21,7 +21,7 @@ from substrate.reduced.features import EigenFeatures, eigen_features, reconstruc
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
 from substrate.reduced.moments import RowWeights
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution, solve_reduced
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import LARGEST_ERROR, Statistic, accepted_error, accumulate
@@ -150,7 +150,7 @@ def prepare(
     independent = independent and basis is None and isinstance(choice.rule, str)
     if basis is None:
         choice = data.weighed.numbered(choice)
-        basis = chosen_basis(choice, None if whole is not None else kernel, source, data.passes, lam)
+        basis = chosen_basis(choice, kernel, source, data.passes, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
@@ -165,10 +165,8 @@ def prepare(
         if chosen is not basis:
             basis, part = chosen, _basis_gram(kernel, whole, chosen)
             features = eigen_features(part.matrix)
-    if whole is None:
-        values, record = KernelValues(kernel, basis.points), part.record()
-    else:
-        values, record = KernelValues(None, basis.rows), whole.record()
+    record = part.record() if whole is None else whole.record()
+    values = BasisValues.of(kernel, basis.points if whole is None else basis.rows)
     rows = KernelRows(values, source, data.passes.shared(source, basis.size))
     K = part.matrix
     error = _reconstruction(kernel, whole, rows, basis, features)
@@ -180,7 +178,7 @@ def prepare(
 def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
     """The kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
     if whole is not None:
-        return whole.block(basis.rows)
+        return whole.restrict(basis.rows)
     part = gram_kind(basis.points)(kernel(basis.points), kernel)
     if not kernel.trusted:
         part.check_definite()

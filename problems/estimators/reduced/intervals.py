@@ -13,7 +13,7 @@ from substrate.certificates import Row
 from substrate.errors import DataError
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import eigen_features
-from substrate.reduced.rows import KernelValues
+from substrate.reduced.rows import BasisValues
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread
 
@@ -38,12 +38,12 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         self._check_factor()
         gamma, bias, kernel = self._interval_gamma(), self._columns()[1], self.kernel_
         if not kernel.pairwise:
-            values, K = KernelValues(kernel, self.support_vectors_), kernel(self.support_vectors_)
+            values, K = BasisValues.of(kernel, self.support_vectors_), kernel(self.support_vectors_)
         elif rows is None:
             raise DataError("with a precomputed kernel error bars need rows=, the kernel matrix of the training rows")
         else:
             matrix = real_array(rows[0] if isinstance(rows, tuple) else rows, "rows", ndim=2)
-            values, K = KernelValues(None, self.support_), matrix[np.ix_(self.support_, self.support_)]
+            values, K = BasisValues.of(kernel, self.support_), matrix[np.ix_(self.support_, self.support_)]
         mass = getattr(self, "mass_", float(self.n_rows_))  # a file of release 0.1 has no weights
         coordinates = LeverageCoordinates(values, self._leverage_factor(mass), gamma)
         spread = ProjectedSpread(coordinates, eigen_features(K), gamma * mass)

@@ -33,7 +33,7 @@ from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import own_copy, to_numpy
 from substrate.proof import Proof, proof_of_outputs
-from substrate.proof.reduced import BasisRows, prove_reduced
+from substrate.proof.reduced import BasisRows, GivenRows, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
@@ -41,7 +41,7 @@ from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.left_out import LeverageFactor
 from substrate.reduced.moments import RowWeights, origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
@@ -53,12 +53,12 @@ from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 __all__ = ["ReducedMachine", "TrainingRows", "basis_rows"]
 
 
-def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows:
+def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
     """Rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return BasisRows(None, matrix[:, support], matrix[support][:, support], np.diagonal(matrix))
+    return GivenRows(matrix[:, support], matrix[support][:, support], np.diagonal(matrix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +195,11 @@ class ReducedMachine(CheckedAgain, RowStream):
 
     def _rows_on(self, data: FitData, basis: Any) -> KernelRows:
         """Return the rows on basis points, or, for a precomputed kernel, on columns of its matrix by number."""
-        if not self.kernel_.pairwise:
-            return KernelRows(KernelValues(self.kernel_, basis), data.source, data.passes)
-        held = data.source.whole("a precomputed kernel matrix must be in memory")
-        matrix = Gram.of(self.kernel_, held.X).matrix
-        source = ArraySource(matrix, held.Y, weights=held.weights)
-        return KernelRows(KernelValues(None, basis), source, data.passes)
+        source = data.source
+        if self.kernel_.pairwise:
+            held = source.whole("a precomputed kernel matrix must be in memory")
+            source = ArraySource(Gram.of(self.kernel_, held.X).matrix, held.Y, weights=held.weights)
+        return KernelRows(BasisValues.of(self.kernel_, basis), source, data.passes)
 
     def _check_leverages(self, asked: str, otherwise: str = "") -> None:
         """Refuse what needs leverages, for a fit without the sums that they need; ``otherwise`` is further advice."""
@@ -234,7 +233,7 @@ class ReducedMachine(CheckedAgain, RowStream):
         features = eigen_features(K)
         answer, checks = self._bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
-            resolved = resolved_features(BasisMatrix(rows.values.kernel, rows.values.points, K, features))
+            resolved = resolved_features(BasisMatrix(rows.values, K, features))
             if resolved is not None:
                 other, others = self._bound_answer(rows, K, resolved, gamma, weights)
                 if other.row.value < answer.row.value:
@@ -251,7 +250,7 @@ class ReducedMachine(CheckedAgain, RowStream):
         beta, shift = (part / unit for part in self._columns())
         statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        basis = BasisMatrix(rows.values.kernel, rows.values.points, K, features)
+        basis = BasisMatrix(rows.values, K, features)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
         judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)

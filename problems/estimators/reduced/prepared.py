@@ -44,9 +44,7 @@ class Prepared:
 
     def resolved(self) -> "Prepared | None":
         """The same in features of directions far below rounding; None where doubled precision does not find more."""
-        features = resolved_features(
-            BasisMatrix(self.rows.values.kernel, self.rows.values.points, self.K, self.features)
-        )
+        features = resolved_features(BasisMatrix(self.rows.values, self.K, self.features))
         if features is None:
             return None
         facts = tuple(

@@ -34,7 +34,7 @@ from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_cho
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
 from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 
@@ -139,7 +139,7 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         if len(self.history_) < 2:
             return np.ones(y.size)
         before = self.history_[-2]
-        values = KernelValues(None, self.support_) if self.kernel_.pairwise else KernelValues(self.kernel_, self.basis_)
+        values = BasisValues.of(self.kernel_, self.support_ if self.kernel_.pairwise else self.basis_)
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 

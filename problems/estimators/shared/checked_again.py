@@ -288,7 +288,7 @@ def _saddle_machines(model: Any, given: GivenFit, gram: Callable[[], Gram]) -> I
         yield StoredSaddle(
             kernel=model.kernel_,
             points=one.points(to_numpy(X), model.kernel_.pairwise),
-            gram=gram if one.whole else partial(lambda rows: gram().block(rows), members),
+            gram=gram if one.whole else partial(lambda rows: gram().restrict(rows), members),
             y=one.y,
             gamma=gamma,
             weights=v[members],

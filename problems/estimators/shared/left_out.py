@@ -168,7 +168,7 @@ class KernelSystem:
 
     def on(self, rows: Any, ridge: Array) -> "KernelMachines":
         """Those of a block of the matrix."""
-        part = self.gram if rows.size == self.gram.n else self.gram.block(rows)
+        part = self.gram if rows.size == self.gram.n else self.gram.restrict(rows)
         return KernelMachines(part, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
 
 
@@ -201,7 +201,7 @@ class KernelMachines:
         rest = np.flatnonzero(np.arange(self.gram.n) != row)
         own = self.border.take(rest, 1.0 / self.ridge[rest])
         solved = solve_saddle_system(
-            self.gram.block(rest), self._there(Y[rest]), self._there(self.ridge[rest]), border=own
+            self.gram.restrict(rest), self._there(Y[rest]), self._there(self.ridge[rest]), border=own
         )
         values = to_numpy(self.gram.matrix[row, :])[rest]
         explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)

@@ -236,7 +236,7 @@ def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDAr
     if rows.size == t.size:
         return _plain(gram, t, ridge)
     pull = gram.product(a)[rows]
-    solved = solve_saddle_system(gram.block(rows), t[rows] - pull, ridge[rows], -float(a.sum()))
+    solved = solve_saddle_system(gram.restrict(rows), t[rows] - pull, ridge[rows], -float(a.sum()))
     a[rows] = solved.support_values
     return _Point(a, float(solved.bias), gram.product(a))
 

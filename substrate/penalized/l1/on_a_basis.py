@@ -135,11 +135,7 @@ def mended(
     """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
-    if sizes is None:
-        kernel, points = rows.values.kernel, rows.values.points
-        if kernel is None:
-            raise TypeError("columns of a matrix need the sizes of the basis vectors")
-        sizes = np.sqrt(np.maximum(kernel.diag(points), 0.0))
+    sizes = rows.values.basis_sizes() if sizes is None else sizes
     check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets, tolerance)
     best: MendedL1 | None = None
     careful = False

@@ -26,8 +26,8 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
-from substrate.reduced.features import ComponentFeatures
-from substrate.reduced.rows import KernelValues
+from substrate.penalized.variation.component_features import ComponentFeatures
+from substrate.reduced.rows import BasisValues
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
 from substrate.streaming.survey import TargetSummary
@@ -67,7 +67,7 @@ class VariationErrors(Tally):
 class VariationErrorsOfLeaf:
     """The machine in units of the targets: one expansion per component over the same basis vectors."""
 
-    components: tuple[KernelValues, ...]
+    components: tuple[BasisValues, ...]
     unit: float
     coefficients: Array
     bias: float
@@ -163,7 +163,7 @@ class VariationErrorsOfLeaf:
         return [_values_of(values, X, self.careful) for values in self.components]
 
 
-def _values_of(values: KernelValues, X: Any, careful: bool) -> Array:
+def _values_of(values: BasisValues, X: Any, careful: bool) -> Array:
     out = np.empty((X.shape[0], values.n_basis))
     (values.fill_carefully if careful else values.fill)(X, out)
     return out

@@ -7,7 +7,7 @@ r"""Maximal variation on a reduced basis, with bounds at all rows: violated rows
 
 ([Pelckmans2005]_ eq. (13)-(14), (24)-(27), with one expansion per component in the basis of [Cawley2004]_ eq. (2)). The
 weights :math:`v_i` of the errors are one unless rows have others; the bounds hold at every row, whatever its weight.
-With the features z of :mod:`~substrate.reduced.features`, the errors need one pass,
+With the features z of :mod:`~substrate.penalized.variation.component_features`, the errors need one pass,
 :math:`R^T R = \sum_i v_i \tilde z_i \tilde z_i^T + \tau I` and :math:`\tilde y = R^{-T} \sum_i v_i \tilde z_i y_i`,
 after which
 
@@ -36,8 +36,8 @@ from substrate.errors import SolverError
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.penalized.variation.accuracy_on_a_basis import VariationJudge
 from substrate.penalized.variation.active_rows import PointOnRows, solve_on_rows
+from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.polish import VariationPoint
-from substrate.reduced.features import ComponentFeatures
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source

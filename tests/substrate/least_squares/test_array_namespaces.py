@@ -71,7 +71,7 @@ def test_leave_one_out_by_factor_and_by_spectrum(home):
 @pytest.mark.parametrize("kind", [LeaveOneOut, GeneralizedCrossValidation])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_best_gamma(home, kind, pooled, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
+    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 60 * 25)
     send, (X, Y, _) = sender(home), data()
     here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
     there = kind.of(centred_spectrum(gram_kind(send(X)).of(RBF(1.0), send(X))), send(Y), pooled=pooled)
@@ -84,7 +84,7 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
 @everywhere
 @pytest.mark.parametrize(("sigma", "method"), [(1.0, "accumulated"), (1.0, "row-wise"), (6.0, "accumulated")])
 def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 700)
     send, (X, Y, _) = sender(home), data(400)
     kernel, Z, lam = RBF(sigma), X[::40], 0.5
     K = kernel(Z)
@@ -120,7 +120,7 @@ def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch
 @everywhere
 @pytest.mark.parametrize(("method", "kept"), [("accumulated", 0.0), ("row-wise", 2.0**25)])
 def test_sums_over_folds_and_left_out_rows(home, method, kept, monkeypatch):
-    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 700)
+    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 700)
     monkeypatch.setattr("substrate.reduced.left_out.KEPT", kept)
     send, (X, Y, _) = sender(home), data(300)
     kernel, Z, lam = RBF(1.0), X[::30], 0.5
@@ -173,5 +173,5 @@ def test_a_given_matrix_is_checked(home):
         gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
         gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
-    part = DeviceGram(send(K)).block([4, 2])
+    part = DeviceGram(send(K)).restrict([4, 2])
     assert_close(part.matrix, K[np.ix_([4, 2], [4, 2])])

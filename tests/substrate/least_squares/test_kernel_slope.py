@@ -35,7 +35,7 @@ def slopes_of(which, kernel):
         parts = []
         for train, valid in SPLITS:
             rows = gram.matrix[np.ix_(valid, train)]
-            parts.append(Validation.of(centred_spectrum(gram.block(train)), Y[train], rows, Y[valid]))
+            parts.append(Validation.of(centred_spectrum(gram.restrict(train)), Y[train], rows, Y[valid]))
         criterion = Sum.of(parts, [1.0 / 3.0] * 3)
         W = np.zeros((9, 9))
         for (train, valid), slope in zip(SPLITS, criterion.slopes(t, one), strict=True):

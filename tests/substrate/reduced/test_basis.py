@@ -7,7 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
 from substrate.errors import DataError
-from substrate.kernels import RBF, Linear, Polynomial
+from substrate.gram import Gram
+from substrate.kernels import RBF, Linear, Polynomial, Precomputed
+from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.reduced.candidates import (
     Candidates,
     select_by_entropy,
@@ -17,8 +19,7 @@ from substrate.reduced.candidates import (
 )
 from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.features import eigen_features, reconstruction_errors
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
+from substrate.reduced.rows import KernelRows
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 2))
@@ -26,18 +27,25 @@ EVERY = np.arange(60)
 KERNEL = RBF(1.0)
 K = KERNEL(X)
 Y = np.sin(2.0 * X[:, :1]) + X[:, 1:]
-ROWS = ArraySource(X, Y)
 
 
 def everything(kernel=KERNEL, points=X):
     rows = np.arange(len(points))
-    return Candidates(kernel, points, rows, rows)
+    return Candidates(KernelBlocks(kernel, points), rows, rows)
+
+
+def rows_with(candidates):
+    """All rows, with the candidates as basis."""
+    matrix, rows = candidates.matrix, candidates.rows
+    if isinstance(matrix, Gram):
+        return KernelRows.of(Precomputed(), matrix.matrix, rows, Y[: matrix.n])
+    return KernelRows.of(matrix.kernel, matrix.points, matrix.points[rows], Y[: matrix.n])
 
 
 RULES = {
     "feature_vectors": lambda c, n, seed: select_feature_vectors(c, n),
     "stochastic": lambda c, n, seed: select_stochastically(c, n, np.random.default_rng(seed)),
-    "pruned": lambda c, n, seed: select_by_pruning(c, ArraySource(c.X, Y[: len(c.X)]), OpenPasses(), n, 0.1),
+    "pruned": lambda c, n, seed: select_by_pruning(c, rows_with(c), n, 0.1),
     "renyi": lambda c, n, seed: select_by_entropy(c, n, np.random.default_rng(seed)),
     "kmeans++": lambda c, n, seed: select_spread(c, n, np.random.default_rng(seed)),
     "pivoted_cholesky": lambda c, n, seed: select_pivots(c, n),
@@ -51,14 +59,14 @@ def test_as_many_distinct_rows_as_asked_for_and_the_same_for_the_same_seed(rule)
     assert chosen.dtype.kind == "i"
     assert np.unique(chosen).size == 12
     assert_array_equal(chosen, RULES[rule](everything(), 12, 0).rows)
-    of_matrix = Candidates(None, K, EVERY, EVERY)
+    of_matrix = Candidates(Gram(K), EVERY, EVERY)
     assert_array_equal(np.sort(RULES[rule](of_matrix, 12, 0).rows), np.sort(chosen))
 
 
 @over_rules
 def test_only_candidates_are_chosen(rule):
     some = np.arange(5, 60, 3)
-    chosen = RULES[rule](Candidates(KERNEL, X, some, EVERY[::2]), 6, 1).rows
+    chosen = RULES[rule](Candidates(KernelBlocks(KERNEL, X), some, EVERY[::2]), 6, 1).rows
     assert set(chosen) <= set(some)
 
 
@@ -84,7 +92,7 @@ def test_products_over_the_entries_that_count_change_no_choice(width, copies):
     X = np.repeat(centers, 10, axis=0) + 0.3 * generator.standard_normal((120, 3))
     X = np.tile(X, (copies, 1))
     kernel, rows, scoring = RBF(width), np.arange(X.shape[0]), np.arange(0, X.shape[0], 3)
-    chosen = select_feature_vectors(Candidates(kernel, X, rows, scoring), 25).rows
+    chosen = select_feature_vectors(Candidates(KernelBlocks(kernel, X), rows, scoring), 25).rows
     K = kernel(X)
     for k, best in enumerate(chosen):
         S = chosen[:k]
@@ -170,13 +178,13 @@ def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows():
     # a narrow kernel: beta is known to all digits, so the order is
     far = np.flatnonzero(X[:, 0] > 0.3)  # candidates whose mean is not that of all rows
     for start, count in ((EVERY, 45), (EVERY, 15), *((far, count) for count in range(2, far.size, 2))):
-        found = select_by_pruning(Candidates(KERNEL, X, start, EVERY), ROWS, OpenPasses(), count, 0.1).rows
+        found = RULES["pruned"](Candidates(KernelBlocks(KERNEL, X), start, EVERY), count, 0).rows
         assert_array_equal(np.sort(found), naive_pruning(count, 0.1, start))
 
 
 def test_pruning_works_from_fewer_candidates_than_rows():
     some = EVERY[::3]
-    chosen = select_by_pruning(Candidates(KERNEL, X, some, EVERY), ROWS, OpenPasses(), 5, 0.1)
+    chosen = RULES["pruned"](Candidates(KernelBlocks(KERNEL, X), some, EVERY), 5, 0)
     assert set(chosen.rows) <= set(some)
     assert "20 candidates down to 5" in chosen.ended
 

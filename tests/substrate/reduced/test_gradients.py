@@ -9,7 +9,7 @@ from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.features import eigen_features
 from substrate.reduced.gradients import PER_VECTOR, ProductsOfLeaf, sampled_scatter, solve_by_gradients
 from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
@@ -67,7 +67,7 @@ def test_columns_do_not_disturb_one_another():
 
 def test_the_preconditioner_is_the_matrix_of_its_sample():
     rows, features, origin, K = pieces(RBF(1.0), points=X[:5])
-    scatter = sampled_scatter(rows, features, origin, 0.3, BasisMatrix(RBF(1.0), X[:5], K, features))
+    scatter = sampled_scatter(rows, features, origin, 0.3, BasisMatrix(KernelValues(RBF(1.0), X[:5]), K, features))
     assert scatter.sampled == PER_VECTOR * 5
     drawn = np.sort(np.random.default_rng(0).choice(3000, size=40, replace=False))
     Z = np.column_stack([RBF(1.0)(X[drawn], X[:5]) @ features.transform, np.ones(40)])

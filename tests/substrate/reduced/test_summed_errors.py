@@ -37,7 +37,7 @@ def summed(kernel, X, Y, points, weights=None, lam=LAM):
 
 
 def judge_of(rows, K, known, statistic, spectrum, lam=LAM):
-    basis = BasisMatrix(rows.values.kernel, rows.values.points, K, spectrum.features)
+    basis = BasisMatrix(rows.values, K, spectrum.features)
     curvature = spectrum.curvature(basis, rows.product_terms, statistic.sums.lengths)
     return AnswerJudge(rows, curvature, lam, statistic.origin.unit, known)
 
@@ -190,7 +190,7 @@ def test_an_error_of_the_sum_of_errors_moves_fitted_values_by_no_more_than_its_b
     """The same error in any other direction may move them much farther, and none is bounded by less than its own."""
     found = summed(kernel, X, Y, POINTS)
     spectrum = found[-1]
-    basis = BasisMatrix(kernel, POINTS, found[1], spectrum.features)
+    basis = BasisMatrix(KernelValues(kernel, POINTS), found[1], spectrum.features)
     curvature = spectrum.curvature(basis, found[0].product_terms, found[3].sums.lengths)
     reach = curvature.at(lam, 1e-13, np.sqrt(len(X)))
     H = curvature.scatter + lam * np.eye(curvature.features.rank)
