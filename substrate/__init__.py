@@ -13,6 +13,7 @@ __all__ = [
     "DISTRIBUTION",
     "Fusion",
     "JointFusion",
+    "KernelFusion",
     "LinearPart",
     "Machine",
     "ProblemFusion",
@@ -20,6 +21,7 @@ __all__ = [
     "Substrate",
     "__version__",
     "fuse",
+    "fuse_kernels",
     "fuse_problem",
 ]
 
@@ -36,7 +38,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "JointFusion", "ProblemFusion", "fuse", "fuse_problem"):
+    if name in ("Fusion", "JointFusion", "KernelFusion", "ProblemFusion", "fuse", "fuse_kernels", "fuse_problem"):
         from substrate import fusion
 
         return getattr(fusion, name)

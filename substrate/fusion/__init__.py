@@ -2,7 +2,18 @@
 
 from substrate.fusion.fuse import fuse
 from substrate.fusion.joint_result import JointFusion, JointPath
+from substrate.fusion.kernel_fusion import KernelFusion, fuse_kernels
 from substrate.fusion.problem_fusion import ProblemFusion, fuse_problem
 from substrate.fusion.result import FusedPath, Fusion
 
-__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "ProblemFusion", "fuse", "fuse_problem"]
+__all__ = [
+    "FusedPath",
+    "Fusion",
+    "JointFusion",
+    "JointPath",
+    "KernelFusion",
+    "ProblemFusion",
+    "fuse",
+    "fuse_kernels",
+    "fuse_problem",
+]

@@ -81,9 +81,12 @@ def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
 
 
 class ConicFamily:
-    """The programs of a cvxpy problem for all values of some of its parameters; the others keep their values."""
+    """The programs of a cvxpy problem for all values of some of its parameters; the others keep their values.
 
-    def __init__(self, problem: Any, parameters: Sequence[Any]) -> None:
+    ``unit`` is a size of its variables that matters, where it is smaller than the numbers in the constraints.
+    """
+
+    def __init__(self, problem: Any, parameters: Sequence[Any], unit: float = np.inf) -> None:
         self.problem, self.parameters = problem, tuple(parameters)
         with parameters_at(self.parameters, [1.0] * len(self.parameters)):
             data, self._chain, self._inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
@@ -127,6 +130,9 @@ class ConicFamily:
         self._inside: Array | None = None
         self._share = _SMALLEST_SHARE
         self._cones = _clarabel_cones(form)
+        # x is solved for in a unit in which the constraints are not tiny: the solver's tolerances are absolute there
+        size = min(float(np.abs(self.b).max(initial=0.0)), unit)
+        self._unit = power_of_two(size) if 0.0 < size < 1.0 else 1.0
         edges = [*sorted(set(self.columns.values())), n]
         self._blocks = np.searchsorted(edges, np.arange(n), side="right") - 1
         #: The largest size of each coordinate's variable at any point so far.
@@ -164,9 +170,11 @@ class ConicFamily:
         data, q = weights @ self._P, weights @ self.q
         status = ""
         best: ConicPoint | None = None
+        unit = self._unit
+        data, q = unit**2 * data, unit * q
         for scale in self._scales(data, q):
             solution = self._solution(data / scale, q / scale)
-            x, z, status = np.array(solution.x), np.array(solution.z) * scale, str(solution.status)
+            x, z, status = unit * np.array(solution.x), np.array(solution.z) * (scale / unit), str(solution.status)
             if status not in _USABLE or not (np.isfinite(x).all() and np.isfinite(z).all()):
                 continue
             best = ConicPoint(x, z)
@@ -192,7 +200,8 @@ class ConicFamily:
             counts = np.bincount(np.repeat(np.arange(n), np.diff(self._indptr))[mask], minlength=n)
             starts = np.concatenate([[0], np.cumsum(counts)])
             P = sp.csc_matrix((data[mask], self._indices[mask], starts), shape=(n, n))
-            self._solver = clarabel.DefaultSolver(P, q, sp.csc_matrix(-self.A), self.b, self._cones, _settings())
+            A, b = sp.csc_matrix(-self.A), self.b / self._unit
+            self._solver = clarabel.DefaultSolver(P, q, A, b, self._cones, _settings())
         else:
             self._solver.update(P=data[self._upper], q=q)
         return self._solver.solve()

@@ -106,16 +106,19 @@ def excesses(knots: Sequence[FusedKnot]) -> Array:
 
 
 class FusedFamily:
-    """A cvxpy problem, its parameters and a validation error that is convex in its variables."""
+    """A cvxpy problem, its parameters and a validation error that is convex in its variables.
 
-    def __init__(self, problem: Any, parameters: Sequence[Any], validation: Any) -> None:
+    ``unit`` is a size of the variables that matters, where it is smaller than the numbers in the constraints.
+    """
+
+    def __init__(self, problem: Any, parameters: Sequence[Any], validation: Any, unit: float = np.inf) -> None:
         self.validation = _checked(problem, parameters, validation)
         sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
         objective = sign * problem.objective.expr
-        self.base = ConicFamily(cp.Problem(cp.Minimize(objective), problem.constraints), parameters)
+        self.base = ConicFamily(cp.Problem(cp.Minimize(objective), problem.constraints), parameters, unit)
         weight = cp.Parameter(nonneg=True, name="weight of the validation error")
         both = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
-        self.both = ConicFamily(both, [*parameters, weight])
+        self.both = ConicFamily(both, [*parameters, weight], unit)
         self.solves = 0
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:

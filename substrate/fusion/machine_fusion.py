@@ -41,7 +41,8 @@ class MachineFamily(FusedFamily):
         ]
         self._parts, self._known = [(variable, part) for variable, part in parts if part.any()], known.known
         values = sum(part @ cp.vec(variable, order="F") for variable, part in self._parts)
-        super().__init__(machine.problem, [parameter], cp.sum_squares(known.known - values))
+        unit = max(compiled.spread for compiled in machine._compiled)
+        super().__init__(machine.problem, [parameter], cp.sum_squares(known.known - values), unit)
 
     def errors(self, knot: Any) -> Array:
         """The validation errors at a knot."""

@@ -86,17 +86,19 @@ def bound_one_side(
     far: Sequence[tuple[float, float]],
     excess: float,
     epsilon: float,
+    own: float = 0.0,
 ) -> float:
     """Bound v on an interval by the end b: ``near`` are pairs (s, h_a(s)), ``far`` pairs (s, h_b(s)).
 
-    ``excess`` is D_ab, ``epsilon`` how far x_a may be from a minimum at a, both rounded up.
+    ``excess`` is D_ab, ``own`` D_aa, ``epsilon`` how far x_a may be from a minimum at a, all rounded up.
     """
-    if not near or not far or not np.isfinite(excess + epsilon):
+    if not near or not far or not np.isfinite(excess + epsilon + own):
         return -np.inf
     start = min(0.5, max(_LEAST, epsilon / (_SHARE * excess) if excess > 0.0 else 0.5))
     beyond = max(_down(h, s * (excess + epsilon * (1.0 - start) / start)) for s, h in far)
     within = -np.inf
-    for s_a, h_a in near:
+    for s_a, value in near:
+        h_a = _down(value, s_a * own)
         for s_b, h_b in far:
             share = 1.01 * start * s_a / (start * s_a + (1.0 - start) * s_b)
             other = _down(h_b, s_b * excess)
@@ -117,8 +119,8 @@ def bound_interval(
         for s_b, h_b in values[1]:
             h, s = np.array([h_a, h_b]), np.array([s_a, s_b])
             best = max(best, bound_game(_game(h, s, excesses)))
-    forward = bound_one_side(values[0], values[1], float(excesses[0, 1]), epsilons[0])
-    backward = bound_one_side(values[1], values[0], float(excesses[1, 0]), epsilons[1])
+    forward = bound_one_side(values[0], values[1], float(excesses[0, 1]), epsilons[0], float(excesses[0, 0]))
+    backward = bound_one_side(values[1], values[0], float(excesses[1, 0]), epsilons[1], float(excesses[1, 1]))
     return max(best, forward, backward)
 
 

@@ -1,0 +1,278 @@
+r"""A third level: a list of kernels above the weights of a machine, chosen together with a proof.
+
+.. math::
+
+    \min_{k \in \{1, \dots, m\}} \; \min_\theta \; v(f_{k, \theta}) \quad \text{where} \quad
+    f_{k, \theta} = \arg\min \; \text{the machine with kernel } k \text{ at } \theta
+
+Every kernel is fused by itself (:func:`substrate.fuse`), so that :math:`v(f_{k, \theta}) \ge l_k` for all theta. The
+best machine of all is kept, with :math:`\min_k l_k` as its bound: a statement about all weights of all kernels in the
+list. Kernels between two of the list, such as widths, are not covered.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import positive
+from substrate.certificates import Certificate, Row
+from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.fuse import fuse
+from substrate.fusion.joint_result import JointFusion
+from substrate.fusion.result import Fusion
+from substrate.fusion.validated_machine import describe_values, state_proof
+from substrate.kernels import as_kernel
+
+__all__ = ["KernelFusion", "fuse_kernels"]
+
+#: What is proved of kernels that are not in the list.
+_NOT_COVERED = "nothing is proved of kernels that are not listed, such as widths between two of them"
+_STYLES = ("-", "--", ":", "-.")
+#: The chosen machine, as on the map of two weights.
+_ACCENT = "#b03060"
+
+
+@dataclass(frozen=True)
+class KernelFusion:
+    """The kernel and the weights whose machine validates best, of a list of kernels and all weights considered.
+
+    The values of the weights are attributes under their own names (``fusion.C``); the quantities of the machine
+    (``alpha``, ``b``, ...) and its ``predict`` are those of ``best``.
+
+    Parameters
+    ----------
+    name, kernel
+        The kernel that was chosen, and its name in the list.
+    best
+        The fusion of that kernel: its machine, its path or map, its certificate.
+    fusions
+        The fusion of every kernel, by name, in the order of the list: each has its own path or map.
+    failures
+        Why there is no fusion, for kernels without one; nothing is proved then.
+    lower_bound
+        No kernel of the list validates better at any weight considered; minus infinity where this is not proved.
+    certificate
+        That of the chosen machine, with the gap over the whole list. It holds where that gap is proved.
+    """
+
+    name: str
+    kernel: Any
+    best: Fusion | JointFusion
+    fusions: Mapping[str, Fusion | JointFusion]
+    failures: Mapping[str, str]
+    lower_bound: float
+    certificate: Certificate
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The best value of each weight, by name."""
+        return self.best.values
+
+    @property
+    def validation_error(self) -> float:
+        """The validation error of the chosen machine."""
+        return self.best.validation_error
+
+    @property
+    def gap(self) -> float:
+        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        if self.validation_error == 0.0:
+            return 0.0
+        return (self.validation_error - self.lower_bound) / self.validation_error
+
+    @property
+    def proved_on(self) -> dict[str, tuple[float, float]]:
+        """The values of each weight over which the bound holds for every kernel that was fused."""
+        ranges = [_range_of(fusion) for fusion in self.fusions.values()]
+        return {
+            name: (max(one[name][0] for one in ranges), min(one[name][1] for one in ranges)) for name in self.values
+        }
+
+    def predict(self, X: Any) -> Any:
+        """The values of the chosen machine at the rows of X."""
+        return self.best.predict(X)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
+
+        Returns the axes, of maps an array of them; ``ax`` is for paths.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
+        if isinstance(self.best, JointFusion):
+            if ax is not None:
+                raise DeclarationError("maps of two weights have axes of their own; plot one with fusions[name].plot")
+            _, axes = plt.subplots(
+                1, len(self.fusions), layout="constrained", figsize=(5.6 * len(self.fusions), 4.8), squeeze=False
+            )
+            for each, (name, fusion) in zip(axes[0], self.fusions.items(), strict=True):
+                fusion.plot(each)
+                each.set_title(f"{name}{', chosen' if name == self.name else ''}")
+            return axes[0]
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        for place, (name, fusion) in enumerate(self.fusions.items()):
+            path = fusion.path
+            assert isinstance(fusion, Fusion)
+            shown = (path.values > 0.0) & np.isfinite(path.values)  # the axis is logarithmic
+            style = _STYLES[place % len(_STYLES)]
+            ax.plot(path.values[shown], path.validation_errors[shown], style, linewidth=1.2, label=name)
+        weight, value = next(iter(self.values.items()))
+        chosen = f"best: {self.name}, {weight} = {value:.4g}"
+        ax.plot([value], [self.validation_error], "o", color=_ACCENT, label=chosen)
+        if np.isfinite(self.lower_bound):
+            count = len(self.fusions)
+            ax.axhline(
+                self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label=f"lower bound, {count} kernels"
+            )
+        ax.set_xscale("log")
+        ax.set_xlabel(weight)
+        ax.set_ylabel("validation error (mean square)")
+        ax.legend()
+        return ax
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.__dict__["best"], name)
+
+
+def fuse_kernels(
+    build: Callable[[Any, Any, Any], Any],
+    kernels: Iterable[Any] | Mapping[str, Any],
+    over: Any,
+    *,
+    data: tuple[Any, Any],
+    validation: tuple[Any, Any] | None = None,
+    cv: Any = None,
+    gap: float = 1e-3,
+    **options: Any,
+) -> KernelFusion:
+    """Choose a kernel of a list, and the weights, whose machine validates best; bound what all others could do.
+
+    :equation [Pelckmans2005]_ (28): fusion over the weights of every kernel of a list
+
+    Parameters
+    ----------
+    build
+        A function ``(kernel, X, y) -> Machine``, with the weights by name.
+    kernels
+        The kernels, at least one: a list, or a dict with a name for each.
+    over
+        The name of the weight, or a tuple of names, as in :func:`substrate.fuse`.
+    data
+        Training points and targets.
+    validation, cv
+        Validation points and targets, or folds of the data, as in :func:`substrate.fuse`; the same for all kernels.
+    gap
+        Relative distance between validation error and lower bound at which the search of every kernel ends, and which
+        the whole list has to meet.
+    **options
+        What else :func:`substrate.fuse` takes: ``box``, ``budget`` (for every kernel), ``progress``, ...
+
+    Returns
+    -------
+    KernelFusion
+        The certificate holds where the gap is proved for the whole list. An interrupt ends with the kernels that were
+        fused until then, and the certificate does not hold.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from substrate import Machine, Substrate, fuse_kernels
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> def build(kernel, X, y):
+    ...     s, C = Substrate(kernel, X, y / 50.0), cp.Parameter(nonneg=True, name="C")
+    ...     return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    >>> halves = {"data": (X[::4], y[::4]), "validation": (X[1::4], y[1::4] / 50.0)}
+    >>> best = fuse_kernels(build, [RBF(2.0), RBF(8.0)], "C", gap=0.05, box={"C": (0.1, 10.0)}, **halves)
+    >>> best.certificate.holds
+    True
+    """
+    target = positive(gap, "gap")
+    listed = _named(kernels)
+    if not callable(build):
+        raise DeclarationError(f"build is a function (kernel, X, y) -> Machine, received {build!r}")
+    fusions: dict[str, Fusion | JointFusion] = {}
+    failures: dict[str, str] = {}
+    for name, kernel in listed.items():
+        try:
+            fusions[name] = fuse(
+                partial(build, kernel), over=over, data=data, validation=validation, cv=cv, gap=target, **options
+            )
+        except SolverError as error:
+            failures[name] = str(error)
+        except KeyboardInterrupt:
+            if not fusions:
+                raise
+            failures |= {other: "interrupted" for other in listed if other not in fusions}
+            break
+        else:
+            if fusions[name].path.stop == "interrupted":
+                failures |= {other: "interrupted" for other in listed if other not in fusions}
+                break
+    if not fusions:
+        raise SolverError(f"no kernel of the list could be fused: {'; '.join(failures.values())}")
+    return _result(listed, fusions, failures, target)
+
+
+def _named(kernels: Any) -> dict[str, Any]:
+    """The kernels by name; unless given, a name is how the kernel is printed."""
+    if isinstance(kernels, Mapping):
+        named = {str(name): as_kernel(kernel) for name, kernel in kernels.items()}
+    elif isinstance(kernels, Iterable) and not isinstance(kernels, (str, bytes)):
+        each = [as_kernel(kernel) for kernel in kernels]
+        named = {repr(kernel): kernel for kernel in each}
+        if len(named) < len(each):
+            raise DeclarationError("kernels has the same one twice; leave one out, or give a dict of names and kernels")
+    else:
+        raise DeclarationError(f"kernels is a list of kernels or a dict of names and kernels, received {kernels!r}")
+    if not named:
+        raise DeclarationError("kernels is empty; give at least one kernel")
+    return named
+
+
+def _range_of(fusion: Fusion | JointFusion) -> dict[str, tuple[float, float]]:
+    return fusion.proved_on if isinstance(fusion, JointFusion) else {fusion.parameter: fusion.path.coverage}
+
+
+def _result(
+    listed: dict[str, Any], fusions: dict[str, Fusion | JointFusion], failures: dict[str, str], gap: float
+) -> KernelFusion:
+    name = min(fusions, key=lambda one: fusions[one].validation_error)
+    best = fusions[name]
+    error = best.validation_error
+    lower = -np.inf if failures else min(one.lower_bound for one in fusions.values())
+    own = best.certificate.rows
+    scale = next((row.scale for row in own if row.name.startswith("gap of ")), error)  # as the search measures it
+    row = Row(
+        "gap over the kernels",
+        error - lower if np.isfinite(lower) else np.inf,
+        scale,
+        gap,
+        "validation error - smallest lower bound of all kernels",
+    )
+    weights = " and ".join(best.values)
+    title = f"Fusion over {weights} and {len(listed)} kernels, those listed and none between"
+    if not row.passes:
+        chosen = f"{name}, {describe_values(best.values)}"
+        title += f" ({chosen}, validation error {error:.4g}: {state_proof(row)})"
+    facts = [("kernel chosen", name), ("not covered", _NOT_COVERED)]
+    for one, fusion in fusions.items():
+        ranges = ", ".join(
+            f"{weight} from {low:g} {'on' if np.isinf(high) else f'to {high:g}'}"
+            for weight, (low, high) in _range_of(fusion).items()
+        )
+        found = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
+        bound = f"no value below {fusion.lower_bound:.6g}" if np.isfinite(fusion.lower_bound) else "nothing proved"
+        facts.append((f"kernel {one}", f"{found}, {bound} ({ranges}); {fusion.path.stop}"))
+    facts += [(f"kernel {one}", f"not fused, {reason}") for one, reason in failures.items()]
+    certificate = Certificate(title, (*own, row), (*best.certificate.record, *facts))
+    return KernelFusion(name, listed[name], best, fusions, failures, lower, certificate)
