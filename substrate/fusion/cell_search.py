@@ -91,6 +91,8 @@ class CellSearch:
     time_limit: float
     progress: Progress
     floor: float = -np.inf
+    #: The error below which one counts as none; None: a millionth of the largest one so far.
+    least: float | None = None
     scale: float = 0.0
     stop: str = ""
     knots: dict[Theta, tuple[FusedKnot, ...]] = field(default_factory=dict)
@@ -152,7 +154,12 @@ class CellSearch:
     def target(self) -> float:
         """What a cell's bound must reach."""
         best = self.best[0]
-        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), SMALLEST * self.scale)
+        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.smallest)
+
+    @property
+    def smallest(self) -> float:
+        """The error below which one counts as none."""
+        return SMALLEST * self.scale if self.least is None else self.least
 
     def _check(self) -> None:
         if self.solves >= self.budget:
@@ -183,7 +190,9 @@ class CellSearch:
 
     def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
         """The vertices of a cell, fold by fold."""
-        return [[self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))]
+        return [
+            [self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))
+        ]
 
     def _vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
         if len(places) == 1:
@@ -283,7 +292,10 @@ class CellSearch:
         for number, knots in enumerate(self._columns(cell)):
             D, s = excesses(knots), np.array(self._wanted(number, knots))
             losses = np.array(
-                [self._loss(number, knot, value) + 0.5 * value * knot.steep for knot, value in zip(knots, s, strict=True)]
+                [
+                    self._loss(number, knot, value) + 0.5 * value * knot.steep
+                    for knot, value in zip(knots, s, strict=True)
+                ]
             )
             v = np.array([knot.validation for knot in knots])
             total += float(v.min()) if np.isnan(losses).any() else bound_game(v - losses - s * D)
@@ -295,7 +307,7 @@ class CellSearch:
         target = self.target()
         found = []
         for k, knot in enumerate(knots):
-            size = abs(knot.validation) + SMALLEST * self.scale
+            size = abs(knot.validation) + self.smallest
             # what the bound may lose at this vertex
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)

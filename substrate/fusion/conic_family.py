@@ -6,7 +6,8 @@ r"""A convex problem of the user's as a conic program whose objective is affine 
     \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, d \text{ alike.}
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact, and solving for
-other values bypasses cvxpy: Clarabel is given new numbers and keeps its ordering.
+other values bypasses cvxpy: large quadratic programs are solved by their structure, each from early iterates of the one
+before; for others Clarabel is given new numbers and keeps its ordering.
 
 A parameter omega that is not a weight may be in the constants of the constraints: the width of a tube, the bound of a
 norm. :math:`b(\omega) = b_0 + \sum_i \omega_i b_i`, and the program is convex in x and omega together. It is solved at
@@ -47,6 +48,8 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import CONES, StandardForm
 from substrate.composition.feasible_point import Feasibility
 from substrate.composition.nearness import in_dual_cone
+from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 
 __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
@@ -55,6 +58,8 @@ __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
 FAR = 1000.0
 #: Accuracy requested from the solver; what it reaches is computed from its point.
 _ACCURACY = 1e-10
+#: Entries of A from which a quadratic program is solved by its structure.
+_LARGE = 4000
 #: Corrections of a dual point, and the smallest share of the largest multiplier that one may move.
 _CORRECTIONS, _SMALLEST = 3, 1e-9
 #: Share of the value that a residual may take off before the point is corrected once more.
@@ -142,11 +147,15 @@ class ConicFamily:
             name = parameter.name()
             if abs(A).sum() > 0.0:
                 raise DeclarationError(
-                    f"the parameter {name!r} multiplies a variable in a constraint, or inside a loss or a norm, so that "
+                    f"the parameter {name!r} multiplies a variable in a constraint, or inside a loss or a norm, and "
                     "the problem is not convex in both together; it must be the weight of a term of the objective, "
                     "c * norm(x) instead of norm(c * x), or a bound or a width, norm(x) <= c"
                 )
             if not np.abs(b).any():
+                if not (abs(P).sum() > 0.0 or np.abs(q).any()):
+                    raise DeclarationError(
+                        f"the problem does not depend on {name!r}, or by a constant only, so that nothing can choose it"
+                    )
                 self.weighing.append(i)
                 continue
             if abs(P).sum() > 0.0 or np.abs(q).any():
@@ -174,6 +183,10 @@ class ConicFamily:
         self._heights = np.diff(self.A.indptr) + _OPERATIONS
         self._depths = np.diff(self._indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
         self._solver: Any = None
+        #: Whether programs are solved by their structure, which is kept, as are early iterates of the latest one.
+        self._structured = self.program.quadratic and self.A.nnz >= _LARGE
+        self._structure: Any = None
+        self._warm: Any = None
         self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
         self._inside: Array | None = None
         self._share = _SMALLEST_SHARE
@@ -271,8 +284,8 @@ class ConicFamily:
                 sp.csc_matrix((n + 1, n + 1)), q, sp.csc_matrix(sp.vstack([A, rows])), b, cones, _settings()
             )
             solution = solver.solve()
-            if str(solution.status) not in _USABLE:
-                raise SolverError(f"the constraints of the problem contradict each other: {solution.status}")
+            if str(solution.status) not in _USABLE:  # at no value
+                return np.inf, -np.inf
             ends.append(float(np.array(solution.x)[n]))
         return ends[0], ends[1]
 
@@ -309,6 +322,9 @@ class ConicFamily:
         """Solve at theta; raise where the solver finds no point."""
         weights = self.coefficients(theta)
         data, q = weights @ self._P, weights @ self.q
+        point = self._by_structure(self.matrix(weights), q)
+        if point is not None:
+            return point
         status = ""
         best: ConicPoint | None = None
         for scale in self._scales(data, q):
@@ -322,6 +338,28 @@ class ConicFamily:
         if best is None:
             raise SolverError(f"Clarabel found no optimum at {tuple(map(float, theta))}: {status}")
         return best
+
+    def _by_structure(self, P: Any, q: Array) -> ConicPoint | None:
+        """Solve a large quadratic program by its structure, from iterates of the latest one; None where that fails."""
+        if not self._structured:
+            return None
+        program = replace(self.program, P=P, q=q)
+        structure: Any = None
+        if self._structure is not None:
+            program.take_over(self._structure.program)
+            structure = renewed(self._structure, program)
+        if structure is None:
+            structure, self._warm = find_structure(program, ()), None
+        if isinstance(structure, str):
+            self._structured = False
+            return None
+        self._structure = structure
+        point = structured_solution(structure, warm=self._warm)
+        if isinstance(point, str):
+            self._warm = None
+            return None
+        self._warm = point.warm
+        return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
         """What the objective is divided by, in turn: a solver that stalls at one may not at another."""

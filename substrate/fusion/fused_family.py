@@ -236,9 +236,7 @@ class FusedFamily:
         epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
         epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
         validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
-        return FusedKnot(
-            own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes
-        )
+        return FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
 
     def validation_at(self, x: Array) -> float:
         """The validation error at a point of the problem; its variables are left there."""
@@ -273,9 +271,7 @@ class FusedFamily:
         parts = family.coefficients(theta) * terms
         column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
         column.drops[s] = max(-float(parts.sum() - parts[-2]), 0.0)
-        sizes = abs(lowest) + max(
-            float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots
-        )
+        sizes = abs(lowest) + max(float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots)
         return s * (lowest - 16.0 * EPS * sizes)
 
     def _look_for_others(self, knot: FusedKnot, s: float) -> None:

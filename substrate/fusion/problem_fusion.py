@@ -20,7 +20,7 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
-from substrate.fusion.cell_search import SMALLEST, CellSearch
+from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
 from substrate.fusion.validated_machine import describe_values, state_proof
 
@@ -194,14 +194,14 @@ def _result(
     knot = search.knots[theta][0]
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
-    scale = max(abs(error), SMALLEST * search.scale)
+    scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
     size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
     optimal = Row("optimality", knot.epsilon, size, _OPTIMAL, "objective - its dual bound, at the values chosen")
     title = f"Fusion over {' and '.join(names)}"
     if not found.passes:
-        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found)})"
+        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found, len(search.knots))})"
     facts = [(f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(names, box, strict=True)]
     if np.isfinite(lower):
         share = f"{error - lower:.2g} above the least over the box"
