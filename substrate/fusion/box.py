@@ -34,7 +34,8 @@ def parameters_of(machine: Any, over: Sequence[Any]) -> list[Any]:
     for name in names:
         if name not in known:
             raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
-        if not known[name].is_scalar() or not known[name].is_nonneg():
+        weighs = any(one is known[name] for one in machine.problem.objective.parameters())
+        if not known[name].is_scalar() or (weighs and not known[name].is_nonneg()):
             raise DeclarationError(
                 f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})"
             )
@@ -53,25 +54,28 @@ def _name(one: Any) -> str:
     return name
 
 
-def checked_box(box: Any, names: Sequence[str], ridge: str | None) -> Box:
-    """The ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every value."""
+def checked_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
+    """The ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every value.
+
+    ``signed`` accepts negative ends, as of a bound in a constraint.
+    """
     if box is not None and not isinstance(box, Mapping):
         raise DeclarationError(f"box is a dict of (low, high) by parameter or name, received {box!r}")
     given = {_name(key): ends for key, ends in (box or {}).items()}
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise DeclarationError(f"box has ends for {unknown}, which are not fused over; over has {list(names)}")
-    return tuple(_ends(name, given.get(name), name == ridge) for name in names)
+    return tuple(_ends(name, given.get(name), name == ridge, signed) for name in names)
 
 
-def _ends(name: str, ends: Any, ridge: bool) -> tuple[float, float]:
+def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float]:
     if ends is None:
         return RIDGE if ridge else (0.0, math.inf)
     try:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError) as error:
         raise DeclarationError(f"box[{name!r}] must be two numbers (low, high), received {ends!r}") from error
-    if not 0.0 <= low < high:
+    if not (low < high if signed else 0.0 <= low < high):
         raise DeclarationError(f"box[{name!r}] must have 0 <= low < high, received {ends!r}")
     if ridge and low == 0.0:
         raise DeclarationError(

@@ -1,6 +1,7 @@
 r"""Best-first search over cells of parameters, with the bound of :mod:`substrate.fusion.universal_bound` on each.
 
-A box is covered by simplices (intervals for one parameter) whose vertices are shared. What a vertex costs is one solve,
+A box is covered by simplices (intervals for one parameter) whose vertices are shared. Parameters in constraints have
+simplices of their own: a cell is the product of one of weights and one of those. What a vertex costs is one solve,
 and one more for every s at which its h is known; h belongs to the vertex, so that all cells around it use it. Along s
 
 .. math:: v(x_k) - h_k(s) \approx c_k / s ,
@@ -19,13 +20,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.fusion.fused_family import FusedFamily, FusedKnot, excesses
+from substrate.fusion.fused_family import FusedColumn, FusedFamily, FusedKnot, FusedVertex, excesses
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
 
@@ -65,11 +67,15 @@ def starting_levels(low: float, high: float, several: bool) -> Array:
 
 @dataclass(slots=True)
 class Cell:
-    """The vertices of a simplex, the bound that is proved on it, and how often it was cut without a fused solve."""
+    """A simplex of weights times one of parameters in constraints: their vertices, and the bound that is proved there.
+
+    ``blind`` is how often it was cut without a fused solve.
+    """
 
     corners: tuple[Theta, ...]
     bound: float
     blind: int = 0
+    places: tuple[Theta, ...] = ((),)
 
 
 @dataclass(slots=True)
@@ -85,6 +91,8 @@ class CellSearch:
     time_limit: float
     progress: Progress
     floor: float = -np.inf
+    #: The error below which one counts as none; None: a millionth of the largest one so far.
+    least: float | None = None
     scale: float = 0.0
     stop: str = ""
     knots: dict[Theta, tuple[FusedKnot, ...]] = field(default_factory=dict)
@@ -92,12 +100,14 @@ class CellSearch:
     open: list[tuple[float, int, Cell]] = field(default_factory=list)
     covered: bool = False
     _number: int = 0
-    #: For each fold the vertices where h is known.
-    _fused: list[set[Theta]] = field(init=False)
+    #: For each fold the vertices where h is known, and the columns of parameters in constraints.
+    _fused: list[list[FusedVertex]] = field(init=False)
+    _columns_at: list[dict[tuple[Theta, tuple[Theta, ...]], FusedColumn]] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._fused = [set() for _ in self.families]
+        self._fused = [[] for _ in self.families]
+        self._columns_at = [{} for _ in self.families]
 
     @property
     def solves(self) -> int:
@@ -118,13 +128,14 @@ class CellSearch:
     def run(self, box: Sequence[tuple[float, float]]) -> None:
         """Search a box; an interrupt, a failure of the solver or a spent budget ends it with the best so far."""
         levels = [starting_levels(low, high, len(box) > 1) for low, high in box]
-        cells = cell_simplices(levels)
+        weights, places = (cell_simplices(part) for part in self._join.split(levels))
+        cells = [Cell(corners, self.floor, 0, at) for corners in weights for at in places]
         try:
-            for corners in cells:
-                for theta in corners:
-                    self._solve(theta)
-            for corners in cells:
-                self._push(Cell(corners, self.floor))
+            for cell in cells:
+                for theta, place in product(cell.corners, cell.places):
+                    self._solve(theta, place)
+            for cell in cells:
+                self._push(cell)
             self.covered = True
             while self.open and not self.stop:
                 self._step()
@@ -143,7 +154,12 @@ class CellSearch:
     def target(self) -> float:
         """What a cell's bound must reach."""
         best = self.best[0]
-        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), SMALLEST * self.scale)
+        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.smallest)
+
+    @property
+    def smallest(self) -> float:
+        """The error below which one counts as none."""
+        return SMALLEST * self.scale if self.least is None else self.least
 
     def _check(self) -> None:
         if self.solves >= self.budget:
@@ -154,7 +170,13 @@ class CellSearch:
         if time.monotonic() - self._started > self.time_limit:
             raise _SpentError(f"the time limit of {self.time_limit:g} s is reached")
 
-    def _solve(self, theta: Theta) -> None:
+    @property
+    def _join(self) -> Any:
+        """What tells weights from parameters in constraints, the same in all folds."""
+        return self.families[0].base
+
+    def _solve(self, weights: Theta, place: Theta) -> None:
+        theta = self._join.join(weights, place)
         if theta in self.knots:
             return
         if self.knots:  # the first one is solved whatever the budget
@@ -166,9 +188,21 @@ class CellSearch:
         self._number += 1
         heapq.heappush(self.open, (self._predicted(cell), self._number, cell))
 
-    def _columns(self, cell: Cell) -> list[list[FusedKnot]]:
+    def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
         """The vertices of a cell, fold by fold."""
-        return [list(knots) for knots in zip(*(self.knots[theta] for theta in cell.corners), strict=True)]
+        return [
+            [self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))
+        ]
+
+    def _vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
+        if len(places) == 1:
+            return self.knots[self._join.join(theta, places[0])][fold]
+        known = self._columns_at[fold]
+        if (theta, places) not in known:
+            known[theta, places] = FusedColumn(
+                tuple(self.knots[self._join.join(theta, place)][fold] for place in places)
+            )
+        return known[theta, places]
 
     def _step(self) -> None:
         """Settle the most doubtful cell, or cut it."""
@@ -184,8 +218,9 @@ class CellSearch:
                 for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
                     if s not in knot.fused:
                         self._check()
-                        if np.isfinite(self.families[fold].fuse(knot, s)):
-                            self._fused[fold].add(knot.theta)
+                        before = knot.known
+                        if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
+                            self._fused[fold].append(knot)
             target = self.target()
             cell.bound = max(cell.bound, self._known(cell))
         if cell.bound >= target:
@@ -204,21 +239,29 @@ class CellSearch:
         self.open = cells  # at once, so that an interrupt leaves no hole
 
     def _cut(self, cell: Cell, blind: int) -> list[Cell]:
-        """Both halves of a cell at its steepest edge, with one more vertex."""
-        lengths = {}
-        for i, j in combinations(range(len(cell.corners)), 2):
-            lengths[i, j] = 0.0
-            for number, knots in enumerate(self._columns(cell)):
-                D, s = excesses([knots[i], knots[j]]), self._wanted(number, knots)
-                lengths[i, j] += s[j] * max(D[0, 1], 0.0) + s[i] * max(D[1, 0], 0.0)
-        for i, j in sorted(lengths, key=lambda pair: -lengths[pair]):
-            theta = between(cell.corners[i], cell.corners[j])
-            if theta is not None and theta not in (cell.corners[i], cell.corners[j]):
-                self._solve(theta)
+        """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
+        lengths: dict[tuple[bool, int, int], float] = {}
+        for number, vertices in enumerate(self._columns(cell)):
+            wanted = self._wanted(number, vertices)
+            for i, j in combinations(range(len(cell.corners)), 2):
+                D = excesses([vertices[i], vertices[j]])
+                rise = wanted[j] * max(D[0, 1], 0.0) + wanted[i] * max(D[1, 0], 0.0)
+                lengths[True, i, j] = lengths.get((True, i, j), 0.0) + rise
+            for i, j in combinations(range(len(cell.places)), 2):
+                bends = [one.bend(i, j) for one in vertices if isinstance(one, FusedColumn)]
+                rise = 2.0 * max(s * bend for s, bend in zip(wanted, bends, strict=True))
+                lengths[False, i, j] = lengths.get((False, i, j), 0.0) + rise
+        for weighing, i, j in sorted(lengths, key=lambda edge: -lengths[edge]):
+            ends = cell.corners if weighing else cell.places
+            theta = between(ends[i], ends[j])
+            if theta is not None and theta not in (ends[i], ends[j]):
+                for other in cell.places if weighing else cell.corners:
+                    self._solve(*((theta, other) if weighing else (other, theta)))
                 halves = []
                 for out in (i, j):
-                    corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
-                    halves.append(Cell(corners, cell.bound, blind))
+                    moved = tuple(theta if k == out else corner for k, corner in enumerate(ends))
+                    corners, places = (moved, cell.places) if weighing else (cell.corners, moved)
+                    halves.append(Cell(corners, cell.bound, blind, places))
                 return halves
         return []
 
@@ -230,7 +273,7 @@ class CellSearch:
             pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
             if not all(pairs):
                 return -np.inf
-            if len(knots) == 2:
+            if len(knots) == 2 and len(cell.places) == 1:
                 total += bound_interval(pairs, D, [knot.epsilon for knot in knots])
             else:
                 steep = np.maximum(D.max(axis=0), 0.0)
@@ -248,23 +291,28 @@ class CellSearch:
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
             D, s = excesses(knots), np.array(self._wanted(number, knots))
-            losses = np.array([self._loss(number, knot, value) for knot, value in zip(knots, s, strict=True)])
+            losses = np.array(
+                [
+                    self._loss(number, knot, value) + 0.5 * value * knot.steep
+                    for knot, value in zip(knots, s, strict=True)
+                ]
+            )
             v = np.array([knot.validation for knot in knots])
             total += float(v.min()) if np.isnan(losses).any() else bound_game(v - losses - s * D)
         return max(total, cell.bound)
 
-    def _wanted(self, number: int, knots: Sequence[FusedKnot]) -> list[float]:
+    def _wanted(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
         """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
         D = excesses(knots)
         target = self.target()
         found = []
         for k, knot in enumerate(knots):
-            size = abs(knot.validation) + SMALLEST * self.scale
+            size = abs(knot.validation) + self.smallest
             # what the bound may lose at this vertex
-            room = max(sum(one.validation for one in self.knots[knot.theta]) - target, self.gap * size)
+            room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
             blur = 4.0 * (knot if model is None else model).blur
-            steep = max(float(D[:, k].max()), 0.0) + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
+            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)
@@ -273,24 +321,32 @@ class CellSearch:
             found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
         return found
 
-    def _model(self, number: int, knot: FusedKnot) -> FusedKnot | None:
-        """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
-        if any(map(np.isfinite, knot.fused.values())):
-            return knot
-        if not self._fused[number]:
-            return None
-        nearest = min(self._fused[number], key=lambda theta: self._distance(knot.theta, theta))
-        return self.knots[nearest][number]
+    def _error(self, vertex: FusedVertex) -> float:
+        """The smallest sum of the folds' validation errors at a vertex."""
+        thetas = [self._join.join(knot.theta, knot.place) for knot in vertex.points]
+        return min(sum(knot.validation for knot in self.knots[theta]) for theta in thetas)
 
-    def _loss(self, number: int, knot: FusedKnot, s: float) -> float:
+    def _model(self, number: int, vertex: FusedVertex) -> FusedVertex | None:
+        """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
+        if vertex.known:
+            return vertex
+        return min(self._fused[number], key=lambda other: self._distance(vertex, other), default=None)
+
+    def _loss(self, number: int, knot: FusedVertex, s: float) -> float:
         model = self._model(number, knot)
         return math.nan if model is None else model.loss(s)
 
-    def _distance(self, one: Theta, other: Theta) -> float:
+    def _distance(self, one: FusedVertex, other: FusedVertex) -> float:
+        """How far two vertices are from each other, in logarithms; those of the same parameters are the nearest."""
         total = 0.0
-        for a, b in zip(one, other, strict=True):
+        for a, b in zip(_middle(one), _middle(other), strict=True):
             total += abs(math.log(a / b)) if a > 0.0 and b > 0.0 else (0.0 if a == b else 1e3)
         return total
+
+
+def _middle(vertex: FusedVertex) -> Theta:
+    """The weights of a vertex, and the middle of its parameters in constraints."""
+    return (*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0))
 
 
 class _SpentError(Exception):

@@ -6,7 +6,17 @@ r"""A convex problem of the user's as a conic program whose objective is affine 
     \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, d \text{ alike.}
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact, and solving for
-other values bypasses cvxpy: Clarabel is given new numbers and keeps its ordering.
+other values bypasses cvxpy: large quadratic programs are solved by their structure, each from early iterates of the one
+before; for others Clarabel is given new numbers and keeps its ordering.
+
+A parameter omega that is not a weight may be in the constants of the constraints: the width of a tube, the bound of a
+norm. :math:`b(\omega) = b_0 + \sum_i \omega_i b_i`, and the program is convex in x and omega together. It is solved at
+given omega (``at``), or with omega free in a simplex of vertices :math:`\omega_l` (``over``), as
+
+.. math::
+
+    A x + b(\omega_0) + \sum_{l > 0} \mu_l \, (b(\omega_l) - b(\omega_0)) \in \mathcal{K}, \qquad
+    \mu \ge 0, \quad \sum_l \mu_l \le 1 .
 
 A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
 feasible x has, with :math:`\delta = x - w`,
@@ -21,8 +31,10 @@ only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an op
 :math:`R_j` of w. w and z are corrected first, so that r is zero to rounding in the coordinates of the second kind.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -36,6 +48,8 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import CONES, StandardForm
 from substrate.composition.feasible_point import Feasibility
 from substrate.composition.nearness import in_dual_cone
+from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 
 __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
@@ -44,6 +58,8 @@ __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
 FAR = 1000.0
 #: Accuracy requested from the solver; what it reaches is computed from its point.
 _ACCURACY = 1e-10
+#: Entries of A from which a quadratic program is solved by its structure.
+_LARGE = 4000
 #: Corrections of a dual point, and the smallest share of the largest multiplier that one may move.
 _CORRECTIONS, _SMALLEST = 3, 1e-9
 #: Share of the value that a residual may take off before the point is corrected once more.
@@ -99,44 +115,186 @@ class ConicFamily:
                 )
             terms = self._read(form)
         self.columns = form.columns
-        self.A, self.b = terms[0][3], terms[0][4]
-        for parameter, (_, _, _, A, b) in zip(self.parameters, terms[1:], strict=True):
-            if abs(A).sum() > 0.0 or np.abs(b).sum() > 0.0:
-                raise DeclarationError(
-                    f"the parameter {parameter.name()!r} is in a constraint, or inside a loss or a norm; it must be "
-                    "the weight of a term of the objective: c * norm(x) instead of norm(c * x)"
-                )
-        self.q, self.d = np.array([term[1] for term in terms]), np.array([term[2] for term in terms])
+        self.A = terms[0][3]
+        self._split_parameters(terms)
+        weighing = [terms[0], *(terms[1 + i] for i in self.weighing)]
+        self.q, self.d = np.array([term[1] for term in weighing]), np.array([term[2] for term in weighing])
         n = self.q.shape[1]
-        pattern = sp.csc_array(sum((abs(term[0]) for term in terms), sp.csc_array((n, n))))
+        pattern = sp.csc_array(sum((abs(term[0]) for term in weighing), sp.csc_array((n, n))))
         pattern = sp.csc_array((pattern + sp.eye_array(n, format="csc")) != 0)
         pattern.sort_indices()
         self._indices, self._indptr = pattern.indices, pattern.indptr
         rows, columns = pattern.indices, np.repeat(np.arange(n), np.diff(pattern.indptr))
         self._upper = rows <= columns
         self._diagonal = np.flatnonzero(rows == columns)
-        self._P = np.array([_on_pattern(term[0], rows, columns) for term in terms])
+        self._P = np.array([_on_pattern(term[0], rows, columns) for term in weighing])
         single = np.zeros(n, dtype=bool)
         single[np.diff(pattern.indptr) == 1] = True
         self._single = single
-        numbers = (sp.csr_array((n, n)), np.zeros(n), self.A, self.b)
-        self.program = ConeProgram.of(numbers, form.cones)
-        self._feasibility: Feasibility | None = None
-        self._sizes = abs(self.A)
-        self._heights = np.diff(self.A.indptr) + _OPERATIONS
-        self._depths = np.diff(pattern.indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
-        self._solver: Any = None
-        self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
-        self._inside: Array | None = None
-        self._share = _SMALLEST_SHARE
-        self._cones = _clarabel_cones(form)
-        # x is solved for in a unit in which the constraints are not tiny: the solver's tolerances are absolute there
-        size = min(float(np.abs(self.b).max(initial=0.0)), unit)
-        self._unit = power_of_two(size) if 0.0 < size < 1.0 else 1.0
+        self._size = unit
         edges = [*sorted(set(self.columns.values())), n]
         self._blocks = np.searchsorted(edges, np.arange(n), side="right") - 1
         #: The largest size of each coordinate's variable at any point so far.
         self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
+        self.cones = form.cones
+        self._arrange()
+        self._at: dict[tuple[float, ...], ConicFamily] = {}
+        if not self.placed:
+            self._at[()] = self
+
+    def _split_parameters(self, terms: list[Numbers]) -> None:
+        """Tell the weights of terms from parameters in the constants of the constraints; refuse all others."""
+        #: Which of the parameters are weights, and which are in constraints.
+        self.weighing: list[int] = []
+        self.placed: list[int] = []
+        for i, (parameter, (P, q, _, A, b)) in enumerate(zip(self.parameters, terms[1:], strict=True)):
+            name = parameter.name()
+            if abs(A).sum() > 0.0:
+                raise DeclarationError(
+                    f"the parameter {name!r} multiplies a variable in a constraint, or inside a loss or a norm, and "
+                    "the problem is not convex in both together; it must be the weight of a term of the objective, "
+                    "c * norm(x) instead of norm(c * x), or a bound or a width, norm(x) <= c"
+                )
+            if not np.abs(b).any():
+                if not (abs(P).sum() > 0.0 or np.abs(q).any()):
+                    raise DeclarationError(
+                        f"the problem does not depend on {name!r}, or by a constant only, so that nothing can choose it"
+                    )
+                self.weighing.append(i)
+                continue
+            if abs(P).sum() > 0.0 or np.abs(q).any():
+                raise DeclarationError(
+                    f"the parameter {name!r} weighs a term of the objective and is in a constraint too; give each its "
+                    "own parameter"
+                )
+            self.placed.append(i)
+        m = terms[0][4].size
+        self.b = self._b0 = terms[0][4]
+        self._b_places = np.array([terms[1 + i][4] for i in self.placed]).reshape(len(self.placed), m)
+        self._d_places = np.array([terms[1 + i][2] for i in self.placed])
+        #: What rounding may change in b at other values.
+        self._b_rounding = np.zeros(m)
+
+    def _arrange(self) -> None:
+        """Prepare what follows from A, b and the pattern of P."""
+        n = self.q.shape[1]
+        numbers = (sp.csr_array((n, n)), np.zeros(n), self.A, self.b)
+        self.program = ConeProgram.of(numbers, self.cones)
+        if self._b_rounding.any():
+            self.program = replace(self.program, doubt=self._b_rounding)
+        self._feasibility: Feasibility | None = None
+        self._sizes = abs(self.A)
+        self._heights = np.diff(self.A.indptr) + _OPERATIONS
+        self._depths = np.diff(self._indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
+        self._solver: Any = None
+        #: Whether programs are solved by their structure, which is kept, as are early iterates of the latest one.
+        self._structured = self.program.quadratic and self.A.nnz >= _LARGE
+        self._structure: Any = None
+        self._warm: Any = None
+        self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
+        self._inside: Array | None = None
+        self._share = _SMALLEST_SHARE
+        self._cones = _clarabel_cones(self.cones)
+        # x is solved for in a unit in which the constraints are not tiny: the solver's tolerances are absolute there
+        size = min(float(np.abs(self.b).max(initial=0.0)), self._size)
+        self._unit = power_of_two(size) if 0.0 < size < 1.0 else 1.0
+
+    def split(self, theta: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The values of the weights, and those of the parameters in constraints."""
+        return tuple(theta[i] for i in self.weighing), tuple(theta[i] for i in self.placed)
+
+    def join(self, weights: Sequence[float], place: Sequence[float]) -> tuple[float, ...]:
+        """The values of all parameters, in their order."""
+        values = dict(zip([*self.weighing, *self.placed], [*weights, *place], strict=True))
+        return tuple(values[i] for i in range(len(self.parameters)))
+
+    def at(self, place: tuple[float, ...]) -> "ConicFamily":
+        """The family at values of the parameters in constraints."""
+        if place not in self._at:
+            for other in self._at.values():  # one factor is kept
+                other._solver = None
+            found = copy.copy(self)
+            values = np.array(place)
+            found.b = self._b0 + values @ self._b_places
+            found._b_rounding = self._rounding_of(values)
+            found.d = self.d.copy()
+            found.d[0] += float(values @ self._d_places)
+            found._arrange()
+            self._at[place] = found
+        return self._at[place]
+
+    def _rounding_of(self, place: Array) -> Array:
+        """How far b at a place may be from the sum of its products: nothing where one of them is all there is."""
+        products = place[:, None] * self._b_places
+        simple = (np.abs(self._b_places) == 1.0) | (self._b_places == 0.0)
+        alone = simple.all(axis=0) & ((products != 0.0).sum(axis=0) + (self._b0 != 0.0) <= 1)
+        size = np.abs(self._b0) + np.abs(products).sum(axis=0)
+        return np.where(alone, 0.0, 2.0 * (len(place) + 1) * EPS * size)
+
+    def slopes(self, point: ConicPoint) -> Array:
+        """The slope of the optimal value in the parameters of constraints, by the multipliers of a solved point."""
+        return np.asarray(self._d_places - self._b_places @ point.z[: self._b_places.shape[1]])
+
+    def over(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
+        """The family with the parameters in constraints free in a simplex, less a function of them.
+
+        ``offsets`` are its values at the corners; it is affine between them, and weighs 1 like the first part.
+        """
+        first, more = np.array(corners[0]), len(corners) - 1
+        steps = np.array(corners[1:]) - first
+        found = copy.copy(self.at(corners[0]))
+        n, m = self.q.shape[1], self.b.size
+        rises = steps @ self._b_places
+        found._b_rounding = np.concatenate(
+            [found._b_rounding + 4.0 * EPS * (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0), np.zeros(more + 1)]
+        )
+        shares = sp.vstack([sp.eye_array(more), sp.csr_array(np.full((1, more), -1.0))])
+        found.A = sp.csr_array(
+            sp.vstack([sp.hstack([self.A, sp.csr_array(rises.T)]), sp.hstack([sp.csr_array((more + 1, n)), shares])])
+        )
+        found.b = np.concatenate([found.b, np.zeros(more), [1.0]])
+        levels = np.array([float(np.array(corner) @ self._d_places) for corner in corners]) - offsets
+        added = np.concatenate([np.zeros(n), levels[1:] - levels[0]])
+        found.q = np.vstack([np.hstack([self.q, np.zeros((len(self.q), more))]), added])
+        found.d = np.append(self.d, levels[0])
+        parts, filled = self._P.shape
+        found._P = np.vstack([np.hstack([self._P, np.zeros((parts, more))]), np.zeros(filled + more)])
+        found._indices = np.append(self._indices, np.arange(n, n + more))
+        found._indptr = np.append(self._indptr, filled + 1 + np.arange(more))
+        found._upper = np.append(self._upper, np.ones(more, dtype=bool))
+        found._diagonal = np.append(self._diagonal, filled + np.arange(more))
+        found._single = np.append(self._single, np.ones(more, dtype=bool))
+        found._blocks = np.append(self._blocks, np.full(more, self.reach.size))
+        found.reach = np.append(self.reach, 1.0)
+        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), (more + 1,))]
+        found._free = True
+        found._arrange()
+        return found
+
+    def extent(self, values: Sequence[float]) -> tuple[float, float]:
+        """The smallest and the largest value of the one parameter in constraints at which the problem has a point."""
+        import clarabel
+
+        (rise,) = self._b_places
+        n = self.q.shape[1]
+        A = sp.csc_matrix(sp.hstack([-self.A, sp.csr_array(-rise[:, None])]))
+        size = max(abs(value) for value in values)
+        ends = []
+        for sign in (1.0, -1.0):
+            q = np.append(np.zeros(n), sign)
+            room = [sign * end for end in (min(values), max(values))]
+            # beyond the box nothing is asked
+            rows = sp.csc_matrix(([-sign], ([0], [n])), shape=(1, n + 1))
+            cones = [*self._cones, clarabel.NonnegativeConeT(1)]
+            b = np.append(self._b0, -(min(room) - 1e-3 * (size or 1.0)))
+            solver = clarabel.DefaultSolver(
+                sp.csc_matrix((n + 1, n + 1)), q, sp.csc_matrix(sp.vstack([A, rows])), b, cones, _settings()
+            )
+            solution = solver.solve()
+            if str(solution.status) not in _USABLE:  # at no value
+                return np.inf, -np.inf
+            ends.append(float(np.array(solution.x)[n]))
+        return ends[0], ends[1]
 
     def _read(self, form: StandardForm) -> list[Numbers]:
         """P, q, d, A, b of the part without our parameters, and of each of these."""
@@ -155,9 +313,12 @@ class ConicFamily:
             terms.append(_numbers(program, nothing | {key: np.ones(1)}, form.height, True))
         return terms
 
+    #: Whether parameters in constraints are variables here, and a function of them is the last part.
+    _free = False
+
     def coefficients(self, theta: Sequence[float]) -> Array:
-        """The weights of the parts: 1 and theta."""
-        return np.array([1.0, *theta])
+        """The weights of the parts: 1 and the values of the weights."""
+        return np.array([1.0, *theta, 1.0] if self._free else [1.0, *theta])
 
     def matrix(self, weights: Array, sizes: bool = False) -> Any:
         """P at the weights of the parts, or the sum of absolute values."""
@@ -168,6 +329,9 @@ class ConicFamily:
         """Solve at theta; raise where the solver finds no point."""
         weights = self.coefficients(theta)
         data, q = weights @ self._P, weights @ self.q
+        point = self._by_structure(self.matrix(weights), q)
+        if point is not None:
+            return point
         status = ""
         best: ConicPoint | None = None
         unit = self._unit
@@ -183,6 +347,28 @@ class ConicFamily:
         if best is None:
             raise SolverError(f"Clarabel found no optimum at {tuple(map(float, theta))}: {status}")
         return best
+
+    def _by_structure(self, P: Any, q: Array) -> ConicPoint | None:
+        """Solve a large quadratic program by its structure, from iterates of the latest one; None where that fails."""
+        if not self._structured:
+            return None
+        program = replace(self.program, P=P, q=q)
+        structure: Any = None
+        if self._structure is not None:
+            program.take_over(self._structure.program)
+            structure = renewed(self._structure, program)
+        if structure is None:
+            structure, self._warm = find_structure(program, ()), None
+        if isinstance(structure, str):
+            self._structured = False
+            return None
+        self._structure = structure
+        point = structured_solution(structure, warm=self._warm)
+        if isinstance(point, str):
+            self._warm = None
+            return None
+        self._warm = point.warm
+        return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
         """What the objective is divided by, in turn: a solver that stalls at one may not at another."""
@@ -306,6 +492,7 @@ class ConicFamily:
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)
         lengths = w.size + z.size + int(self._heights.max(initial=0)) + int(self._depths.max(initial=0))
         rounding = EPS * lengths * size + 8.0 * EPS * float(np.abs(weights) @ np.abs(self.d))
+        rounding += float(np.abs(z) @ self._b_rounding)
         rest = 1.001 * float(lost.sum())
         return value - rest - 1.01 * rounding, rest
 
@@ -382,11 +569,11 @@ def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
     return np.asarray(full[rows, columns]).ravel()
 
 
-def _clarabel_cones(form: StandardForm) -> list[Any]:
+def _clarabel_cones(known: Sequence[Any]) -> list[Any]:
     import clarabel
 
     cones: list[Any] = []
-    for kind, rows, sizes in form.cones:
+    for kind, rows, sizes in known:
         if kind == "Zero":
             cones.append(clarabel.ZeroConeT(rows.stop - rows.start))
         elif kind == "NonNeg":

@@ -6,6 +6,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
+from substrate.fusion.validation_loss import SQUARED
 
 __all__ = ["draw_map"]
 
@@ -45,7 +46,8 @@ def draw_map(fusion: Any, ax: Any = None, over: tuple[str, str] | None = None) -
         _scale(ax, axis, values)
     ax.set_xlabel(chosen[0])
     ax.set_ylabel(chosen[1])
-    bar = ax.figure.colorbar(drawn, ax=ax, extend="max", label="validation error (mean square)")
+    label = "validation error (mean square)" if fusion.loss == SQUARED.words else fusion.loss
+    bar = ax.figure.colorbar(drawn, ax=ax, extend="max", label=label)
     bar.ax.axhline(fusion.validation_error, color=_ACCENT, linewidth=2.5)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small", framealpha=0.9, edgecolor="none")
     return ax

@@ -15,6 +15,7 @@ Several parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -24,18 +25,25 @@ from substrate.arrays import Array, positive
 from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
-from substrate.fusion.box import checked_box
+from substrate.fusion.affine_terms import AffineTerms
+from substrate.fusion.box import checked_box, parameters_of
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
-from substrate.fusion.joint_result import JointFusion
-from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_range
-from substrate.fusion.output_map import output_map
+from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
+from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.validated_machine import Candidate, certify_search, solve_candidates
-from substrate.fusion.validation import Validation, checked_validation, folds_of
+from substrate.fusion.validated_machine import (
+    Candidate,
+    certify_search,
+    end_of_search,
+    least_error,
+    solve_candidates,
+)
+from substrate.fusion.validation import Validation, checked_pair, checked_validation, folds_of
+from substrate.fusion.validation_loss import SQUARED, checked_loss
 
 __all__ = ["fuse"]
 
@@ -53,18 +61,19 @@ _RADIUS = (
 def fuse(
     machine: Any,
     over: Any,
-    validation: tuple[Any, Any] | None = None,
+    validation: tuple[Any, ...] | None = None,
     cv: Any = None,
     gap: float = 1e-3,
     *,
-    data: tuple[Any, Any] | None = None,
+    loss: Any = "squared",
+    data: tuple[Any, ...] | None = None,
     box: Any = None,
     budget: int | None = None,
     up_to: float | None = None,
     n_jobs: int = 1,
     progress: Progress | bool | None = None,
     **options: Any,
-) -> Fusion | JointFusion:
+) -> Fusion:
     """Choose the parameter whose machine validates best, and bound how much better any other could be.
 
     :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all rho
@@ -79,25 +88,30 @@ def fuse(
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
         a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
         (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
-        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). Two or three
-        parameters, as a tuple, are chosen together: each a weight in the linear term, and at most one of them the
-        weight of squares, such as a ridge. With three, the search may spend its budget before the gap is met, and says
-        so.
+        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
+        and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
+        are chosen together. With three, the search may spend its budget before the gap is met, and says so.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
-        an output that is not validated, and the sum of the outputs' errors is minimised.
+        an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
+        the rows.
     cv
         A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function or
         an estimator, with ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in
         classification.
     gap
         Relative distance between validation error and lower bound at which the search ends.
+    loss : {"squared", "mean_absolute", "pinball", "hinge", "log_loss"} or ("pinball", level)
+        What is taken of the targets and predictions of the validation rows; the certificate states it. Labels -1 and
+        +1 for the last two. Losses other than squares are proved over a range, ``box``.
     data
         X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
+        With weights of rows, ``(X, y, weights)``, the function is called with all three, and the folds are weighed.
     box
         The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, of
         several a weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its
-        lower end must be above zero. ``proved_on`` of the result, or ``path.coverage``, states where the bound holds.
+        lower end must be above zero. A parameter in a constraint needs a range. ``proved_on`` of the result states
+        where the bound holds.
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.
@@ -112,13 +126,13 @@ def fuse(
 
     Returns
     -------
-    Fusion or JointFusion
-        The second for several parameters. Its ``validation_error`` is that of what its ``predict`` returns for the
-        validation rows; with ``cv`` it is that of the machines of the folds. The certificate holds where the gap is
-        proved. Where no proof exists (several parameters and a loss that is not strongly convex in f, such as Huber or
-        pinball), ``lower_bound`` is minus infinity, and the certificate does not hold and states why.
+    Fusion
+        Its ``validation_error`` is that of what its ``predict`` returns for the validation rows; with ``cv`` it is that
+        of the machines of the folds, which are its ``folds``. The certificate holds where the gap is proved, relative
+        to the validation error or to a millionth of the variance of the targets where that is more. An interrupt or a
+        spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate does not hold.
     """
-    target = positive(gap, "gap")
+    target, judged = positive(gap, "gap"), checked_loss(loss)
     several = isinstance(over, (list, tuple)) and len(over) > 1
     budget = (_BUDGETS[several]) if budget is None else budget
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
@@ -134,6 +148,8 @@ def fuse(
             raise DeclarationError("an estimator is fused over its one parameter; for several fuse a Machine")
         if top is not None:
             raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
+        if judged != SQUARED:
+            raise DeclarationError(f"an estimator is validated by squared errors; fuse a Machine for loss={loss!r}")
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
         return fused
     if options:
@@ -143,10 +159,10 @@ def fuse(
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
             )
-        machines, sets = [machine], [checked_validation(machine, *validation)]
+        machines, sets = [machine], [checked_validation(machine, *checked_pair(validation, "validation"), judged)]
         final = machine
     elif callable(machine):
-        machines, sets, final = folds_of(machine, data, cv, validation)
+        machines, sets, final = folds_of(machine, data, cv, validation, judged)
     else:
         raise DeclarationError(
             f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
@@ -154,22 +170,59 @@ def fuse(
     with ExitStack() as held:  # the parameters of a machine have one value at a time
         for one in {id(one): one for one in (*machines, final)}.values():
             held.enter_context(one.lock)
-        if several:
-            return fuse_jointly(machines, sets, final, over, box, target, budget, _shown(progress), n_jobs)
-        over = over[0] if isinstance(over, (list, tuple)) and over else over
-        parameters = [_parameter(one, over) for one in machines]
-        folds = _folds(machines, parameters, sets) if box is None else DeclarationError("")
+        names = _names(final, over)
+        given = _given_ends(names, box)
+        shown = _shown(progress)
+        refusal = None
+        if several and judged == SQUARED:
+            found = _by_simplices(machines, sets, final, names, box, target, budget, shown, n_jobs)
+            if isinstance(found, Fusion):
+                return found
+            refusal = found
+        parameters = [parameters_of(one, names) for one in machines]
+        folds: list[Fold] | DeclarationError = DeclarationError("")
+        if not several and box is None and judged == SQUARED:
+            folds = _folds(machines, [one for (one,) in parameters], sets)
         if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
-            inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
-            ends = _range_of(parameters[0].name(), box, top, inverse)
-            families = _families(machines, parameters, sets, folds)
+            if top is not None:
+                inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
+                given = [_range_up_to(top, inverse)]
+            families = _families(machines, parameters, sets, folds, refusal)
             if families is not None:
-                return fuse_over_range(
-                    families, sets, final, parameters[0].name(), ends, target, budget, _shown(progress)
-                )
+                return fuse_over_box(families, machines, sets, final, names, given, target, budget, shown)
         assert not isinstance(folds, DeclarationError)
-        found = refined(folds, target, budget, _shown(progress), n_jobs, top)
-        return _fusion(final, _parameter(final, over), folds, sets, found, target)
+        least = least_error(sets) * sum(known.weight for known in sets)
+        path = refined(folds, target, budget, shown, n_jobs, top, least)
+        return _fusion(final, machines, names[0], folds, sets, path, target)
+
+
+def _names(machine: Machine, over: Any) -> list[str]:
+    """The names of the parameters that are fused over."""
+    if isinstance(over, (list, tuple)) and len(over) > 1:
+        return [parameter.name() for parameter in parameters_of(machine, over)]
+    over = over[0] if isinstance(over, (list, tuple)) and over else over
+    return [_parameter(machine, over).name()]
+
+
+def _by_simplices(
+    machines: list[Machine],
+    sets: list[Validation],
+    final: Machine,
+    names: list[str],
+    box: Any,
+    gap: float,
+    budget: int,
+    progress: Progress,
+    n_jobs: int,
+) -> Fusion | DeclarationError:
+    """The fusion over several weights by chords over simplices, or why there are none."""
+    try:
+        for one in machines:
+            AffineTerms.of(one.problem, parameters_of(one, names))
+    except DeclarationError as refusal:
+        return refusal
+    found = fuse_jointly(machines, sets, final, names, box, gap, budget, progress, n_jobs)
+    return DeclarationError("") if found is None else found
 
 
 def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation]) -> list[Fold] | DeclarationError:
@@ -181,27 +234,35 @@ def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation
 
 
 def _families(
-    machines: list[Machine], parameters: list[Any], sets: list[Validation], folds: list[Fold] | DeclarationError
+    machines: list[Machine],
+    parameters: list[list[Any]],
+    sets: list[Validation],
+    folds: list[Fold] | DeclarationError,
+    joint: DeclarationError | None,
 ) -> list[MachineFamily] | None:
     """What the universal bound needs of the folds; None where it does not apply and another search does."""
     try:
         return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
     except DeclarationError as refusal:
         if isinstance(folds, DeclarationError):
-            raise (folds if str(folds) else refusal) from refusal
+            raise (joint if joint is not None and str(joint) else refusal) from refusal
         return None
 
 
-def _range_of(name: str, box: Any, top: float | None, inverse: bool) -> tuple[float, float]:
-    """The values of a weight that are considered: as given, or from 1e-3 to 1e3."""
-    if box is not None:
-        ((low, high),) = checked_box(box, [name], None)
-        if not np.isfinite(high) or low >= high:
-            raise DeclarationError(f"the range of {name!r} must be two numbers with low < high, received {box!r}")
-        return low, high
+def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
+    """The ranges that are given, in the order of names."""
+    checked_box(box, names, None, signed=True)
+    given = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
+    found = []
+    for name in names:
+        ends = given.get(name)
+        found.append(None if ends is None else (float(ends[0]), float(ends[1])))
+    return found
+
+
+def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
+    """The values of a weight up to the largest that is considered, or of its inverse."""
     low, high = RANGE
-    if top is None:
-        return low, high
     return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
@@ -226,7 +287,8 @@ def _parameter(machine: Machine, over: Any) -> Any:
     if name not in known:
         raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
     parameter = known[name]
-    if not parameter.is_scalar() or not parameter.is_nonneg():
+    weighs = any(one is parameter for one in machine.problem.objective.parameters())
+    if not parameter.is_scalar() or (weighs and not parameter.is_nonneg()):
         raise DeclarationError(f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})")
     missing = sorted(other for other, one in known.items() if other != name and one.value is None)
     if missing:
@@ -239,30 +301,31 @@ def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
-    M = output_map(machine, program.columns, program.q0.size, known)
+    M, targets = weighed_map(machine, program.columns, program.q0.size, known)
     tie = program.tie(M, program.solve(size).x)
     sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
     directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
-    return Fold(program, M, known.known, sigma, {}, rest, size, directions)
+    return Fold(program, M, targets, sigma, {}, rest, size, directions)
 
 
 def _fusion(
     final: Machine,
-    parameter: Any,
+    machines: list[Machine],
+    name: str,
     folds: list[Fold],
     sets: list[Validation],
     found: Refined,
     gap: float,
 ) -> Fusion:
-    rows = sum(known.rows for known in sets)
-    name, inverse = parameter.name(), folds[0].program.inverse
-    known = sets[0] if len(sets) == 1 else None
+    weight = sum(known.weight for known in sets)
+    inverse = folds[0].program.inverse
     order = found.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
     knots = [float(found.values[k]) for k in order]
-    chosen = solve_candidates(final, (_candidate(name, rho, folds, inverse) for rho in knots), known)
+    chosen = solve_candidates(final, machines, sets, (_candidate(name, rho, folds, inverse) for rho in knots))
+    found = replace(found, stop=end_of_search(found.stop, chosen))
     value = chosen.values[name]
-    error = (float(found.squares[order[0]]) if known is None else chosen.squares) / rows
-    lower = min(found.lower_bound / rows, error)
+    error = chosen.total / weight
+    lower = min(found.lower_bound / weight, error)
     searched = f"1/{name}" if inverse else name
     reach = "on" if found.complete else f"to {found.values[-1]:g}"
     facts = [
@@ -279,23 +342,28 @@ def _fusion(
     determined = bool(np.isfinite(folds[0].sigma))
     # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
     # magnify those of the fit
-    agreement = (1e-5, folds[0].sigma * folds[0].program.unit) if determined else (1e-3, 0.0)
+    sigma = max(fold.sigma * fold.program.unit for fold in folds)
+    agreement = (1e-5, sigma) if determined else (1e-3, 0.0)
     formula = "validation error - lower bound over the values covered"
+    row = (f"gap of {name}", formula)
     certificate = certify_search(
-        f"Fusion over {name}", chosen, error, lower, gap, sets, (f"gap of {name}", formula), agreement, facts
+        f"Fusion over {name}", chosen, error, lower, gap, sets, row, agreement, facts, found.values.size
     )
-    return Fusion(name, value, error, lower, chosen.result, _path(name, final, folds, found, rows), certificate)
+    path = _path(name, final, folds, found, weight)
+    proved = {name: path.coverage}
+    words, least = SQUARED.words, least_error(sets)
+    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
 
 
 def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:
-    """The value of a knot, with its validation errors where there is one validation set."""
-    errors = folds[0].errors(folds[0].knots[rho]) if len(folds) == 1 else None
+    """The value of a knot, with its validation errors."""
+    errors = np.concatenate([fold.errors(fold.knots[rho]) for fold in folds])
     return Candidate({name: 1.0 / rho if inverse else rho}, errors)
 
 
-def _path(name: str, final: Machine, folds: list[Fold], found: Refined, rows: int) -> FusedPath:
+def _path(name: str, final: Machine, folds: list[Fold], found: Refined, weight: float) -> FusedPath:
     """The knots in the parameter, ascending."""
-    values, errors = found.values, found.squares / rows
+    values, errors = found.values, found.squares / weight
     knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
     top = np.inf if found.complete else float(values[-1])
     covered = (float(values[0]), top)

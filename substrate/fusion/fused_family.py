@@ -6,12 +6,14 @@ up), and
 .. math:: h(s) = s \left( \min_{x \in S} \; \varphi_\theta(x) + \tfrac1s v(x) \; - p \right)
 
 is one more solve of the same problem with the validation error beside it, bounded from below by its dual. s is a power
-of two.
+of two. Where parameters are in constraints, a vertex is one of the weights beside a simplex of those parameters
+(:class:`FusedColumn`), and they are variables of the fused problem.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import cvxpy as cp
@@ -21,7 +23,7 @@ from substrate.arrays import EPS, Array
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.conic_family import ConicFamily, parameters_at
 
-__all__ = ["FusedFamily", "FusedKnot", "excesses"]
+__all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
 
 #: Excess of the objective over its smallest value, relative, up to which a point counts as one more optimum.
 _OPTIMAL = 1e-10
@@ -33,29 +35,32 @@ _FLAT = 0.9
 _BEYOND = 64.0
 
 
-@dataclass(slots=True)
-class FusedKnot:
-    """A vertex: its parameters, the solved point, the parts of the objective there, and what is known of h.
+class FusedVertex:
+    """What is known of h at a vertex: of a simplex of weights, and a place or a simplex of the other parameters."""
 
-    ``weights`` are those of the parts, ``terms`` and ``errors`` the parts at a feasible point with their bounds,
-    ``epsilon`` how far that point may be above the smallest objective, ``fused`` the pairs s and h(s).
-    """
+    __slots__ = ()
 
+    #: The values of the weights, and those of the parts.
     theta: tuple[float, ...]
     weights: Array
-    x: Array
-    terms: Array
-    errors: Array
-    lowest: float
-    epsilon: float
+    #: The smallest validation error here, and how far a point may be above the smallest objective.
     validation: float
-    fused: dict[float, float] = field(default_factory=dict)
-    #: Whether x is a point of the fused problem that is an optimum of the problem too.
-    adopted: bool = False
-    #: Whether another optimum was looked for.
-    examined: bool = False
-    #: For each s how far the dual bound behind h(s) is below the value at the solver's point.
-    blurs: dict[float, float] = field(default_factory=dict)
+    epsilon: float
+    #: The pairs s and h(s); how far the dual bound behind h(s) is below the value at the solver's point; and by how
+    #: much the objective there is below p.
+    fused: dict[float, float]
+    blurs: dict[float, float]
+    drops: dict[float, float]
+
+    @property
+    def points(self) -> "tuple[FusedKnot, ...]":
+        """The knots at the corners of the parameters in constraints."""
+        raise NotImplementedError
+
+    @property
+    def steep(self) -> float:
+        """How far the optimal value may be below p, an affine function of the parameters in constraints."""
+        return 0.0
 
     @property
     def blur(self) -> float:
@@ -63,19 +68,14 @@ class FusedKnot:
         return max(self.epsilon, *self.blurs.values()) if self.blurs else self.epsilon
 
     @property
-    def value(self) -> float:
-        """p: the objective at the point of the vertex."""
-        return float(self.weights @ self.terms)
-
-    @property
-    def allowed(self) -> float:
-        """How far the objective of another optimum may seem to be above the smallest one."""
-        return 2.0 * self.epsilon + _OPTIMAL * abs(self.lowest)
+    def known(self) -> bool:
+        """Whether h is known for some s."""
+        return any(map(np.isfinite, self.fused.values()))
 
     def loss(self, s: float) -> float:
         """Predict v - h(s): between known values on a line in logarithms, a little beyond them like 1/s, else NaN."""
         known = sorted(
-            (one, self.validation - h - one * self.blurs.get(one, 0.0))
+            (one, self.validation - h - one * (self.blurs.get(one, 0.0) + self.drops.get(one, 0.0)))
             for one, h in self.fused.items()
             if np.isfinite(h)
         )
@@ -94,15 +94,117 @@ class FusedKnot:
         return float(above ** (1.0 - share) * below**share)
 
 
-def excesses(knots: Sequence[FusedKnot]) -> Array:
-    """D_jk, rounded up."""
-    D = np.zeros((len(knots), len(knots)))
-    for j, one in enumerate(knots):
-        for k, other in enumerate(knots):
-            sizes = float(np.abs(other.weights) @ (np.abs(one.terms) + np.abs(other.terms)))
-            rounded = float(np.abs(other.weights) @ one.errors) + 8.0 * EPS * sizes
-            D[j, k] = float(other.weights @ (one.terms - other.terms)) + rounded
+@dataclass(slots=True)
+class FusedKnot(FusedVertex):
+    """A solved vertex: its parameters, the point, the parts of the objective there, and what is known of h.
+
+    ``theta`` are the values of the weights, ``place`` those of the parameters in constraints; ``weights`` are those of
+    the parts, ``terms`` and ``errors`` the parts at a feasible point with their bounds, ``epsilon`` how far that point
+    may be above the smallest objective, ``fused`` the pairs s and h(s).
+    """
+
+    theta: tuple[float, ...]
+    place: tuple[float, ...]
+    weights: Array
+    x: Array
+    terms: Array
+    errors: Array
+    lowest: float
+    epsilon: float
+    validation: float
+    #: The slopes of the optimal value in the parameters of constraints.
+    slopes: Array
+    fused: dict[float, float] = field(default_factory=dict)
+    blurs: dict[float, float] = field(default_factory=dict)
+    drops: dict[float, float] = field(default_factory=dict)
+    #: Whether x is a point of the fused problem that is an optimum of the problem too.
+    adopted: bool = False
+    #: Whether another optimum was looked for.
+    examined: bool = False
+
+    @property
+    def points(self) -> "tuple[FusedKnot, ...]":
+        """The knot itself."""
+        return (self,)
+
+    @property
+    def value(self) -> float:
+        """p: the objective at the point of the vertex."""
+        return float(self.weights @ self.terms)
+
+    @property
+    def allowed(self) -> float:
+        """How far the objective of another optimum may seem to be above the smallest one."""
+        return 2.0 * self.epsilon + _OPTIMAL * abs(self.lowest)
+
+
+@dataclass(slots=True)
+class FusedColumn(FusedVertex):
+    """The knots at one vertex of the weights and at all corners of a simplex of parameters in constraints."""
+
+    knots: tuple[FusedKnot, ...]
+    fused: dict[float, float] = field(default_factory=dict)
+    blurs: dict[float, float] = field(default_factory=dict)
+    drops: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def theta(self) -> tuple[float, ...]:
+        """The values of the weights."""
+        return self.knots[0].theta
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the parts."""
+        return self.knots[0].weights
+
+    @property
+    def points(self) -> tuple[FusedKnot, ...]:
+        """The knots."""
+        return self.knots
+
+    @property
+    def validation(self) -> float:
+        """The smallest validation error at a knot."""
+        return min(knot.validation for knot in self.knots)
+
+    @property
+    def epsilon(self) -> float:
+        """The largest of the knots' distances from an optimum."""
+        return max(knot.epsilon for knot in self.knots)
+
+    @property
+    def value(self) -> float:
+        """The largest p in absolute value."""
+        return max(abs(knot.value) for knot in self.knots)
+
+    @property
+    def steep(self) -> float:
+        """The largest distance of the optimal value from its chord, by its slopes at both ends of an edge."""
+        return max(self.bend(i, j) for i, j in combinations(range(len(self.knots)), 2))
+
+    def bend(self, i: int, j: int) -> float:
+        """The distance between the chord of the optimal value and its tangents along an edge."""
+        one, other = self.knots[i], self.knots[j]
+        way = np.array(other.place) - np.array(one.place)
+        first, last, chord = float(one.slopes @ way), float(other.slopes @ way), other.value - one.value
+        if not first < chord < last:
+            return 0.0
+        return (chord - first) * (last - chord) / (last - first)
+
+
+def excesses(vertices: Sequence[FusedVertex]) -> Array:
+    """D_jk, rounded up: the largest over the corners of the parameters in constraints."""
+    D = np.zeros((len(vertices), len(vertices)))
+    for j, one in enumerate(vertices):
+        for k, other in enumerate(vertices):
+            D[j, k] = max(_excess(*pair, other.weights) for pair in zip(one.points, other.points, strict=True))
     return D
+
+
+def _excess(one: FusedKnot, other: FusedKnot, weights: Array) -> float:
+    sizes = float(np.abs(weights) @ (np.abs(one.terms) + np.abs(other.terms)))
+    rounded = float(np.abs(weights) @ one.errors) + 8.0 * EPS * sizes
+    return float(weights @ (one.terms - other.terms)) + rounded
 
 
 class FusedFamily:
@@ -123,33 +225,57 @@ class FusedFamily:
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
-        base = self.base
-        point = base.solve(theta)
+        own, place = self.base.split(theta)
+        base = self.base.at(place)
+        point = base.solve(own)
         self.solves += 1
         base.remember(point.x)
         found = base.feasible(point.x)
         if found is None:
             raise SolverError(f"no feasible point was found next to the solver's at {theta}; nothing can be proved")
         terms, errors = base.terms(*found)
-        weights = base.coefficients(theta)
-        lowest = base.lower_bound(theta, point)
+        weights = base.coefficients(own)
+        lowest = base.lower_bound(own, point)
         epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
         epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
-        return FusedKnot(
-            theta, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), self.validation_at(found[0])
-        )
+        validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
+        return FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
 
     def validation_at(self, x: Array) -> float:
         """The validation error at a point of the problem; its variables are left there."""
         self.base.assign(x)
         return float(np.asarray(self.validation.value).item())
 
-    def fuse(self, knot: FusedKnot, s: float) -> float:
+    def fuse(self, vertex: FusedVertex, s: float) -> float:
         """Return h(s) at a vertex, a lower value of it, and keep it; -inf where the solver fails."""
-        if s not in knot.fused:
-            knot.fused[s] = self._fused(knot, s)
-            self._look_for_others(knot, s)
-        return knot.fused[s]
+        if s not in vertex.fused:
+            if isinstance(vertex, FusedKnot):
+                vertex.fused[s] = self._fused(vertex, s)
+                self._look_for_others(vertex, s)
+            elif isinstance(vertex, FusedColumn):
+                vertex.fused[s] = self._fused_column(vertex, s)
+        return vertex.fused[s]
+
+    def _fused_column(self, column: FusedColumn, s: float) -> float:
+        """h(s) with the parameters in constraints free in their simplex."""
+        values = np.array([knot.value for knot in column.knots])
+        # p at a corner is any number, the same here and in D: what rounding makes of it is p
+        family = self.both.over([knot.place for knot in column.knots], values)
+        theta = (*column.theta, 1.0 / s)
+        self.solves += 1
+        try:
+            point = family.solve(theta)
+        except SolverError:
+            return -np.inf
+        family.remember(point.x)
+        self.both.remember(point.x[: self.both.q.shape[1]])
+        lowest = family.lower_bound(theta, point)
+        terms, _ = family.terms(point.x, np.zeros_like(point.x))
+        parts = family.coefficients(theta) * terms
+        column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
+        column.drops[s] = max(-float(parts.sum() - parts[-2]), 0.0)
+        sizes = abs(lowest) + max(float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots)
+        return s * (lowest - 16.0 * EPS * sizes)
 
     def _look_for_others(self, knot: FusedKnot, s: float) -> None:
         """Look for an optimum that validates better where v - h(s) does not fall as s grows: once, at a large s."""
@@ -164,16 +290,16 @@ class FusedFamily:
                 knot.fused[large] = self._fused(knot, large)
 
     def _fused(self, knot: FusedKnot, s: float) -> float:
-        theta = (*knot.theta, 1.0 / s)
+        theta, both = (*knot.theta, 1.0 / s), self.both.at(knot.place)
         self.solves += 1
         try:
-            point = self.both.solve(theta)
+            point = both.solve(theta)
         except SolverError:
             return -np.inf
-        self.both.remember(point.x)
-        lowest = self.both.lower_bound(theta, point)
-        values, _ = self.both.terms(point.x, np.zeros_like(point.x))
-        knot.blurs[s] = max(float(self.both.coefficients(theta) @ values) - lowest, 0.0)
+        both.remember(point.x)
+        lowest = both.lower_bound(theta, point)
+        values, _ = both.terms(point.x, np.zeros_like(point.x))
+        knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
         h = s * (lowest - knot.value - 8.0 * EPS * sizes)
         self._adopt(knot, point.x, knot.validation - h, s)
@@ -189,7 +315,7 @@ class FusedFamily:
             return
         self.both.assign(x)
         validation = float(np.asarray(self.validation.value).item())
-        with parameters_at(self.base.parameters, knot.theta):
+        with parameters_at(self.base.parameters, self.base.join(knot.theta, knot.place)):
             above = float(np.asarray(self.base.problem.objective.expr.value).item()) - knot.lowest
         violation = max((float(np.max(c.violation())) for c in self.base.problem.constraints), default=0.0)
         size = float(np.abs(x).max(initial=0.0))

@@ -10,6 +10,7 @@ one in the quadratic term; the box is covered by simplices with a bound each (:m
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,19 @@ from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import Box, checked_box, levels, parameters_of
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, bound_beyond, outer_ends
-from substrate.fusion.joint_result import JointFusion, JointPath
 from substrate.fusion.knot_store import KnotStore, ProgramFold
-from substrate.fusion.output_map import output_map
+from substrate.fusion.output_map import weighed_map
+from substrate.fusion.result import Fusion, JointPath
 from substrate.fusion.simplex_search import Progress, Searched, cell_simplices, searched
-from substrate.fusion.unproved_search import searched_without_bounds
-from substrate.fusion.validated_machine import Candidate, certify_search, solve_candidates
+from substrate.fusion.validated_machine import (
+    Candidate,
+    certify_search,
+    end_of_search,
+    least_error,
+    solve_candidates,
+)
 from substrate.fusion.validation import Validation
+from substrate.fusion.validation_loss import SQUARED
 
 __all__ = ["fuse_jointly"]
 
@@ -49,8 +56,10 @@ def fuse_jointly(
     budget: int,
     progress: Progress,
     n_jobs: int,
-) -> JointFusion:
+) -> Fusion | None:
     """Choose the values of several parameters whose machine validates best, and bound what all others could do.
+
+    None where the squares do not determine the predictions, and no chord proves anything.
 
     :equation [Pelckmans2005]_ (28): fusion over several weights at once
     """
@@ -63,25 +72,27 @@ def fuse_jointly(
     inner = outer_ends(store, ends)
     first = store.add(tuple(high for _, high in inner))
     if not all(fold.reach.determined(own[first].x) for fold, own in zip(store.folds, store.knots, strict=True)):
-        found = searched_without_bounds(store, inner, budget, progress)
-        return _fusion(final, names, store, sets, found, -np.inf, inner, gap)
-    found = searched(store, cell_simplices([levels(one, len(inner)) for one in inner]), gap, budget, progress)
+        return None
+    least = least_error(sets) * sum(known.weight for known in sets)
+    cells = cell_simplices([levels(one, len(inner)) for one in inner])
+    found = searched(store, cells, gap, budget, progress, least)
     target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
     beyond, covered = (np.inf, ()) if found.unproved else bound_beyond(Faces.of(store, ends, inner), target, budget)
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
-    return _fusion(final, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
+    return _fusion(final, machines, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
 
 
 def _fold(machine: Machine, terms: AffineTerms, known: Validation, ends: Box) -> ProgramFold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     low, high = ends[terms.ridge] if terms.ridge >= 0 else (0.0, 0.0)
     program = AffineProgram(terms, power_of_two(size), low)
-    M = output_map(machine, program.columns, program.q0.size, known)
-    return ProgramFold(program, M, known.known, DeterminedErrors.of(program, M, high), size)
+    M, targets = weighed_map(machine, program.columns, program.q0.size, known)
+    return ProgramFold(program, M, targets, DeterminedErrors.of(program, M, high), size)
 
 
 def _fusion(
     final: Machine,
+    machines: Sequence[Machine],
     names: Sequence[str],
     store: KnotStore,
     sets: Sequence[Validation],
@@ -89,12 +100,12 @@ def _fusion(
     bound: float,
     ends: Box,
     gap: float,
-) -> JointFusion:
-    rows = sum(known.rows for known in sets)
-    known = sets[0] if len(sets) == 1 else None
-    chosen = solve_candidates(final, _candidates(names, store), known)
-    error = (float(store.squares.min()) if known is None else chosen.squares) / rows
-    lower = min(_BELOW * min(bound, float(store.squares.min())) / rows, error)
+) -> Fusion:
+    weight = sum(known.weight for known in sets)
+    chosen = solve_candidates(final, machines, sets, _candidates(names, store))
+    found = replace(found, stop=end_of_search(found.stop, chosen))
+    error = chosen.total / weight
+    lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
     facts = [
         *((f"fused over {name}", _range(one)) for name, one in zip(names, ends, strict=True)),
         ("search", f"{store.solves} solves, {len(found.simplices)} simplices; {found.stop}"),
@@ -108,24 +119,25 @@ def _fusion(
     formula = "validation error - lower bound over the box"
     title = f"Fusion over {' and '.join(names)}"
     row = ("gap of the search", formula)
-    certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts)
+    certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts, len(store.corners))
     path = JointPath(
         tuple(names),
         np.array(store.corners),
-        store.squares / rows,
+        store.squares / weight,
         tuple(tuple(own) for own in store.knots),
         np.array(found.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
-        found.bounds / rows,
+        found.bounds / weight,
         found.stop,
     )
     proved = dict(zip(names, ends, strict=True))
-    return JointFusion(chosen.values, error, lower, proved, chosen.result, path, certificate)
+    words, least = SQUARED.words, least_error(sets)
+    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
 
 
 def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
     """The corners by their error; after one with a weight of zero also the tiny weight that its knot was solved at."""
     for k in np.argsort(store.squares, kind="stable"):
-        errors = store.folds[0].errors(store.knots[0][k]) if len(store.folds) == 1 else None
+        errors = np.concatenate([fold.errors(own[k]) for fold, own in zip(store.folds, store.knots, strict=True)])
         corner, solved = store.corners[k], store.folds[0].program.solved_at(store.corners[k])
         yield Candidate(dict(zip(names, corner, strict=True)), errors)
         if solved != corner:

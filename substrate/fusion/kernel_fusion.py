@@ -21,8 +21,7 @@ from substrate.arrays import positive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.fuse import fuse
-from substrate.fusion.joint_result import JointFusion
-from substrate.fusion.result import Fusion
+from substrate.fusion.result import Fusion, JointPath
 from substrate.fusion.validated_machine import describe_values, state_proof
 from substrate.kernels import as_kernel
 
@@ -60,8 +59,8 @@ class KernelFusion:
 
     name: str
     kernel: Any
-    best: Fusion | JointFusion
-    fusions: Mapping[str, Fusion | JointFusion]
+    best: Fusion
+    fusions: Mapping[str, Fusion]
     failures: Mapping[str, str]
     lower_bound: float
     certificate: Certificate
@@ -86,7 +85,7 @@ class KernelFusion:
     @property
     def proved_on(self) -> dict[str, tuple[float, float]]:
         """The values of each weight over which the bound holds for every kernel that was fused."""
-        ranges = [_range_of(fusion) for fusion in self.fusions.values()]
+        ranges = [fusion.proved_on for fusion in self.fusions.values()]
         return {
             name: (max(one[name][0] for one in ranges), min(one[name][1] for one in ranges)) for name in self.values
         }
@@ -104,7 +103,7 @@ class KernelFusion:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
-        if isinstance(self.best, JointFusion):
+        if isinstance(self.best.path, JointPath):
             if ax is not None:
                 raise DeclarationError("maps of two weights have axes of their own; plot one with fusions[name].plot")
             _, axes = plt.subplots(
@@ -200,7 +199,7 @@ def fuse_kernels(
     listed = _named(kernels)
     if not callable(build):
         raise DeclarationError(f"build is a function (kernel, X, y) -> Machine, received {build!r}")
-    fusions: dict[str, Fusion | JointFusion] = {}
+    fusions: dict[str, Fusion] = {}
     failures: dict[str, str] = {}
     for name, kernel in listed.items():
         try:
@@ -239,13 +238,7 @@ def _named(kernels: Any) -> dict[str, Any]:
     return named
 
 
-def _range_of(fusion: Fusion | JointFusion) -> dict[str, tuple[float, float]]:
-    return fusion.proved_on if isinstance(fusion, JointFusion) else {fusion.parameter: fusion.path.coverage}
-
-
-def _result(
-    listed: dict[str, Any], fusions: dict[str, Fusion | JointFusion], failures: dict[str, str], gap: float
-) -> KernelFusion:
+def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[str, str], gap: float) -> KernelFusion:
     name = min(fusions, key=lambda one: fusions[one].validation_error)
     best = fusions[name]
     error = best.validation_error
@@ -262,13 +255,14 @@ def _result(
     weights = " and ".join(best.values)
     title = f"Fusion over {weights} and {len(listed)} kernels, those listed and none between"
     if not row.passes:
+        trials = sum(len(fusion.path) for fusion in fusions.values())
         chosen = f"{name}, {describe_values(best.values)}"
-        title += f" ({chosen}, validation error {error:.4g}: {state_proof(row)})"
+        title += f" ({chosen}, validation error {error:.4g}: {state_proof(row, trials)})"
     facts = [("kernel chosen", name), ("not covered", _NOT_COVERED)]
     for one, fusion in fusions.items():
         ranges = ", ".join(
             f"{weight} from {low:g} {'on' if np.isinf(high) else f'to {high:g}'}"
-            for weight, (low, high) in _range_of(fusion).items()
+            for weight, (low, high) in fusion.proved_on.items()
         )
         found = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
         bound = f"no value below {fusion.lower_bound:.6g}" if np.isfinite(fusion.lower_bound) else "nothing proved"

@@ -1,37 +1,47 @@
-r"""Fusion of a machine over one weight by the universal bound: where no chord proves anything.
+r"""Fusion of a machine over a box of its parameters by the universal bound: where no chord proves anything.
 
-The chord between two knots needs a quadratic program whose squares determine the predictions
-(:mod:`substrate.fusion.refinement`). Losses with a bias and no squares (tube, hinge, pinball), 1-norms of the support
-values, Huber and logistic losses, and a ridge beside squared errors and constraints have no such chord. They are proved
-by :mod:`substrate.fusion.universal_bound`, over a range of the weight that is stated; the bounds of folds add up.
+The chord between two knots needs a quadratic program whose squares determine the predictions, and squared validation
+errors (:mod:`substrate.fusion.refinement`). Losses with a bias and no squares (tube, hinge, pinball), 1-norms of the
+support values, Huber and logistic losses, a ridge beside squared errors and constraints, widths of tubes and bounds of
+constraints, and validation by another loss have no such chord. They are proved by
+:mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition import Machine
-from substrate.fusion.cell_search import CellSearch, Progress
+from substrate.errors import DeclarationError
+from substrate.fusion.cell_search import Cell, CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily
 from substrate.fusion.output_map import output_map
-from substrate.fusion.problem_fusion import search_facts
-from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.validated_machine import Candidate, certify_search, solve_candidates
+from substrate.fusion.problem_fusion import search_facts, solvable_box
+from substrate.fusion.result import FusedPath, Fusion, JointPath
+from substrate.fusion.validated_machine import (
+    Candidate,
+    certify_search,
+    end_of_search,
+    least_error,
+    solve_candidates,
+)
 from substrate.fusion.validation import Validation
 
-__all__ = ["RANGE", "MachineFamily", "fuse_over_range"]
+__all__ = ["RANGE", "MachineFamily", "fuse_over_box"]
 
 #: The values of a weight that are considered unless a range is given.
 RANGE = (1e-3, 1e3)
+#: Largest relative difference, in the spread of the targets, of the errors of a knot and of its machine.
+_AGREEMENT = (1e-3, 0.0)
 
 
 class MachineFamily(FusedFamily):
-    """The problem of a machine with the sum of its squared validation errors."""
+    """The problem of a machine with the sum of the loss of its validation rows."""
 
-    def __init__(self, machine: Machine, parameter: Any, known: Validation) -> None:
+    def __init__(self, machine: Machine, parameters: Sequence[Any], known: Validation) -> None:
         variables = machine.problem.variables()
         edges = np.concatenate([[0], np.cumsum([variable.size for variable in variables])]).astype(int)
         columns = {variable.id: int(start) for variable, start in zip(variables, edges[:-1], strict=True)}
@@ -39,53 +49,148 @@ class MachineFamily(FusedFamily):
         parts = [
             (variable, M[:, start:stop]) for variable, start, stop in zip(variables, edges[:-1], edges[1:], strict=True)
         ]
-        self._parts, self._known = [(variable, part) for variable, part in parts if part.any()], known.known
-        values = sum(part @ cp.vec(variable, order="F") for variable, part in self._parts)
+        self._parts, self._known = [(variable, part) for variable, part in parts if part.any()], known
+        loss = known.loss.expression(known.known, _values(self._parts), known.every_weight)
         unit = max(compiled.spread for compiled in machine._compiled)
-        super().__init__(machine.problem, [parameter], cp.sum_squares(known.known - values), unit)
+        super().__init__(machine.problem, parameters, loss, unit)
 
     def errors(self, knot: Any) -> Array:
-        """The validation errors at a knot."""
+        """The validation errors at a knot, times the roots of the rows' weights."""
         self.assign(knot)
         values = [part @ np.ravel(variable.value, order="F") for variable, part in self._parts]
-        return np.asarray(self._known - np.sum(values, axis=0))
+        return np.asarray(self._known.roots * (self._known.known - np.sum(values, axis=0)))
 
 
-def fuse_over_range(
+def _values(parts: Sequence[tuple[Any, Array]]) -> Any:
+    """The predictions as an expression of the problem's variables."""
+    import cvxpy as cp
+
+    return sum(part @ cp.vec(variable, order="F") for variable, part in parts)
+
+
+def fuse_over_box(
     families: Sequence[MachineFamily],
+    machines: Sequence[Machine],
     sets: Sequence[Validation],
     final: Machine,
-    name: str,
-    ends: tuple[float, float],
+    names: Sequence[str],
+    box: Sequence[tuple[float, float] | None],
     gap: float,
     budget: int,
     progress: Progress,
 ) -> Fusion:
-    """Choose the weight in a range whose machine validates best, and bound what all others could do."""
-    rows = sum(known.rows for known in sets)
-    variance = float(np.var(np.concatenate([known.known for known in sets])))
-    search = CellSearch(families, gap, budget, np.inf, progress, 0.0, rows * variance)
-    search.run([ends])
-    known = sets[0] if len(sets) == 1 else None
-    chosen = solve_candidates(final, _candidates(name, families, search), known)
-    value = chosen.values[name]
-    error = (search.best[0] if known is None else chosen.squares) / rows
-    lower = min(search.lower_bound / rows, error)
-    facts = [("fused over", f"{name} from {ends[0]:g} to {ends[1]:g}"), *search_facts(search)]
-    if value in ends:
-        facts.append(("choice", f"at {value:g}, an end of its range; box= looks further"))
-    formula = f"validation error - lower bound over {name} from {ends[0]:g} to {ends[1]:g}"
-    row = (f"gap of {name}", formula)
-    certificate = certify_search(f"Fusion over {name}", chosen, error, lower, gap, sets, row, (1e-3, 0.0), facts)
+    """Choose the values in a box whose machine validates best, and bound what all others could do.
+
+    A weight whose range is None is considered in ``RANGE``.
+    """
+    weight = sum(known.weight for known in sets)
+    least = least_error(sets)
+    search = CellSearch(families, gap, budget, np.inf, progress, 0.0, least * weight)
+    ends, limits = solvable_box(families, _complete(names, box, families[0]))
+    search.run(ends)
+    chosen = solve_candidates(final, machines, sets, _candidates(names, families, search))
+    search.stop = end_of_search(search.stop, chosen)
+    error = chosen.total / weight
+    lower = min(search.lower_bound / weight, error)
+    facts = [
+        *(
+            (_title("fused over", name, names), f"{_range(name, names, one)}")
+            for name, one in zip(names, ends, strict=True)
+        ),
+        *limits,
+        *search_facts(search),
+    ]
+    for name, one in zip(names, ends, strict=True):
+        if chosen.values[name] in one:
+            facts.append(("choice", f"{name} at {chosen.values[name]:g}, an end of its range; box= looks further"))
+    several = len(names) > 1
+    row = "gap of the search" if several else f"gap of {names[0]}"
+    where = "the box" if several else _range(names[0], (), ends[0])
+    title = f"Fusion over {' and '.join(names)}"
+    formula = f"validation error - lower bound over {where}"
+    certificate = certify_search(
+        title, chosen, error, lower, gap, sets, (row, formula), _AGREEMENT, facts, len(search.knots)
+    )
+    path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
+    proved = dict(zip(names, ends, strict=True))
+    words = sets[0].loss.words
+    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
+
+
+def _title(words: str, name: str, names: Sequence[str]) -> str:
+    return f"{words} {name}" if len(names) > 1 else words
+
+
+def _range(name: str, names: Sequence[str], ends: tuple[float, float]) -> str:
+    """A range in words; with the name where that is not in the title of the fact."""
+    words = f"from {ends[0]:g} to {ends[1]:g}"
+    return words if len(names) > 1 else f"{name} {words}"
+
+
+def _complete(
+    names: Sequence[str], box: Sequence[tuple[float, float] | None], family: FusedFamily
+) -> list[tuple[float, float]]:
+    """The range of every parameter: weights have one unless it is given, parameters in constraints need one."""
+    found = []
+    for k, (name, ends) in enumerate(zip(names, box, strict=True)):
+        if ends is None and k in family.base.placed:
+            raise DeclarationError(
+                f"{name!r} is in a constraint, or the width of a tube; state which values are considered: "
+                f"box={{{name!r}: (low, high)}}"
+            )
+        low, high = RANGE if ends is None else ends
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise DeclarationError(
+                f"the range of {name!r} must be two numbers with low < high, received {(low, high)!r}; where no chord "
+                "proves anything, a bound beyond every value is not known"
+            )
+        if k in family.base.weighing and low < 0.0:
+            raise DeclarationError(f"{name!r} is a weight, its range begins at {low:g}; a weight is not negative")
+        found.append((float(low), float(high)))
+    return found
+
+
+def _order(search: CellSearch) -> list[tuple[float, ...]]:
+    """The vertices, the best first."""
+    return sorted(search.knots, key=lambda theta: sum(knot.validation for knot in search.knots[theta]))
+
+
+def _candidates(names: Sequence[str], families: Sequence[MachineFamily], search: CellSearch) -> Iterator[Candidate]:
+    """The vertices, the best first, with their validation errors."""
+    for theta in _order(search):
+        knots = search.knots[theta]
+        errors = [family.errors(knot) for family, knot in zip(families, knots, strict=True)]
+        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors))
+
+
+def _path(name: str, ends: tuple[float, float], search: CellSearch, weight: float) -> FusedPath:
     thetas = sorted(search.knots)
-    errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / rows
-    knots = tuple(tuple(search.knots[theta][fold] for theta in thetas) for fold in range(len(families)))
-    path = FusedPath(name, np.array(thetas).ravel(), errors, knots, ends, (), search.stop)
-    return Fusion(name, value, error, lower, chosen.result, path, certificate)
+    errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
+    knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
+    return FusedPath(name, np.array(thetas).ravel(), errors, knots, ends, (), search.stop)
 
 
-def _candidates(name: str, families: Sequence[MachineFamily], search: CellSearch) -> Iterator[Candidate]:
-    """The vertices, the best first, with their validation errors where there is one validation set."""
-    for theta in sorted(search.knots, key=lambda theta: sum(knot.validation for knot in search.knots[theta])):
-        errors = families[0].errors(search.knots[theta][0]) if len(families) == 1 else None
-        yield Candidate({name: theta[0]}, errors)
+def _joint_path(names: Sequence[str], families: Sequence[FusedFamily], search: CellSearch, weight: float) -> JointPath:
+    thetas = list(search.knots)
+    numbers = {theta: k for k, theta in enumerate(thetas)}
+    errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
+    knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
+    simplices, bounds = [], []
+    for cell in (*search.settled, *(cell for _, _, cell in search.open)):
+        for corners in _staircases(cell):
+            simplices.append([numbers[families[0].base.join(*corner)] for corner in corners])
+            bounds.append(cell.bound / weight)
+    shaped = np.array(simplices, dtype=np.intp).reshape(-1, len(names) + 1)
+    return JointPath(tuple(names), np.array(thetas), errors, knots, shaped, np.array(bounds), search.stop)
+
+
+def _staircases(cell: Cell) -> Iterator[list[tuple[tuple[float, ...], tuple[float, ...]]]]:
+    """Simplices that make up the product of both simplices of a cell: one for each way up both, step by step."""
+    across, up = len(cell.corners) - 1, len(cell.places) - 1
+    for steps in combinations(range(across + up), across):
+        i, j = 0, 0
+        corners = [(cell.corners[0], cell.places[0])]
+        for step in range(across + up):
+            i, j = (i + 1, j) if step in steps else (i, j + 1)
+            corners.append((cell.corners[i], cell.places[j]))
+        yield corners

@@ -10,7 +10,7 @@ from substrate.composition.outputs import columns_of
 from substrate.composition.terms import Term
 from substrate.fusion.validation import Validation
 
-__all__ = ["output_map"]
+__all__ = ["output_map", "weighed_map"]
 
 
 def output_map(machine: Machine, columns: Mapping[int, int], size: int, known: Validation) -> Array:
@@ -38,3 +38,11 @@ def _map(
     for part in (term for term in terms if isinstance(term, LinearPart)):
         M[:, part.places(columns, column)] += part.matrix(X_val, "X_val")
     return M
+
+
+def weighed_map(machine: Machine, columns: Mapping[int, int], size: int, known: Validation) -> tuple[Array, Array]:
+    """The same times the roots of the rows' weights, and the targets times them: the weighted squares are squares."""
+    M = output_map(machine, columns, size, known)
+    if known.weights is None:
+        return M, known.known
+    return known.roots[:, None] * M, known.roots * known.known

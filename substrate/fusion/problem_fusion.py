@@ -10,7 +10,7 @@ The bound needs nothing but that the problem and the same problem with v beside 
 (:mod:`substrate.fusion.universal_bound`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,16 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
-from substrate.fusion.cell_search import SMALLEST, CellSearch
+from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
 from substrate.fusion.validated_machine import describe_values, state_proof
 
-__all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts"]
+__all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts", "solvable_box"]
 
 #: How far the objective at the chosen point may be above its smallest value, relative.
 _OPTIMAL = 1e-6
+#: Share of a range by which it is kept from the end of the values that can be solved.
+_INWARD = 1e-6
 #: The assumption behind the bound, for the record.
 RADIUS = (
     "where no square determines a variable, its optimum is taken to be within 1000 times the largest size that it has "
@@ -98,8 +100,10 @@ def fuse_problem(
     Parameters
     ----------
     problem
-        A convex ``cvxpy.Problem`` whose objective is affine in its parameters (``problem.is_dcp(dpp=True)``): a weight
-        times a loss, a norm, squares. Parameters that are not fused over keep their values.
+        A convex ``cvxpy.Problem`` that is affine in its parameters (``problem.is_dcp(dpp=True)``): a weight times a
+        loss, a norm, squares; or the bound of a constraint and the width of a tube, in which the problem is convex
+        together with its variables: ``cp.norm1(x) <= bound``, ``cp.pos(cp.abs(X @ x - y) - width)``. Parameters that
+        are not fused over keep their values.
     over
         The parameters, or their names, with the smallest and the largest value that is considered:
         ``{weight: (1e-2, 1e3)}``. One or two; a third is possible, and takes many solves.
@@ -143,31 +147,66 @@ def fuse_problem(
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
     search = CellSearch([family], target, budget, seconds, progress or (lambda *_: None), floor)
+    box, limits = solvable_box([family], box)
     search.run(box)
-    return _result(parameters, box, family, search)
+    return _result(parameters, box, limits, family, search)
+
+
+def solvable_box(
+    families: Sequence[FusedFamily], box: Sequence[tuple[float, float]]
+) -> tuple[list[tuple[float, float]], list[tuple[str, str]]]:
+    """Cut a box to where all problems have points, for one parameter in constraints; and facts on what was cut off.
+
+    At the very end the constraints leave no inside, and nothing can be proved there: the box begins a millionth of
+    its width further in.
+    """
+    base = families[0].base
+    if len(base.placed) != 1:
+        return list(box), []
+    at = base.placed[0]
+    low, high = box[at]
+    margin = _INWARD * (high - low)
+    for family in families:
+        least, most = family.base.extent((low, high))
+        low = low if least < low - margin else max(low, least + margin)
+        high = high if most > high + margin else min(high, most - margin)
+    name = base.parameters[at].name()
+    if not low < high:
+        raise DeclarationError(
+            f"the constraints have no solution for {name!r} from {box[at][0]:g} to {box[at][1]:g}; take other ends"
+        )
+    if (low, high) == tuple(box[at]):
+        return list(box), []
+    made = [(low, high) if k == at else ends for k, ends in enumerate(box)]
+    words = f"the constraints have solutions with room for {name} from {low:g} to {high:g} only"
+    return made, [("range", f"{words}; nothing is said about other values")]
 
 
 def _result(
-    parameters: list[Any], box: list[tuple[float, float]], family: FusedFamily, search: CellSearch
+    parameters: list[Any],
+    box: list[tuple[float, float]],
+    limits: list[tuple[str, str]],
+    family: FusedFamily,
+    search: CellSearch,
 ) -> ProblemFusion:
     error, theta = search.best
     lower = min(search.lower_bound, error)
     knot = search.knots[theta][0]
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
-    scale = max(abs(error), SMALLEST * search.scale)
+    scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
     size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
     optimal = Row("optimality", knot.epsilon, size, _OPTIMAL, "objective - its dual bound, at the values chosen")
     title = f"Fusion over {' and '.join(names)}"
     if not found.passes:
-        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found)})"
+        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found, len(search.knots))})"
     facts = [(f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(names, box, strict=True)]
     if np.isfinite(lower):
         share = f"{error - lower:.2g} above the least over the box"
         facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
-    certificate = Certificate(title, (optimal, found), (*facts, *search_facts(search)))
+    certificate = Certificate(title, (optimal, found), (*facts, *limits, *search_facts(search)))
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)

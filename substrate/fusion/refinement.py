@@ -176,11 +176,12 @@ def refined(
     progress: Callable[[int, float, float], None],
     workers: int = 1,
     up_to: float | None = None,
+    least: float = 0.0,
 ) -> Refined:
     """Minimise the validation error over rho >= 0; an interruption ends the search with the best value so far.
 
     ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho,
-    unless the search ends by itself.
+    unless the search ends by itself; ``least`` is the sum of squares below which one counts as none.
     """
     certified = all(np.isfinite(fold.sigma) for fold in folds)
     stop, solves = "", 0
@@ -194,7 +195,7 @@ def refined(
             best = float(squares.min())
             lower = min(float(bounds.min(initial=np.inf)), best, np.inf if beyond is None else beyond)
             progress(solves, best, lower)
-            if certified and best - lower <= (1.0 - MARGIN) * gap * best:
+            if certified and best - lower <= (1.0 - MARGIN) * gap * max(best, least):
                 stop = f"the gap of {gap:g} is met"
                 break
             if solves + len(folds) > budget:

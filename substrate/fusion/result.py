@@ -1,15 +1,17 @@
-"""The result of a fusion: the best parameter, the machine there, and the proof."""
+"""The result of a fusion: the best values of its parameters, the machine there, and the proof."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.fusion.validation_loss import SQUARED
 from substrate.penalized.homotopy.knots import claimed
 
-__all__ = ["FusedPath", "Fusion"]
+__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class FusedPath:
     values
         The parameter at the knots, ascending.
     validation_errors
-        The mean squared validation error at each.
+        The mean validation error at each.
     knots
         For each fold its knots with primal and dual points; for an exact path, its record.
     coverage
@@ -55,58 +57,123 @@ class FusedPath:
         return claimed(self.parameter, self.coverage, self.holes)
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """Training and validation fused: the parameter whose machine validates best, over the values in ``path.coverage``.
-
-    The parameter's value is an attribute under its own name (``fusion.rho``) and under ``value``; the quantities of the
-    machine there (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
+@dataclass(frozen=True, slots=True)
+class JointPath:
+    """The knots of a search over several parameters, and the simplices between them.
 
     Parameters
     ----------
-    parameter, value
-        The name of the parameter, and its best value.
-    validation_error
-        The mean square of y - f over the validation rows; with several outputs, the sum of theirs.
-    lower_bound
-        No value of the parameter within ``path.coverage`` validates better; minus infinity where nothing is proved.
-    result
-        The machine at the best value, trained on all training rows.
-    path
-        The knots.
-    certificate
-        The certificate of the machine and of the search.
+    parameters
+        Their names.
+    values
+        The parameters at the knots, one row per knot and one column per parameter.
+    validation_errors
+        The mean validation error at each knot.
+    knots
+        For each fold its knots with primal and dual points.
+    simplices
+        The numbers of the knots at the vertices, one row per simplex.
+    bounds
+        The lower bound of the validation error over each simplex.
+    stop
+        Why the search ended, in words.
     """
 
-    parameter: str
-    value: float
+    parameters: tuple[str, ...]
+    values: Array
+    validation_errors: Array
+    knots: tuple[Any, ...]
+    simplices: NDArray[np.intp]
+    bounds: Array
+    stop: str
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Training and validation fused: the values of the parameters whose machine validates best, over ``proved_on``.
+
+    Every parameter's value is an attribute under its own name (``fusion.rho``); the quantities of the machine there
+    (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
+
+    Parameters
+    ----------
+    values
+        The best value of each parameter, by name.
+    validation_error
+        The mean loss over the validation rows, that of squares unless another was asked for; with several outputs, the
+        sum of theirs.
+    lower_bound
+        No values within ``proved_on`` validate better; minus infinity where nothing is proved.
+    proved_on
+        The box over which the bound holds: ``(low, high)`` by name. An infinite end is proved too.
+    result
+        The machine at the best values, trained on all training rows.
+    path
+        The knots, with the intervals or simplices between them.
+    certificate
+        The certificate of the machine and of the search.
+    loss
+        The loss of the validation, in words.
+    least
+        The validation error below which one counts as none: ``gap`` is relative to the larger of both.
+    folds
+        The machines of the folds at the best values, in the order of the folds; empty for one validation set. Their
+        predictions on the rows held back have ``validation_error``.
+    """
+
+    values: dict[str, float]
     validation_error: float
     lower_bound: float
+    proved_on: dict[str, tuple[float, float]]
     result: Any
-    path: FusedPath
+    path: Any
     certificate: Certificate
+    loss: str = SQUARED.words
+    least: float = 0.0
+    folds: tuple[Any, ...] = ()
 
     @property
-    def values(self) -> dict[str, float]:
-        """The value by the name of its parameter."""
-        return {self.parameter: self.value}
+    def parameter(self) -> str:
+        """The name of the parameter; of several, the first."""
+        return next(iter(self.values))
+
+    @property
+    def value(self) -> float:
+        """The best value of the parameter; of several, of the first."""
+        return self.values[self.parameter]
+
+    @property
+    def stop(self) -> str:
+        """Why the search ended, in words."""
+        return str(self.path.stop)
 
     @property
     def gap(self) -> float:
-        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
-        if self.validation_error == 0.0:
+        """validation_error - lower_bound, relative to the error, or to ``least`` where that is more."""
+        difference = self.validation_error - self.lower_bound
+        if difference <= 0.0:
             return 0.0
-        return (self.validation_error - self.lower_bound) / self.validation_error
+        scale = max(self.validation_error, self.least)
+        return difference / scale if scale > 0.0 else np.inf
 
     def predict(self, X: Any) -> Any:
         """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
         return self.result.predict(X)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The evolution diagram: maximal variations, where there are any, above the validation error and its bound.
+    def plot(self, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
+        """Draw the validation error and what is proved, and return the axes.
 
-        Returns the axes of the validation error; with ``ax`` given, that part alone is drawn into it.
+        Over one parameter: the evolution diagram, maximal variations, where there are any, above the validation error
+        and its bound; with ``ax`` given, the second part alone. Over several: the map of the error over two of them
+        (``over``, the first two unless given), with the others at any value.
         """
+        if isinstance(self.path, JointPath):
+            from substrate.fusion.error_map import draw_map
+
+            return draw_map(self, ax, over)
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
@@ -129,13 +196,18 @@ class Fusion:
             ax.axhline(self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label=self.path.claim)
         ax.set_xscale("log")
         ax.set_xlabel(self.parameter)
-        ax.set_ylabel("validation error (mean square)")
+        ax.set_ylabel("validation error (mean square)" if self.loss == SQUARED.words else self.loss)
         ax.legend()
         return ax
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name == self.__dict__.get("parameter"):
-            return self.value
+        values = self.__dict__.get("values", {})
+        if name in values:
+            return values[name]
         return getattr(self.__dict__["result"], name)
+
+
+#: The name of the class for several parameters in earlier versions.
+JointFusion = Fusion

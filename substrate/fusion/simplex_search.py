@@ -73,8 +73,12 @@ def searched(
     gap: float,
     budget: int,
     progress: Progress,
+    least: float = 0.0,
 ) -> Searched:
-    """Minimise the validation error over the simplices; an interruption ends the search with the best so far."""
+    """Minimise the validation error over the simplices; an interruption ends the search with the best so far.
+
+    ``least`` is the sum of squares below which one counts as none.
+    """
     heap: list[tuple[float, int, Simplex, SimplexBound]] = []
     number, stop, complete = 0, "", False
 
@@ -98,7 +102,7 @@ def searched(
             lower, _, simplex, found = heap[0]
             best = float(store.squares.min())
             progress(store.solves, best, min(lower, best))
-            if best - lower <= (1.0 - MARGIN) * gap * best:
+            if best - lower <= (1.0 - MARGIN) * gap * max(best, least):
                 stop = f"the gap of {gap:g} is met"
                 break
             if store.solves + len(store.folds) > budget:
@@ -162,7 +166,7 @@ def between(one: Corner, other: Corner) -> Corner | None:
     if (width <= _COLLAPSED * np.maximum(np.abs(a), np.abs(b))).all():
         return None
     low, high = np.minimum(a, b), np.maximum(a, b)
-    moving = width > 0.0
+    moving = (width > 0.0) & (low >= 0.0)  # numbers of either sign have no geometric mean
     ratios = np.ones(a.size)
     ratios[moving] = high[moving] / np.maximum(low, _ZERO * high)[moving]
     k = int(ratios.argmax())

@@ -6,8 +6,8 @@ at the best knot is solved and validated itself, and where it does not validate 
 knots are: the error that is reported is that of the predictions of what is returned.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ from substrate.certificates.rows import spread_of
 from substrate.composition import Machine
 from substrate.errors import SolverError
 from substrate.fusion.validation import Validation
+from substrate.fusion.validation_loss import SQUARED
 
 __all__ = [
     "MARGIN",
@@ -26,6 +27,8 @@ __all__ = [
     "ValidatedMachine",
     "certify_search",
     "describe_values",
+    "end_of_search",
+    "least_error",
     "solve_candidates",
     "state_proof",
 ]
@@ -42,61 +45,79 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Values of the parameters, and the validation errors of the knot there (None: those of several folds)."""
+    """Values of the parameters, and the validation errors of the knots there, fold by fold."""
 
     values: dict[str, float]
-    errors: Array | None
+    errors: Array
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatedMachine:
     """The values chosen, the machine there, and the validation errors of its predictions and of its knot.
 
-    Both are None where the machine was validated in folds, whose rows are among those it is trained on.
+    ``total`` is the sum of the loss of the predictions. With folds it is that of the machines of the folds, which are
+    ``folds``: ``result`` is trained on all rows. ``interrupted`` is whether an interrupt ended the choice.
     """
 
     values: dict[str, float]
     result: Any
-    errors: Array | None
-    knot: Array | None
-
-    @property
-    def squares(self) -> float:
-        """The sum of squares of the predictions on the validation rows; infinite where there are none."""
-        return np.inf if self.errors is None else float(self.errors @ self.errors)
+    errors: Array
+    knot: Array
+    total: float
+    folds: tuple[Any, ...] = ()
+    interrupted: bool = False
 
 
-def solve_candidates(machine: Machine, candidates: Iterable[Candidate], known: Validation | None) -> ValidatedMachine:
-    """Solve the machine at the candidates, the best first, until one validates as its knot did; return the best."""
+def solve_candidates(
+    final: Machine, machines: Sequence[Machine], sets: Sequence[Validation], candidates: Iterable[Candidate]
+) -> ValidatedMachine:
+    """Solve the machines at the candidates, the best first, until they validate as their knots did; return the best.
+
+    An interrupt ends the choice with the best so far, and where there is none yet, with the machine at hand.
+    """
     best: ValidatedMachine | None = None
     failure: SolverError | None = None
     latest: ValidatedMachine | None = None
+    interrupted = False
     for candidate in islice(candidates, _TRIALS):
         try:
-            latest = _solve(machine, candidate, known)
+            latest = _solve(final, machines, sets, candidate)
         except SolverError as error:
             failure = failure or error
             continue
-        best = latest if best is None or latest.squares < best.squares else best
-        if known is None or candidate.errors is None or _agrees(latest, candidate.errors, known):
+        except KeyboardInterrupt:
+            interrupted = True
+            if best is not None:
+                break
+            latest = _solve(final, machines, sets, candidate)
+        best = latest if best is None or latest.total < best.total else best
+        if interrupted or _agrees(latest, sets):
             break
     if best is None:
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
-        best = _solve(machine, Candidate(best.values, best.knot), known)
-    return best
+        best = _solve(final, machines, sets, Candidate(best.values, best.knot))
+    return replace(best, interrupted=interrupted)
 
 
-def _solve(machine: Machine, candidate: Candidate, known: Validation | None) -> ValidatedMachine:
+def _solve(
+    final: Machine, machines: Sequence[Machine], sets: Sequence[Validation], candidate: Candidate
+) -> ValidatedMachine:
     given: dict[str, Any] = dict(candidate.values)
-    result = machine.solve(**given)
-    errors = None if known is None else known.errors(result.predict(known.X))
-    return ValidatedMachine(candidate.values, result, errors, candidate.errors)
+    results = [machine.solve(**given) for machine in machines]
+    predicted = [result.predict(known.X) for result, known in zip(results, sets, strict=True)]
+    errors = np.concatenate([known.errors(values) for known, values in zip(sets, predicted, strict=True)])
+    total = sum(known.total(values) for known, values in zip(sets, predicted, strict=True))
+    if len(machines) == 1 and machines[0] is final:
+        return ValidatedMachine(candidate.values, results[0], errors, candidate.errors, total)
+    return ValidatedMachine(candidate.values, final.solve(**given), errors, candidate.errors, total, tuple(results))
 
 
-def _agrees(found: ValidatedMachine, knot: Array, known: Validation) -> bool:
-    nothing = _NOTHING * known.known.size * float(np.var(known.known))
-    return found.squares <= (1.0 + _AGREES) * float(knot @ knot) + nothing
+def _agrees(found: ValidatedMachine, sets: Sequence[Validation]) -> bool:
+    """Whether the squares of the machines are those of their knots."""
+    targets = np.concatenate([known.known for known in sets])
+    nothing = _NOTHING * targets.size * float(np.var(targets))
+    return float(found.errors @ found.errors) <= (1.0 + _AGREES) * float(found.knot @ found.knot) + nothing
 
 
 def certify_search(
@@ -109,28 +130,41 @@ def certify_search(
     gap_row: tuple[str, str],
     agreement: tuple[float, float],
     facts: Iterable[tuple[str, str]],
+    trials: int,
 ) -> Certificate:
     """Report the machine that is returned, and what is proved about other values of the parameters.
 
     ``gap_row`` is the name and the formula of the row for the gap, which fails where nothing is proved; ``agreement``
-    the tolerance of the row that compares knot and machine, and what is added to its scale.
+    the tolerance of the row that compares knot and machine, and what is added to its scale; ``trials`` how many values
+    were tried.
     """
-    rows = np.concatenate([known.known for known in sets])
+    known = list(sets)
+    rows = np.concatenate([one.known for one in known])
     spread, rounding = spread_of(rows, np.ones(rows.size))
     # an error of rounding size requires no bound
-    scale = error + 1e-12 * float(np.var(rows)) + rounding**2
+    scale = max(error, least_error(known)) + (rounding**2 if known[0].loss == SQUARED else rounding)
     name, formula = gap_row
     found = [Row(name, error - lower if np.isfinite(lower) else np.inf, scale, gap, formula)]
     if not found[0].passes:
-        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(found[0])})"
-    if chosen.errors is not None and chosen.knot is not None:
-        tolerance, more = agreement
-        size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
-        difference = float(np.linalg.norm(chosen.errors - chosen.knot))
-        formula = "||e^v of the knot - e^v of the machine||"
-        found.append(Row("knot and machine agree", difference, size, tolerance, formula))
+        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(found[0], trials)})"
+    tolerance, more = agreement
+    size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
+    difference = float(np.linalg.norm(chosen.errors - chosen.knot))
+    formula = "||e^v of the knot - e^v of the machine||"
+    found.append(Row("knot and machine agree", difference, size, tolerance, formula))
+    facts = [("validation", known[0].loss.words), *facts]
     machine = chosen.result.certificate
     return Certificate(title, (*machine.rows, *found), (*machine.record, *facts))
+
+
+def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
+    """State why a search ended, with an interrupt of the last solves."""
+    return f"{stop}; interrupted while the best machine was solved" if chosen.interrupted else stop
+
+
+def least_error(sets: Sequence[Validation]) -> float:
+    """The mean validation error below which one counts as none."""
+    return sets[0].loss.least(np.concatenate([known.known for known in sets]))
 
 
 def describe_values(values: dict[str, float]) -> str:
@@ -138,8 +172,8 @@ def describe_values(values: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
-def state_proof(row: Row) -> str:
+def state_proof(row: Row, trials: int) -> str:
     """State how much of a gap that was asked for is proved."""
     if not np.isfinite(row.value):
-        return "the best that was found, not proved to be the best there is"
+        return f"the best of {trials} that were tried, not proved to be the best there is"
     return f"proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"

@@ -15,19 +15,25 @@ from substrate.composition import Machine, Substrate
 from substrate.composition.outputs import columns_of
 from substrate.composition.targets import without_single_column
 from substrate.errors import DataError, DeclarationError
+from substrate.fusion.validation_loss import SQUARED, ValidationLoss
 from substrate.least_squares.leave_one_out import Split, checked_splits
 
-__all__ = ["Validation", "checked_validation", "folds_of"]
+__all__ = ["Validation", "checked_pair", "checked_validation", "folds_of"]
 
 Name = str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Validation points, and the targets of those outputs that are validated; None names the only output."""
+    """Validation points, and the targets of those outputs that are validated; None names the only output.
+
+    ``weights`` are those of the rows, one each unless given; ``loss`` is what is taken of targets and predictions.
+    """
 
     X: Array
     targets: Mapping[Name, Array]
+    weights: Array | None = None
+    loss: ValidationLoss = SQUARED
 
     @property
     def rows(self) -> int:
@@ -35,18 +41,44 @@ class Validation:
         return int(self.X.shape[0])
 
     @property
+    def weight(self) -> float:
+        """The sum of the weights of the rows: their number unless weights were given."""
+        return float(self.rows) if self.weights is None else float(self.weights.sum())
+
+    @property
     def known(self) -> Array:
         """All targets, output by output and column by column."""
         return np.concatenate([target.ravel(order="F") for target in self.targets.values()])
 
-    def errors(self, predicted: Any) -> Array:
-        """Targets minus predictions, in the order of ``known``."""
+    @property
+    def every_weight(self) -> Array:
+        """The weights in the order of ``known``."""
+        one = np.ones(self.rows) if self.weights is None else self.weights
+        return np.tile(one, self.known.size // self.rows)
+
+    @property
+    def roots(self) -> Array:
+        """The square roots of the weights in the order of ``known``: errors times these have the weighted squares."""
+        return np.sqrt(self.every_weight)
+
+    def values(self, predicted: Any) -> Array:
+        """Predictions in the order of ``known``."""
         values = predicted if isinstance(predicted, Mapping) else {None: predicted}
-        every = [(target - values[name]).ravel(order="F") for name, target in self.targets.items()]
-        return np.concatenate(every)
+        every = [np.asarray(values[name]).reshape(target.shape) for name, target in self.targets.items()]
+        return np.concatenate([one.ravel(order="F") for one in every])
+
+    def errors(self, predicted: Any) -> Array:
+        """Targets minus predictions, times the roots of the weights, in the order of ``known``."""
+        return np.asarray(self.roots * (self.known - self.values(predicted)))
+
+    def total(self, predicted: Any) -> float:
+        """The weighted sum of the loss of predictions."""
+        return self.loss.total(self.known, self.values(predicted), self.every_weight)
 
 
-def checked_validation(machine: Machine, X_val: Any, y_val: Any) -> Validation:
+def checked_validation(
+    machine: Machine, X_val: Any, y_val: Any, weights: Any = None, loss: ValidationLoss = SQUARED
+) -> Validation:
     """Validation rows for every output of the machine, or why they do not fit."""
     X = real_points(X_val, "X_val")
     if X.shape[0] == 0:
@@ -56,7 +88,29 @@ def checked_validation(machine: Machine, X_val: Any, y_val: Any) -> Validation:
             raise DataError(f"X_val has {X.shape[1]} columns, the training points have {term.X.shape[1]}")
     _refuse_fitted(machine, X)
     given = _by_output(machine, y_val)
-    return Validation(X, {name: _checked_target(machine, name, y, X) for name, y in given.items() if y is not None})
+    targets = {name: _checked_target(machine, name, y, X) for name, y in given.items() if y is not None}
+    for target in targets.values():
+        loss.check(target)
+    return Validation(X, targets, _checked_weights(weights, X.shape[0], "the weights of validation"), loss)
+
+
+def _checked_weights(weights: Any, rows: int, called: str) -> Array | None:
+    if weights is None:
+        return None
+    found = real_array(weights, called, ndim=1)
+    if found.shape != (rows,):
+        raise DataError(f"{called} must have one entry per row: expected {rows}, received {found.size}")
+    if (found < 0.0).any() or not found.any():
+        raise DataError(f"{called} must not be negative, and not all zero")
+    return found
+
+
+def checked_pair(given: Any, called: str) -> tuple[Any, Any, Any]:
+    """Points, targets and the weights of rows, None where there are none; or why this is not what was given."""
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise DeclarationError(f"{called} is (X, y), or (X, y, weights of rows), received {type(given).__name__}")
+    X, y, *weights = given
+    return X, y, weights[0] if weights else None
 
 
 def _by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
@@ -116,24 +170,30 @@ def _dense(points: Any) -> Array:
 
 
 def folds_of(
-    build: Callable[[Any, Any], Any], data: Any, cv: Any, validation: Any
+    build: Callable[..., Any], data: Any, cv: Any, validation: Any, loss: ValidationLoss = SQUARED
 ) -> tuple[list[Machine], list[Validation], Machine]:
-    """One machine and one validation set per fold, and the machine of all rows."""
+    """One machine and one validation set per fold, and the machine of all rows.
+
+    Where ``data`` has weights of rows, the function is called with them too, and the rows held back keep theirs.
+    """
     if data is None:
         raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
-    X, y = real_points(data[0], "X"), _checked_data(data[1])
+    points, targets, given = checked_pair(data, "data")
+    X, y = real_points(points, "X"), _checked_data(targets)
+    weights = _checked_weights(given, X.shape[0], "the weights of data")
     if (cv is None) == (validation is None):
         raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
+    if cv is not None:
+        _refuse_cv(cv)
+    final = _built(build, X, y, weights)
     if validation is not None:
-        final = _built(build, X, y)
-        return [final], [checked_validation(final, *validation)], final
-    _refuse_cv(cv)
-    final = _built(build, X, y)
+        return [final], [checked_validation(final, *checked_pair(validation, "validation"), loss)], final
     machines, sets = [], []
     for train, test in _splits(cv, final, X.shape[0]):
-        one = _built(build, X[train], _taken(y, train))
+        kept, held = (None, None) if weights is None else (weights[train], weights[test])
+        one = _built(build, X[train], _taken(y, train), kept)
         machines.append(one)
-        sets.append(checked_validation(one, X[test], _taken(y, test)))
+        sets.append(checked_validation(one, X[test], _taken(y, test), held, loss))
     return machines, sets, final
 
 
@@ -147,8 +207,8 @@ def _taken(y: Any, rows: Any) -> Any:
     return {name: target[rows] for name, target in y.items()} if isinstance(y, dict) else y[rows]
 
 
-def _built(build: Callable[[Any, Any], Any], X: Any, y: Any) -> Machine:
-    machine = build(X, y)
+def _built(build: Callable[..., Any], X: Any, y: Any, weights: Array | None) -> Machine:
+    machine = build(X, y) if weights is None else build(X, y, weights)
     if not isinstance(machine, Machine):
         raise DeclarationError(f"the function must return a Machine, received {machine!r}")
     return machine
@@ -166,11 +226,13 @@ def _refuse_cv(cv: Any) -> None:
 
 
 def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
-    """The splits as scikit-learn makes them: stratified where the first substrate has one column of classes."""
+    """The splits as scikit-learn makes them: stratified by the classes of the first substrate, or by their codes."""
     from sklearn.model_selection import LeaveOneOut, check_cv
 
     first = machine.substrates[0]
-    labels = first.y if first.task == "classification" and first.y.shape == (n,) else None
+    labels = first.y if first.task == "classification" and first.y.shape[:1] == (n,) else None
+    if labels is not None and labels.ndim == 2:
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=labels is not None)
     try:
         return checked_splits(splitter.split(np.arange(n), labels), n)

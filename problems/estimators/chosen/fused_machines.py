@@ -229,8 +229,8 @@ def fuse_estimator(
     stop = str(path.get("stop", "the range of gamma was searched"))
     known = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
     record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
-    chosen = (getattr(model, f"{name}_"), model.criterion_, model.criterion_lower_bound_)
-    return Fusion(name, *chosen, model, record, model.certificate_)
+    values, proved = {name: getattr(model, f"{name}_")}, {name: record.coverage}
+    return Fusion(values, model.criterion_, model.criterion_lower_bound_, proved, model, record, model.certificate_)
 
 
 def _refuse_more_weights(estimator: Any, name: str) -> None:

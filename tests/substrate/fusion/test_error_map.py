@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from substrate.fusion.joint_result import JointFusion, JointPath
+from substrate.fusion.result import JointFusion, JointPath
 
 
 def cut_on_one_side():

@@ -362,12 +362,12 @@ def test_constant_targets():
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
-def test_a_parameter_in_a_constraint_is_refused():
+def test_a_parameter_in_a_constraint_needs_a_range():
     X, y, V, w = case(n=8, d=2)
     s = Substrate(RBF(1.0), X, y)
     p = cp.Parameter(nonneg=True, name="p")
     bound = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + cp.norm1(s.alpha), subject_to=[cp.norm1(s.alpha) <= p])
-    with pytest.raises(DeclarationError, match=r"'p' must enter the linear term only.*or enters a constraint"):
+    with pytest.raises(DeclarationError, match=r"'p' is in a constraint.*box=\{'p': \(low, high\)\}"):
         fuse(bound, over=p, validation=(V, w))
 
 

@@ -1,0 +1,259 @@
+"""Machines of every kind through ``fuse``: where a parameter can be, how it is validated, and what is returned."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.model_selection import RepeatedKFold, ShuffleSplit, StratifiedKFold
+
+from substrate import Machine, Substrate, fuse
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+from tests.oracles.joint_machines import rows, weights
+
+#: What the tolerance of the solver may change in a validation error, relative.
+ROUNDING = 1e-6
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def pinball(e, level):
+    return cp.sum(cp.maximum(level * e, (level - 1.0) * e))
+
+
+def tube(X, y):
+    """Support vector regression, over the width of its tube."""
+    s, (width,) = Substrate(RBF(1.0), X, y), weights("width")
+    return Machine(s, minimize=0.1 * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - width))), {width: (0.0, 1.0)}
+
+
+def tube_and_weight(X, y):
+    s, t, (C, width) = Substrate(RBF(1.0), X, y), cp.Variable(len(y)), weights("C", "width")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(t), subject_to=[cp.abs(s.e) <= width + t, t >= 0.0])
+    return machine, {C: (0.1, 10.0), width: (0.0, 0.6)}
+
+
+def bound(X, y):
+    s, (most,) = Substrate(RBF(1.0), X, y), weights("most")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e), subject_to=[cp.norm1(s.alpha) <= most])
+    return machine, {most: (0.1, 5.0)}
+
+
+def level(X, y):
+    """A bound of either sign: the smallest value at some points."""
+    s, least = Substrate(RBF(1.0), X, y), cp.Parameter(name="least")
+    machine = Machine(s, minimize=cp.sum_squares(s.e) + 0.1 * s.squared_norm, subject_to=[s.f() >= least])
+    return machine, {least: (-1.0, 0.5)}
+
+
+def ridge_with_rule(X, y):
+    s, (tau,) = Substrate(RBF(1.5), X, y), weights("tau")
+    rule = s.gradient(X[:4], 0) >= 0.0
+    return Machine(s, minimize=cp.sum_squares(s.e) + tau * s.squared_norm, subject_to=[rule]), {tau: (1e-2, 10.0)}
+
+
+def two_columns(X, y):
+    s, (C,) = Substrate(RBF(1.0), X, np.column_stack([y, y**2])), weights("C")
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(cp.abs(s.e) - 0.1))), {C: (0.1, 10.0)}
+
+
+def classes(X, y):
+    s, (C,) = Substrate(RBF(1.0), X, np.where(y > 0.4, 1.0, -1.0), task="classification"), weights("C")
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(s.e))), {C: (0.05, 10.0)}
+
+
+def logistic(X, y):
+    s, (C,) = Substrate(RBF(1.0), X, np.where(y > 0.4, 1.0, -1.0), task="classification"), weights("C")
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.logistic(s.e - 1.0))), {C: (0.05, 10.0)}
+
+
+def codes(y):
+    """Three classes as codes of three bits."""
+    number = np.digitize(y, [-0.2, 0.5])
+    return np.where(number[:, None] == np.arange(3), 1.0, -1.0)
+
+
+def coded(X, y):
+    s, (C,) = Substrate(RBF(1.0), X, codes(y), task="classification"), weights("C")
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(s.e))), {C: (0.1, 10.0)}
+
+
+def targets_of(build, w):
+    if build in (classes, logistic):
+        return np.where(w > 0.4, 1.0, -1.0)
+    if build is coded:
+        return codes(w)
+    return np.column_stack([w, w**2]) if build is two_columns else w
+
+
+LOSSES = {
+    "squared": lambda y, f: (y - f) ** 2,
+    "mean_absolute": lambda y, f: np.abs(y - f),
+    "pinball": lambda y, f: np.maximum(0.8 * (y - f), -0.2 * (y - f)),
+    "hinge": lambda y, f: np.maximum(1.0 - y * f, 0.0),
+    "log_loss": lambda y, f: np.log1p(np.exp(-y * f)),
+}
+
+
+def meant(loss):
+    return ("pinball", 0.8) if loss == "pinball" else loss
+
+
+CASES = [
+    (tube, "squared"),
+    (tube, "pinball"),
+    (tube_and_weight, "squared"),
+    (bound, "mean_absolute"),
+    (level, "squared"),
+    (ridge_with_rule, "mean_absolute"),
+    (two_columns, "squared"),
+    (classes, "hinge"),
+    (classes, "log_loss"),
+    (logistic, "log_loss"),
+    (coded, "squared"),
+]
+
+
+@pytest.mark.parametrize(("build", "loss"), CASES, ids=lambda one: getattr(one, "__name__", one))
+def test_what_is_returned_has_the_error_and_nothing_is_below_the_bound(build, loss):
+    X, y, V, w = rows(n=12, d=2, held=10)
+    machine, box = build(X, y)
+    known = targets_of(build, w)
+    gap = 0.05 if len(box) == 1 else 0.2
+    best = fuse(machine, tuple(box), validation=(V, known), gap=gap, box=box, loss=meant(loss))
+    error = LOSSES[loss](known, best.predict(V)).sum() / len(V)
+    least = 1e-6 * np.var(known)
+    assert_allclose(best.validation_error, error, rtol=0.0, atol=1e-9 * max(error, least))
+    assert best.certificate.holds, str(best.certificate)
+    assert best.gap <= gap * (1.0 + 1e-9)
+    assert dict(best.certificate.record)["validation"] == best.loss
+    assert loss.replace("_loss", "").replace("mean_", "") in best.loss
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        values = {one.name(): rng.uniform(*best.proved_on[one.name()]) for one in box}
+        found = LOSSES[loss](known, machine.solve(**values).predict(V)).sum() / len(V)
+        assert found >= best.lower_bound * (1.0 - ROUNDING) - 1e-9, values
+
+
+def test_values_without_a_solution_are_left_out_and_named():
+    X, y, V, w = rows(n=8, d=2, held=6)
+    s, least = Substrate(RBF(1.0), X, y), cp.Parameter(name="least")
+    top = s.f(X[:1])
+    machine = Machine(
+        s, minimize=cp.sum_squares(s.e) + 0.1 * s.squared_norm, subject_to=[top >= least, s.f() <= 1.0, top <= 0.5]
+    )
+    best = fuse(machine, least, validation=(V, w), gap=0.05, box={least: (-1.0, 3.0)})
+    low, high = best.proved_on["least"]
+    assert low == -1.0
+    assert_allclose(high, 0.5, atol=1e-5)
+    assert "nothing is said about other values" in dict(best.certificate.record)["range"]
+    assert best.certificate.holds, str(best.certificate)
+    with pytest.raises(DeclarationError, match="have no solution for 'least'"):
+        fuse(machine, least, validation=(V, w), box={least: (1.0, 3.0)})
+
+
+def svr(X, y, v=None):
+    s, (C,) = Substrate(RBF(1.0), X, y), weights("C")
+    each = cp.pos(cp.abs(s.e) - 0.1)
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(each if v is None else cp.multiply(v, each)))
+
+
+def sparse(X, y, v=None):
+    s, (zeta,) = Substrate(RBF(1.0), X, y), weights("zeta")
+    errors = s.e if v is None else cp.multiply(np.sqrt(v), s.e)
+    return Machine(s, minimize=0.5 * cp.sum_squares(errors) + zeta * cp.norm1(s.alpha))
+
+
+@pytest.mark.parametrize(("build", "over"), [(svr, "C"), (sparse, "zeta")])
+def test_weights_of_rows_count_as_rows(build, over):
+    """Two of a row are a row of weight two, in training and in validation."""
+    X, y, V, w = rows(n=10, d=2, held=6)
+    twice = np.array([2.0, 1.0, 1.0, 3.0, 1.0, 1.0])
+    again = np.repeat(np.arange(6), twice.astype(int))
+    box = {over: (0.1, 5.0)}
+    one = fuse(build(X, y), over, validation=(V, w, twice), gap=0.02, box=box)
+    other = fuse(build(X, y), over, validation=(V[again], w[again]), gap=0.02, box=box)
+    assert one.certificate.holds, str(one.certificate)
+    assert_allclose(one.validation_error, other.validation_error, rtol=0.03)
+    assert one.lower_bound <= other.validation_error
+    found = twice @ (w - one.predict(V)) ** 2 / twice.sum()
+    assert_allclose(one.validation_error, found, rtol=1e-9)
+    chord = fuse(build(X, y), over, validation=(V, w, twice), gap=0.02, up_to=5.0)
+    assert chord.lower_bound <= one.validation_error * (1.0 + ROUNDING)
+    for wrong in (twice[:3], -twice, 0.0 * twice):
+        with pytest.raises(DataError, match="the weights of validation must"):
+            fuse(build(X, y), over, validation=(V, w, wrong))
+
+
+@pytest.mark.parametrize("build", [svr, sparse])
+def test_folds_keep_their_machines_and_weights(build):
+    X, y, _, _ = rows(n=12, d=2)
+    v = np.linspace(0.5, 2.0, 12)
+    splits = list(ShuffleSplit(2, test_size=4, random_state=0).split(X))
+    over = "C" if build is svr else "zeta"
+    best = fuse(build, over, data=(X, y, v), cv=splits, gap=0.05, box={over: (0.1, 5.0)})
+    assert best.certificate.holds, str(best.certificate)
+    assert len(best.folds) == 2
+    total = sum(
+        v[test] @ (y[test] - one.predict(X[test])) ** 2 for one, (_, test) in zip(best.folds, splits, strict=True)
+    )
+    assert_allclose(best.validation_error, total / sum(v[test].sum() for _, test in splits), rtol=1e-9)
+    value = best.values[over]
+    assert_allclose(best.predict(X), build(X, y, v).solve(**{over: value}).predict(X), atol=1e-5)
+
+
+def test_splitters_and_codes():
+    X, y, _, _ = rows(n=14, d=2)
+
+    def machine(X, y):
+        s, (C,) = Substrate(RBF(1.0), X, y, task="classification"), weights("C")
+        return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(s.e)))
+
+    Y = np.where((y > np.median(y))[:, None], [1.0, -1.0], [-1.0, 1.0])
+    best = fuse(machine, "C", data=(X, Y), cv=2, gap=0.1, box={"C": (0.1, 5.0)}, loss="hinge")
+    assert best.certificate.holds, str(best.certificate)
+    expected = StratifiedKFold(2).split(X, Y[:, 0])
+    total = sum(
+        np.maximum(1.0 - Y[test] * one.predict(X[test]), 0.0).sum()
+        for one, (_, test) in zip(best.folds, expected, strict=True)
+    )
+    assert_allclose(best.validation_error, total / 14, rtol=1e-9)
+    splitter = RepeatedKFold(n_splits=2, n_repeats=2, random_state=0)
+    best = fuse(svr, "C", data=(X, y), cv=splitter, gap=0.1, box={"C": (0.5, 5.0)})
+    assert len(best.folds) == 4
+    total = sum(
+        np.sum((y[test] - one.predict(X[test])) ** 2)
+        for one, (_, test) in zip(best.folds, splitter.split(X), strict=True)
+    )
+    assert_allclose(best.validation_error, total / 28, rtol=1e-9)
+
+
+def test_losses_that_make_no_sense_are_refused():
+    X, y, V, w = rows(n=6, d=2, held=4)
+    machine = svr(X, y)
+    for loss, error, words in [
+        ("cubic", DeclarationError, r"loss must be one of squared, .*received 'cubic'"),
+        (("pinball", 2.0), DeclarationError, "between 0 and 1"),
+        (3, DeclarationError, "loss must be one of"),
+        ("hinge", DataError, "compares predictions with labels -1 and "),
+    ]:
+        with pytest.raises(error, match=words):
+            fuse(machine, "C", validation=(V, w), loss=loss)
+    with pytest.raises(DeclarationError, match=r"validation is \(X, y\), or \(X, y, weights of rows\)"):
+        fuse(machine, "C", validation=V)
+
+
+def test_an_interrupt_while_the_machine_is_solved_returns_it(monkeypatch):
+    X, y, V, w = rows(n=8, d=2, held=6)
+    machine, original, calls = svr(X, y), Machine.solve, []
+
+    def interrupted(self, *args, **options):
+        calls.append(options)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(Machine, "solve", interrupted)
+    best = fuse(machine, "C", validation=(V, w), gap=0.1, box={"C": (0.5, 2.0)})
+    assert "interrupted while the best machine was solved" in best.stop
+    assert_allclose(best.validation_error, np.mean((w - best.predict(V)) ** 2), rtol=1e-9)
