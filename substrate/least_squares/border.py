@@ -276,14 +276,28 @@ class Border:
         v = v.rounded()
         if self.plain:
             return a.absorb(v * (a.total() / v.sum()))
-        columns, turn = self._centred(type(a.careful())), self.transform
-        if self.constant:
-            columns = columns.exact(np.ones((len(self.columns), 1))).beside(columns)
-            turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+        columns, turn = self._lines(type(a.careful()))
         Z = columns.rounded() @ turn
         # Z'a in this order: every column is summed in its own unit
         totals = Z.exact(turn.T) @ (columns.T @ a.careful()).rounded()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
+
+    def enclose(self, like: N) -> N:
+        """Return the columns Z as enclosed numbers, with as many rows as the matrix ``like`` and in its arithmetic."""
+        n = like.midpoint.shape[0]
+        if not self.slopes:
+            return like.exact(np.ones((n, self.count)))
+        columns, turn = self._lines(type(like))
+        Z: N = columns @ turn
+        return Z
+
+    def _lines(self, numbers: type[N]) -> tuple[N, Array]:
+        """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
+        columns, turn = self._centred(numbers), self.transform
+        if not self.constant:
+            return columns, turn
+        turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+        return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
 
     def _centred(self, numbers: type[N]) -> N:
         """Return z - center as enclosed numbers."""
