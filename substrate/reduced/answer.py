@@ -16,7 +16,6 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.certificate import ErrorsRounded, Residuals, cut_fact, reduced_accuracy, rounded_errors
@@ -103,17 +102,14 @@ class CarefulErrorsOfLeaf:
                 mass += float(light.sum())
                 diagonal += float(light @ np.square(lengths[some]))
                 if self.features is not None:
-                    outside += _outside(*self.features, tile, lengths[some], light, p)
+                    inner = np.ascontiguousarray(tile[:, : self.features[0].shape[0]])
+                    outside += _outside(*self.features, inner, lengths[some], light, p)
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
 
     def _predicted(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""
-        kernel, points = self.values.kernel, self.values.points
-        if kernel is None:
-            predicted = self.values.matrix(block.X) @ self.coefficients + self.bias
-        else:
-            predicted = expansion_values(kernel, points, self.coefficients, self.bias, block.X)
+        predicted = self.values.predict(block.X, self.coefficients, self.bias)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
         ones = np.ones(block.X.shape[0])
@@ -261,7 +257,7 @@ class AnswerJudge:
             last, b, shift = steps
             if best.passes or spectrum is None:
                 break
-            slope = last.downhill(spectrum.features, self.lam * weights)
+            slope = last.downhill(spectrum.features, spectrum.features.pull(weights, self.lam))
             change, moved = spectrum.correction(slope, last.total, self.lam)
             weights, shift = weights + change, shift + moved
             b = spectrum.features.coefficients(weights)

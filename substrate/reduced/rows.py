@@ -12,11 +12,13 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
+from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
@@ -124,19 +126,26 @@ class RowValues(ABC):
 
 @dataclass(frozen=True, slots=True)
 class KernelValues(RowValues):
-    """A kernel between rows and basis points; or, without a kernel, columns of a kernel matrix by number."""
+    """A kernel between rows and basis points; or, without a kernel, columns of a kernel matrix by number.
+
+    The columns of a ``linear`` part, if any, follow the kernel values.
+    """
 
     kernel: Kernel | None
     points: Any
+    linear: LinearColumns | None = None
 
     @property
     def n_basis(self) -> int:
-        """n."""
-        return int(self.points.shape[0])
+        """n, and the number of linear columns."""
+        return int(self.points.shape[0]) + (0 if self.linear is None else len(self.linear.numbers))
 
     def fill(self, X: Any, out: Array) -> None:
         """Write the kernel values of rows into ``out``."""
-        if self.kernel is not None:
+        if self.linear is not None:
+            out[:, : self.points.shape[0]] = self.of_kernel.matrix(X)
+            out[:, self.points.shape[0] :] = self.linear(X)
+        elif self.kernel is not None:
             self.kernel.fill(X, self.points, out)
         else:
             given = X[:, self.points]
@@ -146,13 +155,38 @@ class KernelValues(RowValues):
         """The kernel values of rows on a device."""
         if self.kernel is None:
             return RowValues.evaluate(self, X)
-        values: Array = self.kernel.evaluate(X, self.points, namespace_of(X).float64)
-        return values
+        xp = namespace_of(X)
+        values: Array = self.kernel.evaluate(X, self.points, xp.float64)
+        return values if self.linear is None else xp.concat([values, self.linear(X)], axis=1)
+
+    @property
+    def of_kernel(self) -> "KernelValues":
+        """The kernel values alone."""
+        return self if self.linear is None else KernelValues(self.kernel, self.points)
+
+    def scale(self, coefficients: Array) -> Array:
+        """Return coefficients, one column per output, with those of linear columns in their units."""
+        if self.linear is None:
+            return coefficients
+        xp, m = namespace_of(coefficients), self.points.shape[0]
+        last = self.linear.scale(coefficients[m:, :])
+        return xp.concat([coefficients[:m, :], last], axis=0)  # type: ignore[no-any-return]
+
+    def predict(self, X: Any, coefficients: Array, bias: Array) -> Array:
+        """Return the outputs of rows in numpy by the operations of a model that predicts them."""
+        if self.kernel is None:
+            return np.asarray(self.matrix(X) @ coefficients + bias)
+        m, beside = self.points.shape[0], bias
+        if self.linear is not None:
+            beside = self.linear(X) @ coefficients[m:] + bias
+        return expansion_values(self.kernel, self.points, coefficients[:m], beside, X)
 
     def diagonal(self, block: Block) -> Array:
         """k(x, x) of the rows of a block; a given matrix has them where row and column numbers agree."""
         if self.kernel is not None:
             diagonal = self.kernel.diag(block.X)
+            if self.linear is not None:
+                diagonal = diagonal + self.linear.floor
             return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
         numbers = np.arange(block.X.shape[0])
         given = block.X[numbers, block.start + numbers]
@@ -167,6 +201,11 @@ class KernelValues(RowValues):
         """Write the kernel values of rows into ``out``, by operations of least rounding where the kernel has them."""
         if self.kernel is None or is_sparse(X) or is_sparse(self.points):
             self.fill(X, out)
+        elif self.linear is not None:
+            m = self.points.shape[0]
+            kernel_values = np.empty((out.shape[0], m))
+            self.kernel.fill_carefully(X, self.points, kernel_values)
+            out[:, :m], out[:, m:] = kernel_values, self.linear(X)
         else:
             self.kernel.fill_carefully(X, self.points, out)
 
@@ -174,10 +213,18 @@ class KernelValues(RowValues):
         """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
         if self.kernel is None or is_sparse(X) or is_sparse(self.points):
             return self.rounding(X)
-        return self.kernel.careful_rounding(np.concatenate([X, self.points]))
+        return self._at_least_once(self.kernel.careful_rounding(np.concatenate([X, self.points])))
+
+    def _at_least_once(self, rounding: float) -> float:
+        """Return a rounding of kernel values that covers that of linear columns, which are rounded once, too."""
+        return rounding if self.linear is None else max(rounding, EPS)
 
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
+        if self.linear is not None:
+            m = self.points.shape[0]
+            same = np.array_equal(values[:, m:], self.linear(X))
+            return self.of_kernel.deviation(X, values[:, :m]) if same else math.inf
         again = np.empty_like(values)
         self.fill_carefully(X, again)
         gap = np.abs(values - again)
@@ -199,8 +246,8 @@ class KernelValues(RowValues):
         if is_sparse(X) or is_sparse(self.points):
             from scipy.sparse import vstack
 
-            return self.kernel.rounding(vstack([X, self.points]).tocsr())
-        return self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0))
+            return self._at_least_once(self.kernel.rounding(vstack([X, self.points]).tocsr()))
+        return self._at_least_once(self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0)))
 
 
 @dataclass(frozen=True, slots=True)

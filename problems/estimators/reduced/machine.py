@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.left_out import LeverageFactor
+from substrate.reduced.linear_columns import columns_of
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
@@ -87,7 +88,7 @@ class ReducedMachine(RowStream):
         """Set the attributes of the basis and of the rows, and the reconstruction error."""
         self.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
         self.n_rows_ = prepared.rows.n_rows
-        self.rank_ = prepared.features.rank
+        self.rank_ = prepared.features.of_kernel.rank
         self.reconstruction_error_ = float(prepared.reconstruction)
         self.kernel_ = prepared.kernel
 
@@ -149,6 +150,9 @@ class ReducedMachine(RowStream):
         if self.kernel_.pairwise:
             support = known.weighed.own_numbers(support)
         rows, tol = basis_rows(self.kernel_, known.X, vectors, support), self._tolerance()
+        linear = self._linear_values()
+        if linear is not None:
+            rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
         found: list[Proof] = [
             prove_reduced(rows, t, gamma, weights, f, tolerance=tol)
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
@@ -179,7 +183,7 @@ class ReducedMachine(RowStream):
     def _rows_on(self, data: FitData, basis: Any) -> KernelRows:
         """Return the rows on basis points, or, for a precomputed kernel, on columns of its matrix by number."""
         if not self.kernel_.pairwise:
-            return KernelRows(KernelValues(self.kernel_, basis), data.source, data.passes)
+            return KernelRows(KernelValues(self.kernel_, basis, self._linear_values()), data.source, data.passes)
         held = data.source.whole("a precomputed kernel matrix must be in memory")
         matrix = Gram.of(self.kernel_, held.X).matrix
         source = ArraySource(matrix, held.Y, weights=held.weights)
@@ -204,6 +208,10 @@ class ReducedMachine(RowStream):
         freedom: float = self.degrees_of_freedom_
         return machines_without_rows(rows, beta, bias, self._leverage_factor(rows.mass), gamma, freedom)
 
+    def _surveyed(self, rows: KernelRows) -> KernelRows:
+        """Return the rows with what a pass finds of columns that are not penalised; there are none but of some."""
+        return rows
+
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if self.kernel_.pairwise:
             return rows.taken(rows.values.points)
@@ -215,7 +223,7 @@ class ReducedMachine(RowStream):
         self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: tuple[tuple[str, str], ...] = ()
     ) -> Certificate:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
-        K = self._basis_matrix(rows)
+        K, rows = self._basis_matrix(rows), self._surveyed(rows)
         features = eigen_features(K)
         answer, checks = self._bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
@@ -234,9 +242,10 @@ class ReducedMachine(RowStream):
         lam, known = 1.0 / gamma, rows.target_summary()
         unit = target_unit(known.extremes)
         beta, shift = (part / unit for part in self._columns())
-        statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
+        beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
+        statistic = accumulate(rows, features, origin_of(K, known, unit, features.free), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        basis = BasisMatrix(rows.values.kernel, rows.values.points, K, features)
+        basis = BasisMatrix(rows.values.kernel, rows.values.points, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
         judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
