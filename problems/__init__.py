@@ -55,6 +55,8 @@ ESTIMATORS = {
     "SparseLSSVMRegressor": "problems.estimators.reduced.ls_svm",
     "SparseLSSVMRegressorCV": "problems.estimators.chosen.basis_selection",
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
+    "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
+    "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }

@@ -515,8 +515,12 @@ class Doubled(Enclosed):
         return Doubled(*add((first, np.zeros_like(first)), (second, np.zeros_like(second))), radius=radius)
 
     def __matmul__(self, other: Operand) -> "Doubled":
-        """Return the product with a vector."""
+        """Return the product with a vector, or with the columns of a matrix one by one."""
         other = _doubled(other)
+        if np.ndim(other.high) == 2:
+            columns = [self @ other.T.take(k) for k in range(other.high.shape[1])]
+            high, low, radius = ([getattr(one, part) for one in columns] for part in ("high", "low", "radius"))
+            return Doubled(np.column_stack(high), np.column_stack(low), np.column_stack(radius))
         product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
         # the second parts are as small as the rounding of the first: double precision is enough
         for matrix, vector in ((self.low, other.high), (self.high, other.low)):

@@ -28,7 +28,7 @@ columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,7 +39,7 @@ from substrate.certificates.enclosed import Double, Enclosed, at_most
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["NO_BORDER", "ONES", "Border", "Elimination"]
+__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_units"]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -91,53 +91,68 @@ class Border:
         if k == 0:
             return cls(constant)
         named = tuple(f"column {name}" for name in range(k)) if names is None else tuple(names)
-        if n < k + constant:
-            raise DataError(
-                f"{n} rows do not determine {k} linear columns{' and the bias' if constant else ''}; use fewer linear "
-                "columns or more rows"
-            )
+        _refuse_few_rows(n, k, constant)
         v = to_numpy(weights) / float(to_numpy(weights).max())
         with np.errstate(over="ignore", invalid="ignore"):
             if center is None:
                 center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
             centred = z - center
-            sizes = 2.0 * np.abs(centred).max(axis=0)
-        if not np.isfinite(sizes).all():
-            raise DataError(f"the values of {named[int(np.argmin(np.isfinite(sizes)))]} overflow; use a larger unit")
-        sizes = np.where(sizes > 0.0, 2.0 ** np.floor(np.log2(np.where(sizes > 0.0, sizes, 1.0))), 1.0)
+            sizes = column_units(np.abs(centred).max(axis=0), named)
         root = np.sqrt(v)[:, None]
         first = [root] if constant else []
         # a power of two is no rounding; the constant comes first, so that what is left of it in a column is removed
         tall = np.concatenate([*first, root * (centred / sizes)], axis=1)
         R = np.asarray(np.linalg.qr(tall, mode="r"))
-        lengths = np.sqrt(np.square(tall).sum(axis=0))
-        kept = np.abs(np.diagonal(R))
-        for place in range(int(constant), tall.shape[1]):
+        border = cls.of_factor(R, n, float(v.sum()), sizes, np.asarray(center), named, constant=constant)
+        scale, lead = math.sqrt(float(v.sum())), int(constant)
+        means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
+        basis = np.linalg.solve(R[lead:, lead:].T, scale * (centred / sizes - means).T).T
+        return replace(border, columns=z, basis=np.ascontiguousarray(basis))
+
+    @classmethod
+    def of_factor(
+        cls,
+        R: Array,
+        n: int,
+        mass: float,
+        units: Array,
+        center: Array,
+        names: tuple[str, ...],
+        *,
+        constant: bool = True,
+    ) -> "Border":
+        """Make the border of columns whose rows are not kept, from what a pass over them finds; refuse as :meth:`of`.
+
+        Parameters
+        ----------
+        R
+            The triangular factor of [1, (z - center)/units], each row times the root of its weight.
+        n, mass
+            The number of rows, and the sum of their weights.
+        units
+            Powers of two.
+        """
+        k = units.size
+        _refuse_few_rows(n, k, constant)
+        lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
+        for place in range(int(constant), R.shape[1]):
             if not kept[place] > 100.0 * n * EPS * lengths[place]:
-                others = [*(["the constant"] if constant else []), *named[: place - constant]]
+                others = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
-                    f"{named[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
+                    f"{names[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
                     f"{' and others' if len(others) > 4 else ''} on these rows, so that its coefficient is not; take "
                     "it out of linear_columns"
                 )
-        scale, lead = math.sqrt(float(v.sum())), int(constant)
+        scale, lead = math.sqrt(mass), int(constant)
         means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
         inverse = scale * np.linalg.inv(R[lead:, lead:])
         with np.errstate(over="ignore"):
-            transform = np.triu(inverse) / sizes[:, None]
+            transform = np.triu(inverse) / units[:, None]
         if not np.isfinite(transform).all():
             worst = int(np.argmin(np.isfinite(transform).all(axis=1)))
-            raise DataError(f"the values of {named[worst]} are too small to be told apart; use a smaller unit")
-        basis = np.linalg.solve(R[lead:, lead:].T, scale * (centred / sizes - means).T).T
-        return cls(
-            constant,
-            z,
-            np.asarray(center),
-            transform,
-            np.asarray(-means @ inverse),
-            np.ascontiguousarray(basis),
-            named,
-        )
+            raise DataError(f"the values of {names[worst]} are too small to be told apart; use a smaller unit")
+        none = np.empty((0, k))
+        return cls(constant, none, center, transform, np.asarray(-means @ inverse), none, names)
 
     @property
     def count(self) -> int:
@@ -276,14 +291,28 @@ class Border:
         v = v.rounded()
         if self.plain:
             return a.absorb(v * (a.total() / v.sum()))
-        columns, turn = self._centred(type(a.careful())), self.transform
-        if self.constant:
-            columns = columns.exact(np.ones((len(self.columns), 1))).beside(columns)
-            turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+        columns, turn = self._lines(type(a.careful()))
         Z = columns.rounded() @ turn
         # Z'a in this order: every column is summed in its own unit
         totals = Z.exact(turn.T) @ (columns.T @ a.careful()).rounded()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
+
+    def enclose(self, like: N) -> N:
+        """Return the columns Z as enclosed numbers, with as many rows as the matrix ``like`` and in its arithmetic."""
+        n = like.midpoint.shape[0]
+        if not self.slopes:
+            return like.exact(np.ones((n, self.count)))
+        columns, turn = self._lines(type(like))
+        Z: N = columns @ turn
+        return Z
+
+    def _lines(self, numbers: type[N]) -> tuple[N, Array]:
+        """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
+        columns, turn = self._centred(numbers), self.transform
+        if not self.constant:
+            return columns, turn
+        turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+        return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
 
     def _centred(self, numbers: type[N]) -> N:
         """Return z - center as enclosed numbers."""
@@ -323,6 +352,23 @@ class Border:
             return np.full(self.slopes, math.inf)
         root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
         return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
+
+
+def column_units(largest: Array, names: Sequence[str]) -> Array:
+    """Return powers of two, not below the largest sizes of columns; refuse what overflows by its name."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = 2.0 * largest
+    if not np.isfinite(sizes).all():
+        raise DataError(f"the values of {names[int(np.argmin(np.isfinite(sizes)))]} overflow; use a larger unit")
+    return np.where(sizes > 0.0, 2.0 ** np.floor(np.log2(np.where(sizes > 0.0, sizes, 1.0))), 1.0)
+
+
+def _refuse_few_rows(n: int, k: int, constant: bool) -> None:
+    if n < k + constant:
+        raise DataError(
+            f"{n} rows do not determine {k} linear columns{' and the bias' if constant else ''}; use fewer linear "
+            "columns or more rows"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ and nearly cancel: even the exact ones, rounded to double precision, may predict
 affected. With an unpenalised bias the features may be centred at any c, here their weighted mean, so an offset costs no
 digits.
 
-Bias and weights are computed together. With :math:`\Phi_1 = [\Phi_c, 1]`, errors :math:`e = y - f` and
+Bias and weights are computed together. With :math:`\Phi_1 = [\Phi_c, Z]`, where Z are the columns of a
+:class:`~substrate.least_squares.border.Border`, a one unless it says otherwise, errors :math:`e = y - f` and
 :math:`\alpha_i = \gamma v_i e_i`, gradient and Hessian of the objective are
 
 .. math::
@@ -40,6 +41,7 @@ from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, Enclosed
 from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
+from substrate.least_squares.border import ONES, Border
 
 __all__ = [
     "FORMULA",
@@ -57,25 +59,26 @@ N = TypeVar("N", bound=Enclosed)
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A with columns scaled to one size, those sizes, and T; weights first, the bias last."""
+    """A with columns scaled to one size, those sizes, and T; weights first, the coefficients of the border last."""
 
     A: Array
     sizes: Array
     T: Array
 
     @classmethod
-    def of(cls, features: Array, gamma: float, v: Array) -> "Factor":
+    def of(cls, features: Array, gamma: float, v: Array, border: Border = ONES) -> "Factor":
         """For one gamma; not finite where the sizes of the features overflow."""
         from scipy.linalg.lapack import dtrtri
 
-        n, p = features.shape
-        roots = np.sqrt(gamma * v)[:, None]
-        tall = roots * np.concatenate([features, np.ones((n, 1))], axis=1)
-        largest = np.maximum(np.abs(tall).max(axis=0), np.append(np.ones(p), 0.0))
-        sizes = largest * np.sqrt(np.square(tall / largest).sum(axis=0) + np.append(1.0 / np.square(largest[:-1]), 0.0))
-        A = np.concatenate([tall / sizes, np.diag(1.0 / sizes)[:-1]])
+        p = features.shape[1]
+        roots, free = np.sqrt(gamma * v)[:, None], np.zeros(border.count)
+        tall = roots * np.concatenate([features, border.matrix(features)], axis=1)
+        largest = np.maximum(np.abs(tall).max(axis=0), np.append(np.ones(p), free))
+        penalty = np.append(1.0 / np.square(largest[:p]), free)
+        sizes = largest * np.sqrt(np.square(tall / largest).sum(axis=0) + penalty)
+        A = np.concatenate([tall / sizes, np.diag(1.0 / sizes)[:p]])
         if not np.isfinite(A).all():
-            return cls(A, sizes, np.full((p + 1, p + 1), np.nan))
+            return cls(A, sizes, np.full((sizes.size, sizes.size), np.nan))
         T, info = dtrtri(np.linalg.qr(A, mode="r"))
         return cls(A, sizes, np.triu(T) if info == 0 else np.full_like(T, np.nan))
 
@@ -142,9 +145,9 @@ def support_values_of(
 
 
 def bound_primal(
-    features: N, y: Array, gamma: float, v: Array, w: Array, b: float, fitted: Array
+    features: N, y: Array, gamma: float, v: Array, w: Array, c: Array, fitted: Array, border: Border = ONES
 ) -> tuple[Enclosed, N]:
-    r"""Bound the distance of the fitted values from those of the exact optimum; return the gradient in w and b with it.
+    r"""Bound the distance of the fitted values from those of the exact optimum; return the gradient in w and c with it.
 
     For any vector :math:`\hat e`, here the midpoints of e, and its gradient :math:`\hat g`, since
     :math:`\gamma^2 z^T V \Phi_1 H^{-1} \Phi_1^T V z \le \gamma \|z\|_v^2`,
@@ -159,30 +162,27 @@ def bound_primal(
         The centred features, enclosed: their arithmetic is that of the bound.
     y, gamma, v
         The data.
-    w, b
-        What is stored.
+    w, c
+        What is stored: the weights, and the coefficients of the columns of the ``border``.
     fitted
         What predict returns.
     """
     pulls = features.exact(v) * gamma
-    f, e, gradient = primal_gradient(features, y, pulls, w, b)
+    f, e, gradient = primal_gradient(features, y, pulls, w, c, border)
     roots = pulls.sqrt()
-    tall = _with_ones(features).rounded().T * roots
-    penalty = tall.exact(np.eye(w.size + 1, w.size))
+    tall = features.beside(border.enclose(features)).rounded().T * roots
+    penalty = tall.exact(np.eye(w.size + border.count, w.size))
     norm = tall.beside(penalty).T.bound_inverse_norm(gradient.rounded()) / pulls.sum().sqrt()
     return norm + e.error().bound_norm(v) + (fitted - f).bound_norm(v), gradient
 
 
-def primal_gradient(features: N, y: Array, pulls: N, w: Array, b: float) -> tuple[N, N, N]:
-    """Return f, y - f, and the gradient in w and b at the midpoints of y - f, with gamma v given as ``pulls``."""
-    f = features @ w + b
+def primal_gradient(features: N, y: Array, pulls: N, w: Array, c: Array, border: Border = ONES) -> tuple[N, N, N]:
+    """Return f, y - f, and the gradient in w and c at the midpoints of y - f, with gamma v given as ``pulls``."""
+    Z = border.enclose(features)
+    f = features @ w + (float(c[0]) if border.plain else Z @ c)
     e = y - f
-    gradient = np.append(w, 0.0) - _with_ones(features).T @ (pulls * e.without_radius())
+    gradient = np.append(w, np.zeros(border.count)) - features.beside(Z).T @ (pulls * e.without_radius())
     return f, e, gradient
-
-
-def _with_ones(features: N) -> N:
-    return features.beside(features.exact(np.ones((features.midpoint.shape[0], 1))))
 
 
 def primal_accuracy(primal: PrimalWeights, X: Any, y: Array, gamma: float, v: Array, column: int) -> tuple[float, Row]:
@@ -191,12 +191,12 @@ def primal_accuracy(primal: PrimalWeights, X: Any, y: Array, gamma: float, v: Ar
     w, b = primal.weights[:, column], float(primal.bias[column])
     with np.errstate(all="ignore"):
         features = Doubled(Phi, radius=primal.kernel.feature_rounding() * np.abs(Phi)) - primal.center
-        bound, gradient = bound_primal(features, y, gamma, v, w, b, primal(X)[:, column])
+        bound, gradient = bound_primal(features, y, gamma, v, w, np.array([b]), primal(X)[:, column])
         # the rounding of w is among the terms of alpha
         sizes = np.abs(features.midpoint)
         alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b))
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
-        residual = float(np.linalg.norm(gradient.midpoint[:-1]))
+        residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
     return bound.upper(), Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
 
 
@@ -212,7 +212,7 @@ def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array) 
     kept, best = point, math.inf
     numbers, pulls = Doubled.exact(features), Doubled.exact(gamma * v)
     for _ in range(_MOST_STEPS):
-        gradient = primal_gradient(numbers, y, pulls, point[:-1], float(point[-1]))[2].midpoint
+        gradient = primal_gradient(numbers, y, pulls, point[:-1], point[-1:])[2].midpoint
         size = factor.norm(gradient)
         if not size < best:
             break

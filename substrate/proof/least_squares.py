@@ -108,7 +108,7 @@ def prove_primal(
 
     def bound() -> Any:
         features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
-        return bound_primal(features, y, gamma, v, primal.weights[:, 0], float(primal.bias[0]), fitted)[0]
+        return bound_primal(features, y, gamma, v, primal.weights[:, 0], primal.bias[:1], fitted)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 

@@ -50,11 +50,16 @@ class ReducedProof(Proof):
 
 @dataclass(frozen=True, slots=True)
 class BasisRows:
-    """A kernel between rows and basis vectors."""
+    """A kernel between rows and basis vectors.
+
+    ``linear`` are columns of the rows that are not penalised, which are measured from ``center``.
+    """
 
     kernel: Kernel
     X: Any
     points: Any
+    linear: Array | None = None
+    center: Array | None = None
 
     @property
     def defined_by_values(self) -> bool:
@@ -82,6 +87,16 @@ class BasisRows:
         rows = points_of(self.X)
         formula = formula_of(self.kernel, len(rows[0]))
         return [formula(x, x) for x in rows]
+
+    def beside(self, Z: Any, penalty: Any) -> tuple[Any, Any]:
+        """Return features and the matrix of their penalty with the linear columns after them, which have none."""
+        if self.linear is None or self.center is None:
+            return Z, penalty
+        center, (n, r), k = balls(self.center), (Z.nrows(), Z.ncols()), self.center.size
+        columns = [[z - c for z, c in zip(balls(row), center, strict=True)] for row in self.linear]
+        wide = [Z[i, j] if j < r else columns[i][j - r] for i in range(n) for j in range(r + k)]
+        inside = [penalty[i, j] if max(i, j) < r else ball(0.0) for i in range(r + k) for j in range(r + k)]
+        return flint().arb_mat(n, r + k, wide), flint().arb_mat(r + k, r + k, inside)
 
     def distinct(self) -> "BasisRows":
         """Without repetitions: vectors that agree are one, and their coefficients add up."""
@@ -125,6 +140,10 @@ class GivenRows:
         """k(x, x) of all rows, in balls."""
         return balls(np.asarray(self.diagonal, dtype=np.float64))
 
+    def beside(self, Z: Any, penalty: Any) -> tuple[Any, Any]:
+        """Return features and the matrix of their penalty: given values have no linear columns beside them."""
+        return Z, penalty
+
     def distinct(self) -> "GivenRows":
         """Without repetitions, as :meth:`BasisRows.distinct`."""
         K = np.asarray(self.points, dtype=np.float64)
@@ -159,7 +178,7 @@ def prove_reduced(
     for more in _MANY_BITS:
         with precision(more):
             matrix = rows.matrix()
-            optimum = _optimum(_table(rows.matrix(rows.X), n), _table(matrix, n), y, gamma, v)
+            optimum = _optimum(*rows.beside(_table(rows.matrix(rows.X), n), _table(matrix, n)), y, gamma, v)
             proof = _proof(optimum, ball(0.0), y, v, fitted, tolerance, more)
         if np.isfinite(proof.accuracy) and proof.accuracy <= best.accuracy:
             best = proof
@@ -177,7 +196,8 @@ def _in_directions(
     Z = _table(rows.matrix(rows.X), n) * columns if r else flint().arb_mat(y.size, 0)
     M = columns.transpose() * _table(rows.matrix(), n) * columns if r else flint().arb_mat(0, 0)
     apart = sum((_square(M[i, j] - int(i == j)) for i in range(r) for j in range(r)), ball(0.0))
-    optimum = _optimum(Z, M, y, gamma, v) if apart < 1 else None  # else M is not known to be positive definite
+    known = apart < 1  # else M is not known to be positive definite
+    optimum = _optimum(*rows.beside(Z, M), y, gamma, v) if known else None
     if optimum is None or complete:
         return optimum, ball(0.0)
     weights, zero = balls(v), ball(0.0)

@@ -102,7 +102,8 @@ class CarefulErrorsOfLeaf:
                 mass += float(light.sum())
                 diagonal += float(light @ np.square(lengths[some]))
                 if self.features is not None:
-                    outside += _outside(*self.features, tile, lengths[some], light, p)
+                    inner = np.ascontiguousarray(tile[:, : self.features[0].shape[0]])
+                    outside += _outside(*self.features, inner, lengths[some], light, p)
         sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
 
@@ -256,7 +257,7 @@ class AnswerJudge:
             last, b, shift = steps
             if best.passes or spectrum is None:
                 break
-            slope = last.downhill(spectrum.features, self.lam * weights)
+            slope = last.downhill(spectrum.features, spectrum.features.pull(weights, self.lam))
             change, moved = spectrum.correction(slope, last.total, self.lam)
             weights, shift = weights + change, shift + moved
             b = spectrum.features.coefficients(weights)

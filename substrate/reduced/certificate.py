@@ -32,7 +32,7 @@ from substrate.arrays import EPS, Array
 from substrate.certificates import Row
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus, multiplied
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
@@ -86,12 +86,13 @@ def reduced_rows(
     tolerance = roundoff(features.n_basis + int(np.sqrt(residuals.count)))
     norm_basis = float(xp.linalg.vector_norm(K_basis))
     norm_transform = float(np.sqrt(float(xp.sum(1.0 / features.values))))
-    # ||z||^2 is at most k(x, x)
-    norm_features = float(np.sqrt(residuals.mass * float(xp.mean(xp.linalg.diagonal(K_basis)))))
+    # ||z||^2 is at most k(x, x), and features that are not penalised have the mean square one
+    norm_features = float(np.sqrt(residuals.mass * (float(xp.mean(xp.linalg.diagonal(K_basis))) + features.free)))
     # matrix products are computed where the matrix is; a few vectors are checked on the host
-    slopes_in_beta = to_numpy(lam * (K_basis @ coefficients) - residuals.slope)
+    n, kept = features.n_basis - features.free, features.rank - features.free
+    slopes_in_beta = to_numpy(_with_zeros(lam * (K_basis @ coefficients[:n, :]), features.free) - residuals.slope)
     gradients = to_numpy(features.transform.T @ residuals.slope)
-    gradients = (to_numpy(lam * weights) if pull is None else pull) - gradients
+    gradients = (to_numpy(features.pull(weights, lam)) if pull is None else pull) - gradients
     coefficients, weights = to_numpy(coefficients), to_numpy(weights)
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
@@ -105,11 +106,13 @@ def reduced_rows(
         magnified = residuals.norm * norm_transform * float(np.sqrt(residuals.squares[k]))
         magnified += lam * norm_basis * norm_beta * norm_transform  # and that of K_SS beta
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
-        norm_squared, total = float(u @ u), float(residuals.total[k])
+        norm_squared, total = float(u[:kept] @ u[:kept]), float(residuals.total[k])
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
-        gap = 0.5 * in_w**2 / lam + abs(b * total)
+        own = float(np.linalg.norm(gradients[:kept, k])) if features.free else in_w
+        gap = 0.5 * own**2 / lam + abs(b * total) + float(np.abs(u[kept:]) @ np.abs(gradients[kept:, k]))
         value = 0.5 * lam * norm_squared + 0.5 * float(residuals.squares[k])
         spare = (tolerance * scale_w) ** 2 / lam + tolerance * float(np.sqrt(residuals.mass)) * abs(b) * terms
+        spare += tolerance * float(np.abs(u[kept:]).sum()) * scale_w
         checks.append(
             (
                 Row("1'e = 0", total, float(np.sqrt(residuals.mass)) * terms, tolerance, "|1'e|"),
@@ -125,6 +128,14 @@ def reduced_rows(
             )
         )
     return checks
+
+
+def _with_zeros(rows: Array, more: int) -> Array:
+    """Return the rows and, after them, zeros: the penalty of columns that have none."""
+    if not more:
+        return rows
+    xp = namespace_of(rows)
+    return xp.concat([rows, zeros_beside(rows, (more, rows.shape[1]))], axis=0)  # type: ignore[no-any-return]
 
 
 FORMULA = "||Z H^-1 T'(K_SS beta/gamma - K'e)||_v + |1'e| / sqrt(1'v) + cut directions + rounding"
@@ -237,14 +248,16 @@ def _bound_at(
     """The rows by one computation of K_SS."""
     features, basis = curvature.features, curvature.penalised
     T = to_numpy(features.transform)
-    slope, sizes = to_numpy(residuals.slope), to_numpy(curvature.sizes)
+    slope = to_numpy(residuals.slope)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
     deviation = basis.deviation(level)
     reach = curvature.at(lam, rounded.kernel, spread, deviation)
     matrix = basis.product(level)
     assert matrix is not None
-    product, inexact, unknown = matrix.product(coefficients)
+    product, inexact, unknown = matrix.product(coefficients[: features.n_basis - features.free])
+    product = (_with_zeros(product[0], features.free), _with_zeros(product[1], features.free))
+    unknown = _with_zeros(unknown, features.free)
     gradient, rest, pull = _gradient(T, slope, residuals.total, mean, product, unknown, lam)
     known = pull if level else None
     if not reach.known:  # there is no bound, whatever the gradient is
@@ -255,13 +268,14 @@ def _bound_at(
     length = np.sqrt(residuals.squares) + rounded.errors
     relative = (rounded.kernel + rounded.slopes) * spread * length
     relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
-    others = effect + rest / math.sqrt(lam) + rounded.errors + rounded.apart
+    others = effect + reach.of_rounding(rest, lam) + rounded.errors + rounded.apart
     others += np.abs(residuals.total) / root_mass + rounded.slopes * length
     outside = surely = 0.0
     if basis.cut:
         outside, surely = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
         outside = outside if rounded.outside is None else min(outside, rounded.outside)
-        lost = np.array([sizes @ _remainder(features, T, beta) for beta in coefficients.T])
+        inner, known_sizes = features.of_kernel, to_numpy(basis.sizes)
+        lost = np.array([known_sizes @ _remainder(inner, beta) for beta in coefficients.T])
         others += 2.0 * min(math.sqrt(outside), spread) * lost
     for sharp in (False, True):  # the sharper bound of the slopes is computed where it may matter
         slopes = reach.of_slopes(1.0, sharp=sharp)
@@ -291,7 +305,7 @@ def _of_shift(reach: Reach, lam: float) -> float:
     """
     c = reach.curvature
     T = np.abs(c.features.transform)
-    product = (T.shape[0] + 4.0) * _HALF * float(np.linalg.norm(c.columns @ T)) / math.sqrt(lam)
+    product = reach.of_rounding((T.shape[0] + 4.0) * _HALF * (c.columns @ T)[:, None], lam)[0]
     return float(1.0 + math.sqrt(c.mass) * reach.of_gradient(c.offsets[:, None])[0] + product)
 
 
@@ -315,8 +329,9 @@ def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
     return "accuracy", text
 
 
-def _remainder(features: EigenFeatures, T: Array, beta: Array) -> Array:
+def _remainder(features: EigenFeatures, beta: Array) -> Array:
     """A bound on the entries of beta - T u, for the weights u of beta."""
+    beta, T = beta[: features.n_basis], np.ascontiguousarray(to_numpy(features.transform))
     product, check = exact_product(T, np.asarray(features.weights(beta)))
     rest = add((beta, np.zeros_like(beta)), minus(product))
     return np.asarray(np.abs(rest[0] + rest[1]) + check)
@@ -325,12 +340,12 @@ def _remainder(features: EigenFeatures, T: Array, beta: Array) -> Array:
 def _gradient(
     T: Array, slope: Array, total: Array, mean: Array, product: Pair, unknown: Array, lam: float
 ) -> tuple[Array, Array, Array]:
-    """g = T'(lambda K_SS beta - K'e) + mean 1'e, a bound on its rounding, and T'(lambda K_SS beta), per output.
+    """g = T'(lambda K_SS beta - K'e) + mean 1'e, a bound on the rounding of its entries, and T'(lambda K_SS beta).
 
     ``product`` is K_SS beta, and ``unknown`` bounds the error of its entries.
     """
     r, outputs = T.shape[1], slope.shape[1]
-    gradient, pull, rest = np.empty((r, outputs)), np.empty((r, outputs)), np.empty(outputs)
+    gradient, pull, rest = (np.empty((r, outputs)) for _ in range(3))
     columns, sizes = np.ascontiguousarray(T.T), np.abs(T.T)
     for k in range(outputs):
         high, low = multiplied(np.full(T.shape[0], lam), product[0][:, k])
@@ -346,5 +361,5 @@ def _gradient(
         pull[:, k] = columns @ scaled[0]
         inexact = lam * unknown[:, k] + EPS**1.9 * (np.abs(scaled[0]) + np.abs(slope[:, k]))
         inexact += (T.shape[0] + 2.0) * EPS * np.abs(left[1])
-        rest[k] = np.linalg.norm(check + sizes @ inexact + EPS * (np.abs(shift) + np.abs(gradient[:, k])))
+        rest[:, k] = check + sizes @ inexact + EPS * (np.abs(shift) + np.abs(gradient[:, k]))
     return gradient, rest, pull

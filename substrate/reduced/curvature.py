@@ -80,8 +80,8 @@ class Curvature:
         """
         xp, r, m = namespace_of(self.scatter), self.features.rank, self.features.n_basis
         T, A, s = self.features.transform, self.scatter, self.sizes
-        diagonal = xp.linalg.diagonal(A)
-        roots = xp.sqrt(xp.clip(diagonal, min=0.0) + lam)
+        diagonal, ridges = xp.linalg.diagonal(A), self.features.ridges(lam)
+        roots = xp.sqrt(xp.clip(diagonal, min=0.0) + ridges)
         lengths = xp.sqrt(xp.clip(diagonal, min=0.0) + self.mass * self.offsets * self.offsets)
         own = rounding + (0.0 if self.accumulated else (m + 4.0) * _HALF)
         # of the products of features, and twice that of the sums by which they are centred, once for either factor
@@ -90,7 +90,8 @@ class Curvature:
             return Reach(self, A, A, 0.0, own, spread, summed, lengths)
         with blas_threads(r):
             try:
-                L = xp.linalg.cholesky((A + lam * xp.eye(r, dtype=A.dtype, device=A.device)) / roots[:, None] / roots)
+                penalty = ridges * xp.eye(r, dtype=A.dtype, device=A.device)
+                L = xp.linalg.cholesky((A + penalty) / roots[:, None] / roots)
                 inner = invert_triangle(L)
             except Exception as error:  # every namespace raises an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
@@ -108,7 +109,7 @@ class Curvature:
         elif self.accumulated:
             eta += summed * (2.0 * spread * faint) ** 2
         eta += 4.0 * r * EPS * float(xp.sum(inner * inner))
-        bent = 0.0 if deviation is None else deviation.norm(W, lam)
+        bent = 0.0 if deviation is None else deviation.norm(W[:, : r - self.features.free], lam)
         eta += bent
         return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths, bent)
 
@@ -121,6 +122,8 @@ class Curvature:
             return math.inf, 0.0
         xp, own = namespace_of(self.scatter), rounding + (self.features.n_basis + 4.0) * _HALF
         second = self.scatter + self.mass * self.mean[:, None] * self.mean
+        kept = self.features.rank - self.features.free
+        second = second[:kept, :kept]
         squares = xp.clip(xp.linalg.diagonal(second), min=0.0)
         inside = float(xp.sum(squares)) - deviation.quadratic(second)
         lengths = own * math.sqrt(diagonal) * deviation.lengths
@@ -173,6 +176,14 @@ class Reach:
         if not self.known:
             return np.full(g.shape[1], math.inf)
         return self._moved(self.root @ g)
+
+    def of_rounding(self, errors: Array, lam: float) -> Array:
+        """The bound for a gradient of which only the sizes of its entries are known, one column per output."""
+        if self.curvature.features.free == 0:  # H is at least lambda
+            return np.asarray(np.linalg.norm(errors, axis=0) / math.sqrt(lam))
+        if not self.known:
+            return np.full(errors.shape[1], math.inf)
+        return np.asarray(np.linalg.norm(np.abs(to_numpy(self.root)) @ errors, axis=0) / math.sqrt(1.0 - self.eta))
 
     def of_slopes(self, size: float, seen: Array | None = None, *, sharp: bool = True, summed: bool = False) -> float:
         """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.

@@ -16,7 +16,8 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, own_copy, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, zeros_beside
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
@@ -41,11 +42,14 @@ class EigenFeatures:
     """``transform`` is :math:`V s^{-1/2}`, n x r; ``values`` are the kept eigenvalues s, largest first.
 
     ``dual`` is K_SS times it, where that is not :math:`V s^{1/2}` up to rounding: of features by doubled precision.
+    ``linear`` are the sizes of columns that follow the kernel values of a row and are not penalised, None where a bias
+    is all that is not: ``transform`` makes features of both, which follow each other too, see :meth:`beside`.
     """
 
     transform: Array
     values: Array
     dual: Array | None = None
+    linear: Array | None = None
 
     @property
     def n_basis(self) -> int:
@@ -62,6 +66,46 @@ class EigenFeatures:
         """Whether all directions are kept and no eigenvalue is so small that mixing them would cost digits."""
         return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
 
+    @property
+    def free(self) -> int:
+        """The number of features that are not penalised, the last ones."""
+        return 0 if self.linear is None else int(self.linear.shape[0])
+
+    def beside(self, linear: "LinearColumns | None") -> "EigenFeatures":
+        """Return the same features and, after them, those of columns that are not penalised."""
+        if linear is None:
+            return self
+        xp, turn = namespace_of(self.transform), on_device_of(self.transform, linear.turn)
+        (n, r), k = self.transform.shape, turn.shape[0]
+        above = xp.concat([self.transform, zeros_beside(self.transform, (n, k))], axis=1)
+        below = xp.concat([zeros_beside(self.transform, (k, r)), turn], axis=1)
+        values = xp.concat([self.values, 1.0 / xp.sum(turn * turn, axis=0)])
+        sizes = on_device_of(self.transform, linear.sizes)
+        return EigenFeatures(xp.concat([above, below], axis=0), values, self.dual, sizes)
+
+    @property
+    def of_kernel(self) -> "EigenFeatures":
+        """The features of the kernel values alone."""
+        if self.linear is None:
+            return self
+        m, r = self.n_basis - self.free, self.rank - self.free
+        return EigenFeatures(self.transform[:m, :r], self.values[:r], self.dual)
+
+    def pull(self, weights: Array, lam: float) -> Array:
+        """Return the gradient of the penalty, lambda u, zero for what is not penalised."""
+        if self.linear is None:
+            return lam * weights
+        xp, r = namespace_of(weights), self.rank - self.free
+        return xp.concat([lam * weights[:r, :], xp.zeros_like(weights[r:, :])], axis=0)  # type: ignore[no-any-return]
+
+    def ridges(self, lam: float) -> Any:
+        """Return the diagonal of the penalty: lambda, and zeros for what is not penalised."""
+        if self.linear is None:
+            return lam
+        xp = namespace_of(self.values)
+        lams = xp.full_like(self.values[: self.rank - self.free], lam)
+        return xp.concat([lams, xp.zeros_like(self.linear)])
+
     def coefficients(self, weights: Array) -> Array:
         """Beta from the weights u."""
         coefficients: Array = self.transform @ weights
@@ -69,6 +113,12 @@ class EigenFeatures:
 
     def weights(self, coefficients: Array) -> Array:
         """The weights u from beta: :math:`s^{1/2} V^T \\beta`."""
+        if self.linear is not None:
+            xp, m, r = namespace_of(coefficients), self.n_basis - self.free, self.rank - self.free
+            line = coefficients[m:] if coefficients.ndim == 2 else coefficients[m:, None]
+            last = xp.linalg.solve(self.transform[m:, r:], line)
+            last = last if coefficients.ndim == 2 else last[:, 0]
+            return xp.concat([self.of_kernel.weights(coefficients[:m]), last])  # type: ignore[no-any-return]
         if self.dual is not None:
             found: Array = self.dual.T @ coefficients
             return found

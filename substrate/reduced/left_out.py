@@ -78,7 +78,7 @@ class LeverageFactor:
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     """The factor of the leverages at one lambda; a QR factorisation halves the work of every row."""
     xp = namespace_of(spectrum.values)
-    scale = 1.0 / xp.sqrt(spectrum.values + lam)
+    scale = 1.0 / xp.sqrt(spectrum.curved(lam))
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows
+from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows, zeros_beside
 from substrate.reduced.features import product
 from substrate.reduced.folds import Folds
 from substrate.reduced.row_products import product_sums
@@ -82,9 +82,15 @@ class Moments(Tally):
         return Moments(self.count, first, second, targets, cross, above, self.mass)
 
 
-def origin_of(K_basis: Array, targets: TargetSummary, unit: float) -> Origin:
-    """The mean row of the basis approximates that of all rows; targets are centred exactly, a constant one to zero."""
-    return Origin(namespace_of(K_basis).mean(K_basis, axis=0), on_device_of(K_basis, targets.about(unit)), unit)
+def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0) -> Origin:
+    """The mean row of the basis approximates that of all rows; targets are centred exactly, a constant one to zero.
+
+    ``free`` columns without a penalty follow the kernel values; they are measured from their center already.
+    """
+    xp = namespace_of(K_basis)
+    mean = xp.mean(K_basis, axis=0)
+    mean = xp.concat([mean, zeros_beside(mean, free)]) if free else mean
+    return Origin(mean, on_device_of(K_basis, targets.about(unit)), unit)
 
 
 class RowWeights(Protocol):

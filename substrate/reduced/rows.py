@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.kernels.base import strips
@@ -20,6 +20,7 @@ from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy, zeros_beside
 from substrate.operators import Operator
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import LeafSum
@@ -181,14 +182,14 @@ class BasisValues(RowValues):
     points: Any
 
     @staticmethod
-    def of(kernel: Kernel, points: Any) -> "BasisValues":
+    def of(kernel: Kernel, points: Any, linear: LinearColumns | None = None) -> "BasisValues":
         """The values of a kernel with basis vectors; of a precomputed one, with columns by number."""
-        return MatrixColumns(points) if kernel.pairwise else KernelValues(kernel, points)
+        return MatrixColumns(points) if kernel.pairwise else KernelValues(kernel, points, linear)
 
     @property
     def n_basis(self) -> int:
-        """n."""
-        return int(self.points.shape[0])
+        """n, and the number of linear columns."""
+        return int(self.points.shape[0]) + (0 if self.columns is None else len(self.columns.numbers))
 
     @property
     @abstractmethod
@@ -199,6 +200,20 @@ class BasisValues(RowValues):
     @abstractmethod
     def most_directions(self) -> int:
         """How many directions the vectors can have: their number, or fewer where the kernel has fewer features."""
+
+    @property
+    def columns(self) -> LinearColumns | None:
+        """Columns that are not penalised, whose values follow those of the kernel."""
+        return None
+
+    @property
+    def of_kernel(self) -> "BasisValues":
+        """The values without those of linear columns."""
+        return self
+
+    def scale(self, coefficients: Array) -> Array:
+        """Return coefficients, one column per output, with those of linear columns in their units."""
+        return coefficients
 
     @abstractmethod
     def diagonal(self, block: Block) -> Array:
@@ -252,10 +267,11 @@ class BasisValues(RowValues):
 
 @dataclass(frozen=True, slots=True)
 class KernelValues(BasisValues):
-    """A kernel between rows and basis points."""
+    """A kernel between rows and basis points; the columns of a ``linear`` part, if any, follow its values."""
 
     kernel: Kernel
     points: Any
+    linear: LinearColumns | None = None
 
     @property
     def defined_by_values(self) -> bool:
@@ -265,27 +281,57 @@ class KernelValues(BasisValues):
     @property
     def most_directions(self) -> int:
         """The number of points, or fewer where the kernel has fewer features."""
-        features = self.kernel.rank(self.points.shape[1])
-        return self.n_basis if features is None else min(self.n_basis, features)
+        count, features = int(self.points.shape[0]), self.kernel.rank(self.points.shape[1])
+        return count if features is None else min(count, features)
+
+    @property
+    def columns(self) -> LinearColumns | None:
+        """Those of the linear part."""
+        return self.linear
+
+    @property
+    def of_kernel(self) -> "BasisValues":
+        """The kernel values alone."""
+        return self if self.linear is None else KernelValues(self.kernel, self.points)
+
+    def scale(self, coefficients: Array) -> Array:
+        """Return coefficients, one column per output, with those of linear columns in their units."""
+        if self.linear is None:
+            return coefficients
+        xp, m = namespace_of(coefficients), self.points.shape[0]
+        last = self.linear.scale(coefficients[m:, :])
+        return xp.concat([coefficients[:m, :], last], axis=0)  # type: ignore[no-any-return]
 
     def fill(self, X: Any, out: Array) -> None:
-        """Write the kernel values of rows into ``out``."""
-        self.kernel.fill(X, self.points, out)
+        """Write the values of rows into ``out``."""
+        if self.linear is None:
+            self.kernel.fill(X, self.points, out)
+        else:
+            out[:, : self.points.shape[0]] = self.of_kernel.matrix(X)
+            out[:, self.points.shape[0] :] = self.linear(X)
 
     def evaluate(self, X: Any) -> Array:
-        """The kernel values of rows on a device."""
-        values: Array = self.kernel.evaluate(X, self.points, namespace_of(X).float64)
-        return values
+        """The values of rows on a device."""
+        xp = namespace_of(X)
+        values: Array = self.kernel.evaluate(X, self.points, xp.float64)
+        return values if self.linear is None else xp.concat([values, self.linear(X)], axis=1)
 
     def diagonal(self, block: Block) -> Array:
         """k(x, x) of the rows of a block."""
         diagonal = self.kernel.diag(block.X)
+        if self.linear is not None:
+            diagonal = diagonal + self.linear.floor
         return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
 
     def fill_carefully(self, X: Any, out: Array) -> None:
         """Write the kernel values of rows into ``out``, by operations of least rounding where the kernel has them."""
         if is_sparse(X) or is_sparse(self.points):
             self.fill(X, out)
+        elif self.linear is not None:
+            m = self.points.shape[0]
+            kernel_values = np.empty((out.shape[0], m))
+            self.kernel.fill_carefully(X, self.points, kernel_values)
+            out[:, :m], out[:, m:] = kernel_values, self.linear(X)
         else:
             self.kernel.fill_carefully(X, self.points, out)
 
@@ -293,10 +339,18 @@ class KernelValues(BasisValues):
         """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
         if is_sparse(X) or is_sparse(self.points):
             return self.rounding(X)
-        return self.kernel.careful_rounding(np.concatenate([X, self.points]))
+        return self._at_least_once(self.kernel.careful_rounding(np.concatenate([X, self.points])))
+
+    def _at_least_once(self, rounding: float) -> float:
+        """Return a rounding of kernel values that covers that of linear columns, which are rounded once, too."""
+        return rounding if self.linear is None else max(rounding, EPS)
 
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
+        if self.linear is not None:
+            m = self.points.shape[0]
+            same = np.array_equal(values[:, m:], self.linear(X))
+            return self.of_kernel.deviation(X, values[:, :m]) if same else math.inf
         again = np.empty_like(values)
         self.fill_carefully(X, again)
         gap = np.abs(values - again)
@@ -318,12 +372,14 @@ class KernelValues(BasisValues):
         if is_sparse(X) or is_sparse(self.points):
             from scipy.sparse import vstack
 
-            return self.kernel.rounding(vstack([X, self.points]).tocsr())
-        return self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0))
+            return self._at_least_once(self.kernel.rounding(vstack([X, self.points]).tocsr()))
+        return self._at_least_once(self.kernel.rounding(namespace_of(X).concat([X, self.points], axis=0)))
 
     def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
-        """Return the expansion in the points, as ``predict`` does."""
-        return expansion_values(self.kernel, self.points, coefficients, bias, X)
+        """Return the expansion in the points, as ``predict`` does, beside that in linear columns."""
+        m = self.points.shape[0]
+        beside = bias if self.linear is None else self.linear(X) @ coefficients[m:] + bias
+        return expansion_values(self.kernel, self.points, coefficients[:m], beside, X)
 
     def distinct_vectors(self, K: Array) -> Array:
         """Return the numbers of the points without repetitions, and without those of a zero diagonal."""
@@ -339,7 +395,7 @@ class KernelValues(BasisValues):
         """Return the kernel matrix of dense points by the formula that loses fewer digits, and its p."""
         if self.defined_by_values or is_sparse(self.points):
             return None
-        out = np.empty((self.n_basis, self.n_basis))
+        out = np.empty((self.points.shape[0], self.points.shape[0]))
         self.kernel.fill_carefully(self.points, self.points, out)
         return out, float(self.kernel.careful_rounding(self.points))
 

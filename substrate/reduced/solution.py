@@ -148,7 +148,7 @@ def solve_reduced(
     features, unit = spectrum.features, spectrum.origin.unit
     known = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
-    basis = BasisMatrix(rows.values, K_basis, features)
+    basis = BasisMatrix(rows.values.of_kernel, K_basis, features.of_kernel)
     judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
@@ -171,7 +171,7 @@ def solve_reduced(
         wanted = passes and (answer.passes or not answer.helped)
         if refinements >= (least if wanted else most):
             break
-        slope = answer.downhill(features, lam * weights)
+        slope = answer.downhill(features, features.pull(weights, lam))
         change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1
     facts = answer.facts
@@ -210,8 +210,8 @@ def _from_sums(
                 rows = (answer.row, *worst_rows(checks))
                 return ReducedSolution(unit * beta, unit * bias, rows, refinements, answer.facts)
         if answer is None:
-            slope = features.transform.T @ residuals.slope - lam * weights
+            slope = features.transform.T @ residuals.slope - features.pull(weights, lam)
         else:
-            slope = answer.downhill(features, lam * weights)
+            slope = answer.downhill(features, features.pull(weights, lam))
         change, shift = spectrum.correction(slope, residuals.total, lam)
         weights, bias, refinements = weights + change, bias + shift, refinements + 1

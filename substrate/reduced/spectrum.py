@@ -11,6 +11,16 @@ With :math:`\tilde z_i = z_i - \bar z`, :math:`\sum_i \tilde z_i \tilde z_i^T = 
 which is [Cawley2004]_ eq. (3) with its bias eliminated and its section 2.6, with :math:`\lambda = 1/(2 \gamma)` there.
 Everything but the leverages and the residuals of single rows is computed from sums; those need one more pass over the
 rows.
+
+Features q that are not penalised follow the others where there are any. With :math:`L L^T = \sum_i \tilde q_i \tilde
+q_i^T` and :math:`M = L^{-1} \sum_i \tilde q_i \tilde z_i^T` they are eliminated like the bias, and Q diagonalises
+:math:`\sum_i \tilde z_i \tilde z_i^T - M^T M`. In the coordinates
+
+.. math:: R = \begin{bmatrix} Q & 0 \\ -L^{-T} M Q & L^{-T} \end{bmatrix}, \qquad
+          R^T \Big( \sum_i (\tilde z_i, \tilde q_i) (\tilde z_i, \tilde q_i)^T \Big) R
+          = \operatorname{diag}(a, 1), \qquad R^T \operatorname{diag}(1, 0) R = \operatorname{diag}(1, 0) ,
+
+sums and penalty are both diagonal, so that all formulas are the same, with 1 in place of :math:`a + \lambda`.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +31,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
@@ -67,7 +77,12 @@ class ReducedSpectrum:
         """The same in numpy, for a search: everything in it is small relative to the rows."""
         if not is_device_array(self.values):
             return self
-        features = EigenFeatures(to_numpy(self.features.transform), to_numpy(self.features.values))
+        linear = self.features.linear
+        features = EigenFeatures(
+            to_numpy(self.features.transform),
+            to_numpy(self.features.values),
+            linear=None if linear is None else to_numpy(linear),
+        )
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
         names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
         moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
@@ -87,13 +102,24 @@ class ReducedSpectrum:
     @property
     def trace(self) -> float:
         """The norm of the scatter."""
-        return float(namespace_of(self.values).sum(self.values))
+        return float(namespace_of(self.values).sum(self._penalised(self.values)))
+
+    def _penalised(self, entries: Array) -> Array:
+        """Return the entries of the directions that are penalised."""
+        return entries if not self.features.free else entries[: -self.features.free]
+
+    def curved(self, lam: float) -> Array:
+        """Return a + lambda, the curvature of every direction; one where nothing is penalised."""
+        return self.values + self.features.ridges(lam)  # type: ignore[no-any-return]
 
     @property
     def norm(self) -> float:
         """The norm of the sums before centring, which determines the rounding of kernel values."""
         mean = self.full_mean
         largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
+        if self.features.free:  # what is eliminated was summed too
+            xp = namespace_of(self.scatter)
+            largest = max(largest, float(xp.sum(self._penalised(xp.linalg.diagonal(self.scatter)))))
         return max(largest, self.mass * float(mean @ mean))
 
     def targets(self, Y: Any = None) -> Targets:
@@ -111,9 +137,11 @@ class ReducedSpectrum:
         if weighted and known.heavy is not None:
             unit = known.n / known.mass
             heavy, mass = unit * known.heavy.second.diagonal(), known.n - unit * known.heavy.total / known.mass
-        return LeastSquares.of_products(
-            known.values, known.cross, known.squares, known.n, known.n - 1, heavy=heavy, mass=mass
-        )
+        free, values, cross = known.features.free, known._penalised(known.values), known._penalised(known.cross)
+        squares = known.squares
+        if free:  # what the free columns explain is not among the directions
+            squares = np.maximum(squares - np.square(known.cross[-free:]).sum(axis=0), 0.0)
+        return LeastSquares.of_products(values, cross, squares, known.n, known.n - 1 - free, heavy=heavy, mass=mass)
 
     @property
     def directions(self) -> Array:
@@ -132,13 +160,16 @@ class ReducedSpectrum:
 
         ``columns`` are the norms of the kernel values of every basis vector about the origin, if known.
         """
+        sizes = basis.sizes
+        if self.features.linear is not None:
+            sizes = namespace_of(sizes).concat([sizes, self.features.linear])
         return Curvature(
             self.features,
             self.scatter,
             self.full_mean,
             self.mean,
             self.mass,
-            basis.sizes,
+            sizes,
             terms,
             accumulated=self.error != EPS,
             columns=columns,
@@ -152,7 +183,7 @@ class ReducedSpectrum:
 
     def weights(self, lam: float) -> Array:
         """The weights u, one column per output, for targets in their unit."""
-        weights: Array = self.rotation @ (self.cross / (self.values + lam)[:, None])
+        weights: Array = self.rotation @ (self.cross / self.curved(lam)[:, None])
         return weights
 
     def bias(self, weights: Array) -> Array:
@@ -164,8 +195,17 @@ class ReducedSpectrum:
         """The change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
         mean = self.full_mean
         inner = self.rotation.T @ (slope - mean[:, None] * total)
-        change = self.rotation @ (inner / (self.values + lam)[:, None])
+        change = self.rotation @ (inner / self.curved(lam)[:, None])
         return change, total / self.mass - mean @ change
+
+    def free_deviations(self, lam: float) -> Array:
+        """Return the deviations of the coefficients of free columns, for noise of variance one, on the host.
+
+        They are roots of the diagonal of the inverse Hessian, which is the covariance of weights beside a flat prior.
+        """
+        free = self.features.free
+        rows = self.features.transform[-free:, -free:] @ self.rotation[-free:, :]
+        return np.asarray(np.sqrt(np.square(to_numpy(rows)) @ (1.0 / to_numpy(self.curved(lam)))))
 
     def degrees_of_freedom(self, lam: float) -> float:
         """The trace of the hat matrix."""
@@ -192,7 +232,10 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     mean, target = moments.first / moments.mass, moments.targets / moments.mass
     centred = moments.about(mean, target)
     with blas_threads(mean.shape[0]):
-        values, rotation = xp.linalg.eigh(centred.second)
+        if features.free:
+            values, rotation = _eliminate(centred.second, features.free)
+        else:
+            values, rotation = xp.linalg.eigh(centred.second)
     # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
     rounding = (moments.count * EPS) ** 2 * (moments.mass / moments.count)
@@ -201,3 +244,15 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
     return ReducedSpectrum(
         features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second
     )
+
+
+def _eliminate(scatter: Array, free: int) -> tuple[Array, Array]:
+    """Return the coordinates in which the scatter and a penalty on all but the last ``free`` features are diagonal."""
+    xp, r = namespace_of(scatter), scatter.shape[0] - free
+    L = xp.linalg.cholesky(scatter[r:, r:])
+    M = xp.linalg.solve(L, scatter[r:, :r])
+    values, Q = xp.linalg.eigh(scatter[:r, :r] - M.T @ M)
+    inverse = xp.linalg.inv(L).T
+    above = xp.concat([Q, zeros_beside(Q, (r, free))], axis=1)
+    below = xp.concat([-(inverse @ (M @ Q)), inverse], axis=1)
+    return xp.concat([values, xp.ones_like(scatter[r, r:])]), xp.concat([above, below], axis=0)

@@ -98,7 +98,8 @@ class ProjectedSpread:
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x)."""
-        z, psi = rows @ self.features.transform, self.coordinates.of_values(rows)
+        known = rows[:, : self.features.n_basis]
+        z, psi = known @ self.features.transform, self.coordinates.of_values(rows)
         xp = namespace_of(z)
         missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
         spread: Array = 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing

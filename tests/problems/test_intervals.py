@@ -21,6 +21,7 @@ from problems import (
     SparseComponentwiseLSSVMRegressor,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
+    SparsePartiallyLinearLSSVMRegressor,
     SymmetricLSSVMRegressor,
     load,
 )
@@ -51,6 +52,10 @@ MACHINES = {
     "gradients": (LSSVMRegressor(RBF(1.0), gamma=4.0, solver="cg", cg_tol=1e-13), None),
     "reduced": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
     "reduced, weighted": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), V),
+    "reduced, partially linear": (
+        SparsePartiallyLinearLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, linear_columns=[1]),
+        V,
+    ),
     "reduced components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
 }
 

@@ -27,6 +27,7 @@ CLOSED = (
     "ComponentwiseLSSVMClassifier",
     "PartiallyLinearLSSVMClassifier",
     "SparseLSSVMClassifier",
+    "SparsePartiallyLinearLSSVMClassifier",
 )
 
 

@@ -1,90 +1,27 @@
 """LS-SVMs with a linear part that is not penalised, see :mod:`problems.partially_linear_ls_svm`."""
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.saddle_machine import SolvedMachine
-from substrate.arrays import Array, is_sparse
-from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel, Restricted, as_kernel
+from problems.estimators.shared.linear_part import LinearPart, LinearRegression
+from substrate.arrays import Array
+from substrate.errors import DataError
 from substrate.least_squares.border import Border
-from substrate.namespaces import on_device_of, take_columns, to_numpy
+from substrate.namespaces import to_numpy
 
 __all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor"]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _PartiallyLinear(SolvedMachine):
-    """The linear part: its columns, which the kernel does not see, their coefficients, and where they are measured."""
-
-    linear_columns: Any = ()
-    _page = "partially_linear_ls_svm"
-    _plain_page: ClassVar[str] = "ls_svm_regression"
-    _takes_matrix = False
-
-    def _own_page(self) -> str:
-        """That of the plain machine where there is no linear part."""
-        return self._page if np.size(self.linear_columns) else self._plain_page
-
-    def _linear_numbers(self) -> list[int]:
-        """The numbers of the columns of the linear part, those of the fit where there is one."""
-        if hasattr(self, "linear_columns_"):
-            return [int(column) for column in self.linear_columns_]
-        given, n = self.linear_columns, int(self.n_features_in_)
-        if isinstance(given, (str, Integral)) or not hasattr(given, "__iter__"):
-            raise DeclarationError(f"linear_columns must be a list of columns, by number or name; received {given!r}")
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        numbers: list[int] = []
-        for column in given:
-            if isinstance(column, str):
-                if column not in names:
-                    known = f"the columns are {', '.join(names)}" if names else "X has no column names; give numbers"
-                    raise DataError(f"linear_columns names {column!r}, which X does not have; {known}")
-                numbers.append(names.index(column))
-            elif isinstance(column, Integral) and not isinstance(column, bool):
-                if not 0 <= int(column) < n:
-                    raise DataError(
-                        f"linear_columns holds {int(column)}, and X has {n} columns, numbered from 0 to {n - 1}"
-                    )
-                numbers.append(int(column))
-            else:
-                raise DeclarationError(f"linear_columns must hold numbers or names of columns, received {column!r}")
-        if len(set(numbers)) < len(numbers):
-            raise DeclarationError(f"linear_columns names a column twice: {list(given)!r}")
-        if len(numbers) == n:
-            raise DataError(
-                f"all {n} columns are in linear_columns, which leaves none to the kernel; leave one out, or use linear "
-                "least squares"
-            )
-        return numbers
-
-    def _own_kernel(self) -> Kernel:
-        kernel = as_kernel(self.kernel)
-        if kernel.pairwise:
-            raise DeclarationError(
-                f"{type(self).__name__} takes its linear part from the columns of X, which a precomputed kernel matrix "
-                "does not have; fit with a kernel of substrate.kernels on X itself"
-            )
-        return self._off_linear(kernel)
-
-    def _off_linear(self, kernel: Kernel) -> Kernel:
-        """The kernel on the columns that are not in the linear part; before a fit as it is given."""
-        linear = self._linear_numbers() if hasattr(self, "n_features_in_") else []
-        return Restricted(kernel, tuple(k for k in range(self.n_features_in_) if k not in linear)) if linear else kernel
-
-    def _taken(self, X: Any) -> Array:
-        """The columns of the linear part, dense, where X is."""
-        part: Array = take_columns(X, self._linear_numbers())
-        return np.asarray(part.toarray()) if is_sparse(part) else part
+class _PartiallyLinear(LinearPart, SolvedMachine):
+    """The linear part of a machine on all rows."""
 
     def _border(self, X: Any, weights: Any) -> Border:
-        names = getattr(self, "feature_names_in_", None)
-        columns = [f"column {k if names is None else repr(str(names[k]))}" for k in self._linear_numbers()]
+        columns = self._column_names()
         center = getattr(self, "linear_center_", None)
         if not columns:
             return super()._border(X, weights)
@@ -95,47 +32,14 @@ class _PartiallyLinear(SolvedMachine):
             )
         return Border.of(to_numpy(self._taken(X)), to_numpy(weights), columns, center=center)
 
-    def _linear(self, X: Any) -> Array | None:
-        if not hasattr(self, "linear_center_"):
-            return None
-        part = self._taken(X)
-        centred: Array = part - on_device_of(part, self.linear_center_)
-        return centred
-
-    def _linear_slopes(self) -> Array | None:
-        return np.atleast_2d(self.coef_).T if hasattr(self, "linear_center_") else None
-
-    def _bias(self) -> Any:
-        return self.linear_bias_ if hasattr(self, "linear_center_") else super()._bias()
-
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        self.linear_columns_ = np.array(self._linear_numbers(), dtype=np.intp)
-        slopes, center = fit.slopes, fit.border.center
-        if slopes is not None:
-            self.coef_ = np.ascontiguousarray(slopes[:, 0] if one_output else slopes.T)
-            self.linear_center_ = np.array(center)
-            at_center = to_numpy(fit.bias)
-            self.linear_bias_ = float(at_center[0]) if one_output else on_device_of(X, at_center)
-            fit = replace(fit, bias=at_center - center @ slopes)
-        else:
-            self.coef_ = np.zeros((0,) if one_output else (int(fit.support_values.shape[1]), 0))
+        bias = self._keep_linear(fit.slopes, fit.border.center, fit.bias, one_output, X)
+        fit = fit if fit.slopes is None else replace(fit, bias=bias)
         super()._keep(X, rows, kernel, fit, ridge, one_output)
-
-    def _check_loaded(self) -> None:
-        if self.__sklearn_is_fitted__():
-            outputs, k = self._outputs(), len(self._linear_numbers())
-            if self.coef_.shape != (*outputs, k) or not np.isfinite(self.coef_).all():
-                raise DataError(f"coef_ of shape {self.coef_.shape} does not belong to {k} linear columns")
-            if k and (self.linear_center_.shape != (k,) or np.shape(self.linear_bias_) != outputs):
-                raise DataError("linear_center_ and linear_bias_ do not belong to coef_")
-            wanted = self._own_kernel() if k else None
-            if wanted is not None and getattr(self.kernel_, "columns", None) != getattr(wanted, "columns", None):
-                raise DataError("kernel_ is not on the columns that linear_columns leaves to it")
-        super()._check_loaded()
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
+class PartiallyLinearLSSVMRegressor(LinearRegression, _PartiallyLinear, LSSVMRegressor):
     r"""LS-SVM regression with a linear part that is not penalised ([Espinoza2005b]_): f(x) = beta'z + w'phi(x) + b.
 
     Parameters
@@ -174,10 +78,7 @@ class PartiallyLinearLSSVMRegressor(_PartiallyLinear, LSSVMRegressor):
 
     def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         scale = np.sqrt(np.atleast_1d(self.noise_variance_) / np.atleast_1d(self.unit_ridge_))
-        deviations = np.zeros((0, scale.size)) if fit.deviations is None else fit.deviations
-        known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
-        errors = np.where(known, np.where(known, deviations, 0.0) * scale, np.inf)
-        self.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
+        self._keep_errors(fit.deviations, scale, one_output)
         super()._keep(X, rows, kernel, fit, ridge, one_output)
 
 

@@ -20,6 +20,7 @@ from substrate.reduced.choice import ChosenBasis, chosen_basis
 from substrate.reduced.features import EigenFeatures, eigen_features, reconstruction_errors
 from substrate.reduced.gradients import TOLERANCE, solve_by_gradients
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.moments import RowWeights
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution, solve_reduced
@@ -129,6 +130,8 @@ class ReducedFit:
     freedom: float | None
     reason: str = ""
     noise: Array | None = None
+    #: Of the coefficients of linear columns, for noise of variance one; None where there are none.
+    deviations: Array | None = None
 
 
 def prepare(
@@ -139,10 +142,12 @@ def prepare(
     basis: ChosenBasis | None = None,
     *,
     independent: bool = True,
+    linear: LinearColumns | None = None,
 ) -> Prepared:
     """Choose the basis, unless it is given, and decompose its kernel matrix, where the rows are.
 
-    With ``independent`` a rule chooses no vectors that are in the span of the others up to rounding.
+    With ``independent`` a rule chooses no vectors that are in the span of the others up to rounding. ``linear`` are
+    columns that are not penalised.
     """
     source, whole = data.source, None
     if kernel.pairwise:
@@ -166,13 +171,13 @@ def prepare(
             basis, part = chosen, _basis_gram(kernel, whole, chosen)
             features = eigen_features(part.matrix)
     record = part.record() if whole is None else whole.record()
-    values = BasisValues.of(kernel, basis.points if whole is None else basis.rows)
+    values = BasisValues.of(kernel, basis.points if whole is None else basis.rows, linear)
     rows = KernelRows(values, source, data.passes.shared(source, basis.size))
     K = part.matrix
-    error = _reconstruction(kernel, whole, rows, basis, features)
+    error = _reconstruction(kernel, whole, values.of_kernel, source, basis, features)
     facts = basis_facts(record, basis, features, error)
     known = rows.target_summary() if data.targets is None else data.targets
-    return Prepared(kernel, basis, rows, K, features, facts, error, known, data.weighed)
+    return Prepared(kernel, basis, rows, K, features.beside(linear), facts, error, known, data.weighed)
 
 
 def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
@@ -196,12 +201,17 @@ def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
 
 
 def _reconstruction(
-    kernel: Kernel, whole: Gram | None, rows: KernelRows, basis: ChosenBasis, features: EigenFeatures
+    kernel: Kernel,
+    whole: Gram | None,
+    values: BasisValues,
+    source: Source,
+    basis: ChosenBasis,
+    features: EigenFeatures,
 ) -> float:
-    total, scoring, values = 0.0, basis.scoring, rows.values
+    total, scoring = 0.0, basis.scoring
     for start in range(0, len(scoring), values.step):
         some = scoring[start : start + values.step]
-        X = rows.source.beside(basis.sample[some])
+        X = source.beside(basis.sample[some])
         diagonal = kernel.diag(X) if whole is None else whole.matrix.diagonal()[some]
         errors = reconstruction_errors(values.matrix(X), diagonal, features)
         total += float(namespace_of(errors).sum(errors))
@@ -247,7 +257,10 @@ def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
     factor = leverage_factor(spectrum, lam)
     freedom = spectrum.degrees_of_freedom(lam)
     noise = spectrum.noise_variance(lam)
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom, noise=noise)
+    deviations = spectrum.free_deviations(lam) if spectrum.features.free else None
+    return ReducedFit(
+        prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom, "", noise, deviations
+    )
 
 
 def _solution(

@@ -38,7 +38,8 @@ class ReducedIntervals(LeftOutIntervals, SparseMachine):
         self._check_factor()
         gamma, bias, kernel = self._interval_gamma(), self._columns()[1], self.kernel_
         if not kernel.pairwise:
-            values, K = BasisValues.of(kernel, self.support_vectors_), kernel(self.support_vectors_)
+            values: BasisValues = self._values()
+            K = kernel(self.support_vectors_)
         elif rows is None:
             raise DataError("with a precomputed kernel error bars need rows=, the kernel matrix of the training rows")
         else:

@@ -18,12 +18,14 @@ from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import EPS, Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.proof import Proof
 from substrate.reduced.features import eigen_features
 from substrate.reduced.left_out import LeftOutRows, left_out_rows
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
@@ -132,7 +134,8 @@ class SparseMachine(ReducedImportance):
         gamma, choice = positive(self.gamma, "gamma"), self._choice()
         self._check_solver()
         with self._reading(X, y, sample_weight) as data:
-            prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+            kernel = self._data_kernel(data)
+            prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=self._linear_part(kernel, data))
             solve = iterated_fit if self.solver == "cg" else one_fit
             fit = solve(prepared, gamma, self._tolerance())
             self._keep_of_rows(fit)
@@ -151,6 +154,10 @@ class SparseMachine(ReducedImportance):
         self._check_given(X)
         with self._reading_again(X, y, sample_weight) as data:
             return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
+
+    def _linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
+        """Columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
+        return None
 
     def _keep_of_rows(self, fit: ReducedFit) -> None:
         """What else a machine wants to know of its rows while they can be read."""
@@ -247,10 +254,11 @@ class SparseMachine(ReducedImportance):
 
     def _refitted(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
+        K, rows = self._basis_matrix(rows), self._surveyed(rows)
         rest = rows.without(row)
-        K = self._basis_matrix(rows)
-        features = eigen_features(K)
-        statistic = accumulate(rest, features, origin_of(K, rest.target_summary(), target_unit(Y)), 1.0 / gamma)
+        features = eigen_features(K).beside(rows.values.columns)
+        origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
+        statistic = accumulate(rest, features, origin, 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
         predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
@@ -270,6 +278,6 @@ class SparseMachine(ReducedImportance):
         known = [hasattr(self, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
         if any(known):  # a fit by conjugate gradients has none of them
             factor, offset = self.leverage_factor_, self.leverage_offset_
-            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.support_values_.shape[0])
+            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self._columns()[0].shape[0])
             if not (all(known) and fitting and offset.ndim == 1):
                 raise DataError("the leverage factor and the basis do not belong together")

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,6 +40,7 @@ from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.left_out import LeverageFactor
+from substrate.reduced.linear_columns import columns_of
 from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import residual_pass
@@ -97,7 +98,7 @@ class ReducedMachine(CheckedAgain, RowStream):
         """Set the attributes of the basis and of the rows, and the reconstruction error."""
         self.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
         self.n_rows_ = prepared.rows.n_rows
-        self.rank_ = prepared.features.rank
+        self.rank_ = prepared.features.of_kernel.rank
         self.reconstruction_error_ = float(prepared.reconstruction)
         self.kernel_ = prepared.kernel
 
@@ -166,6 +167,9 @@ class ReducedMachine(CheckedAgain, RowStream):
         if self.kernel_.pairwise:
             support = known.weighed.own_numbers(support)
         rows, tol = basis_rows(self.kernel_, known.X, vectors, support), self._tolerance()
+        linear = self._linear_values()
+        if linear is not None and isinstance(rows, BasisRows):
+            rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
         found: list[Proof] = [
             prove_reduced(rows, t, gamma, weights, f, tolerance=tol)
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
@@ -199,7 +203,7 @@ class ReducedMachine(CheckedAgain, RowStream):
         if self.kernel_.pairwise:
             held = source.whole("a precomputed kernel matrix must be in memory")
             source = ArraySource(Gram.of(self.kernel_, held.X).matrix, held.Y, weights=held.weights)
-        return KernelRows(BasisValues.of(self.kernel_, basis), source, data.passes)
+        return KernelRows(BasisValues.of(self.kernel_, basis, self._linear_values()), source, data.passes)
 
     def _check_leverages(self, asked: str, otherwise: str = "") -> None:
         """Refuse what needs leverages, for a fit without the sums that they need; ``otherwise`` is further advice."""
@@ -220,6 +224,10 @@ class ReducedMachine(CheckedAgain, RowStream):
         freedom: float = self.degrees_of_freedom_
         return machines_without_rows(rows, beta, bias, self._leverage_factor(rows.mass), gamma, freedom)
 
+    def _surveyed(self, rows: KernelRows) -> KernelRows:
+        """Return the rows with what a pass finds of columns that are not penalised; there are none but of some."""
+        return rows
+
     def _basis_matrix(self, rows: KernelRows) -> Array:
         if self.kernel_.pairwise:
             return rows.taken(rows.values.points)
@@ -229,7 +237,7 @@ class ReducedMachine(CheckedAgain, RowStream):
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
     def _certified(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
-        K = self._basis_matrix(rows)
+        K, rows = self._basis_matrix(rows), self._surveyed(rows)
         features = eigen_features(K)
         answer, checks = self._bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
@@ -248,9 +256,10 @@ class ReducedMachine(CheckedAgain, RowStream):
         lam, known = 1.0 / gamma, rows.target_summary()
         unit = target_unit(known.extremes)
         beta, shift = (part / unit for part in self._columns())
-        statistic = accumulate(rows, features, origin_of(K, known, unit), lam, weights=weights)
+        beta, features = rows.values.scale(beta), features.beside(rows.values.columns)
+        statistic = accumulate(rows, features, origin_of(K, known, unit, features.free), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        basis = BasisMatrix(rows.values, K, features)
+        basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
         judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)

@@ -35,7 +35,7 @@ class Prepared:
     @property
     def origin(self) -> Origin:
         """What is taken off kernel values and targets."""
-        return origin_of(self.K, self.targets, target_unit(self.targets.extremes))
+        return origin_of(self.K, self.targets, target_unit(self.targets.extremes), self.features.free)
 
     @property
     def spread(self) -> Any:
@@ -44,13 +44,13 @@ class Prepared:
 
     def resolved(self) -> "Prepared | None":
         """The same in features of directions far below rounding; None where doubled precision does not find more."""
-        features = resolved_features(BasisMatrix(self.rows.values, self.K, self.features))
+        features = resolved_features(BasisMatrix(self.rows.values.of_kernel, self.K, self.features.of_kernel))
         if features is None:
             return None
         facts = tuple(
             (name, rank_fact(features, self.basis)) if name == "rank" else (name, fact) for name, fact in self.facts
         )
-        return replace(self, features=features, facts=facts)
+        return replace(self, features=features.beside(self.rows.values.columns), facts=facts)
 
 
 def rank_fact(features: EigenFeatures, basis: ChosenBasis) -> str:

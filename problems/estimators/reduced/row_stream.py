@@ -22,6 +22,7 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.namespaces import HOST, is_device_array, on_device_of, where_it_lives
 from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
+from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.rows import KernelValues
 from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource
@@ -250,7 +251,15 @@ class RowStream(KernelEstimator):
 
     def _outputs_of_rows(self) -> OutputsOfBlock:
         """The machine as a function of blocks of rows."""
-        return OutputsOfBlock(KernelValues(self.kernel_, self.support_vectors_), *self._columns())
+        return OutputsOfBlock(self._values(), *self._columns())
+
+    def _values(self) -> KernelValues:
+        """What the machine is linear in: kernel values with the basis, and the columns of a linear part."""
+        return KernelValues(self.kernel_, self.support_vectors_, self._linear_values())
+
+    def _linear_values(self) -> LinearColumns | None:
+        """The columns of a linear part, in the units of the rows; there are none but of some machines."""
+        return None
 
     def _columns(self) -> tuple[Array, Array]:
         alpha, bias = self.support_values_, self.bias_

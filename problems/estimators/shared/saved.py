@@ -149,13 +149,13 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "_Componentwise": _NORMS,
-    "_PartiallyLinear": {
+    "LinearPart": {
         "coef_": _EACH,
         "linear_bias_": either(_NUMBER, _VECTOR),
         "linear_center_": _VECTOR,
         "linear_columns_": array("iu"),
     },
-    "PartiallyLinearLSSVMRegressor": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
+    "LinearRegression": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
     "ModelSearch": _CHOSEN,
     "FusedEstimator": _PROOF,
     "OverZeta": {  # rows that train, where the support does not tell
@@ -256,7 +256,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "SolvedMachine": {
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
-    "_PartiallyLinear": {"linear_columns": either(many(_COLUMN), array("iu"))},
+    "LinearPart": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "ModelSearch": {

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from substrate.certificates.balls import Balls
+from substrate.certificates.enclosed import Doubled
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF
@@ -14,6 +16,7 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     projected_inverse,
 )
+from substrate.least_squares.primal_weights import Factor, bound_primal
 from substrate.least_squares.saddle_certificate import (
     CarefulRows,
     Expansion,
@@ -177,3 +180,24 @@ def test_a_constant_target_gives_exact_zeros():
 def test_a_border_that_the_system_does_not_determine_is_refused():
     with pytest.raises(SolverError, match="not determined"):
         Border.of(np.arange(5.0)[:, None], np.ones(5)).eliminate(np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize("numbers", [Doubled, Balls])
+@pytest.mark.parametrize("border", ["ones", "none", "columns"])
+def test_primal_weights_beside_any_border(numbers, border):
+    """The bound of primal weights is the distance in the norm of the Hessian, whatever is not penalised."""
+    rng = np.random.default_rng(3)
+    features, y, v, gamma = rng.normal(size=(14, 3)), rng.normal(size=14), rng.uniform(0.5, 2.0, 14), 3.0
+    own = {"ones": ONES, "none": NO_BORDER, "columns": Border.of(rng.normal(size=(14, 2)) + 1e3, v)}[border]
+    Z = own.matrix(features)
+    tall = np.concatenate([features, Z], axis=1)
+    H = gamma * (tall.T * v) @ tall + np.diag([1.0] * 3 + [0.0] * own.count)
+    best = np.linalg.solve(H, gamma * tall.T @ (v * y))
+    delta = 1e-3 * rng.normal(size=best.size)
+    held = best + delta
+    bound, gradient = bound_primal(numbers.exact(features), y, gamma, v, held[:3], held[3:], tall @ held, border=own)
+    true = np.sqrt((delta @ H @ delta) / (gamma * v.sum()))
+    assert_allclose(bound.upper(), true, rtol=0.02)
+    assert_allclose(gradient.midpoint, H @ delta, atol=1e-9)
+    factor = Factor.of(features, gamma, v, own)
+    assert_allclose(factor.solve(H @ delta), delta, rtol=1e-8)

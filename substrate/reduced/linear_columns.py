@@ -1,0 +1,161 @@
+r"""Columns of the rows that a machine on a reduced basis does not penalise, beside its bias.
+
+.. math::
+
+    \min_{\beta, c, b} \; \tfrac{\lambda}{2} \beta^T K_{SS} \beta
+        + \tfrac12 \sum_i v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, s_j) - c^T z_i - b \Big)^2
+
+([Espinoza2005b]_ with the expansion of [Cawley2004]_ eq. (2).) The columns z, less a center and in units that are
+powers of two, follow the kernel values of a row, and their coefficients follow beta. In the features they are turned
+into orthonormal ones by the :class:`~substrate.least_squares.border.Border` of all rows: whatever is known of sums,
+errors, bounds and leverages of rows is known of these columns too, and only the penalty, which is zero there, tells
+them apart.
+
+The border is found in one pass. The triangular factor of a part is that of [1, z - center] times the roots of the
+weights; factors about two centers are moved to one and stacked, and factored again, so nothing is squared.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError
+from substrate.kernels import Kernel
+from substrate.least_squares.border import Border, column_units
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.streaming.passes import OpenPasses
+from substrate.streaming.source import Block, Source
+from substrate.streaming.tally import Tally
+
+__all__ = ["LinearColumns", "survey_linear_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearColumns:
+    """The columns of these ``numbers``, less ``center``, in ``units``.
+
+    ``turn`` makes orthonormal features of them, and ``sizes`` are what their rounding is relative to, as the root of
+    k(s, s) is for the kernel values of a basis vector; both are known after a survey of the rows only. ``floor`` is
+    added to k(x, x) where all of them are zero, so that there is something to be relative to.
+    """
+
+    numbers: tuple[int, ...]
+    center: Array
+    units: Array
+    turn: Array
+    sizes: Array
+    floor: float = 0.0
+
+    @classmethod
+    def plain(cls, numbers: Iterable[int], center: Array) -> "LinearColumns":
+        """Return the columns in the units of the rows, for predictions."""
+        ones = np.ones(center.size)
+        return cls(tuple(numbers), center, ones, np.diag(ones), ones)
+
+    def __call__(self, X: Any) -> Array:
+        """Return the columns of rows, dense, where the rows are."""
+        part = columns_of(X, self.numbers)
+        values: Array = (part - on_device_of(part, self.center)) / on_device_of(part, self.units)
+        return values
+
+    def scale(self, coefficients: Array) -> Array:
+        """Return the coefficients of the columns in these units from those in the units of the rows."""
+        scaled: Array = coefficients * on_device_of(coefficients, self.units)[:, None]
+        return scaled
+
+    def unscale(self, coefficients: Array) -> Array:
+        """Return the coefficients in the units of the rows."""
+        unscaled: Array = coefficients / on_device_of(coefficients, self.units)[:, None]
+        return unscaled
+
+
+def columns_of(X: Any, numbers: Iterable[int]) -> Array:
+    """Return some columns, dense, where X is."""
+    some = list(numbers)
+    if is_device_array(X):
+        return namespace_of(X).take(X, on_device_of(X, np.array(some)), axis=1)  # type: ignore[no-any-return]
+    part = X[:, some]
+    return np.asarray(part.toarray() if is_sparse(part) else part)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFactor(Tally):
+    """Rows, the triangular factor about their center, the ranges of the columns, and the sum of v k(x, x)."""
+
+    count: int
+    mass: float
+    low: Annotated[Array, np.minimum]
+    high: Annotated[Array, np.maximum]
+    diagonal: float
+    center: Array
+    factor: Array
+
+    def __add__(self, other: "ColumnFactor") -> "ColumnFactor":
+        center = self.center + (other.center - self.center) * (other.mass / (self.mass + other.mass))
+        both = np.concatenate([self.about(center), other.about(center)])
+        return self.combine(other, center=center, factor=np.linalg.qr(both, mode="r"))
+
+    def about(self, center: Array) -> Array:
+        """Return a factor about another center: its last columns less the first one times the difference."""
+        moved = self.factor.copy()
+        moved[:, 1:] += moved[:, :1] * (self.center - center)
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFactorOfLeaf:
+    """The factor of the linear columns of a leaf."""
+
+    numbers: tuple[int, ...]
+    kernel: Kernel
+
+    def __call__(self, blocks: Iterable[Block]) -> ColumnFactor:
+        """Over the micro-blocks of a leaf, all held at once."""
+        held = [(to_numpy(columns_of(block.X, self.numbers)), self._weighed(block)) for block in blocks]
+        z, v = np.concatenate([part for part, _ in held]), np.concatenate([weights for _, (weights, _) in held])
+        center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0))
+        tall = np.sqrt(v)[:, None] * np.concatenate([np.ones((v.size, 1)), z - center], axis=1)
+        lengths = sum(length for _, (_, length) in held)
+        mass = float(v.sum())
+        return ColumnFactor(
+            v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, np.asarray(np.linalg.qr(tall, mode="r"))
+        )
+
+    def _weighed(self, block: Block) -> tuple[Array, float]:
+        v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)
+        return v, float(v @ np.maximum(to_numpy(self.kernel.diag(block.X)), 0.0))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by the name of its column
+def survey_linear_columns(
+    source: Source,
+    passes: OpenPasses,
+    kernel: Kernel,
+    numbers: tuple[int, ...],
+    names: tuple[str, ...],
+    center: Array | None = None,
+) -> LinearColumns:
+    """Return the linear columns with their border, in one pass; those that depend on each other are refused by name.
+
+    ``center`` is the mean by weight unless given.
+    """
+    if source.n_rows <= len(numbers) + 1:
+        raise DataError(
+            f"{len(numbers)} linear columns and the bias leave nothing of {source.n_rows} rows to the kernel; use "
+            "fewer linear columns or more rows"
+        )
+    found: ColumnFactor = passes.without_checkpoint().sums(
+        source, ColumnFactorOfLeaf(numbers, kernel), "linear columns"
+    )
+    middle = np.clip(found.center, found.low, found.high) if center is None else center
+    units = column_units(np.maximum(np.abs(found.low - middle), np.abs(found.high - middle)), names)
+    factor = found.about(middle)
+    factor[:, 1:] /= units
+    border = Border.of_factor(np.asarray(np.linalg.qr(factor, mode="r")), found.count, found.mass, units, middle, names)
+    # a column is at most one in its unit, and each of its values is rounded once
+    mean, floor = found.diagonal / found.mass, 0.0 if found.diagonal > 0.0 else 1.0
+    sizes = np.full(units.size, 1.0 / np.sqrt(mean + floor))
+    return LinearColumns(numbers, middle, units, units[:, None] * border.transform, sizes, floor)

@@ -1,0 +1,187 @@
+"""Partially linear LS-SVMs on a reduced basis: against the dense ones, refits, naive equations, proofs and streams."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import problems
+from problems import (
+    PartiallyLinearLSSVMClassifier,
+    PartiallyLinearLSSVMRegressor,
+    SparseLSSVMRegressor,
+    SparsePartiallyLinearLSSVMClassifier,
+    SparsePartiallyLinearLSSVMRegressor,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Polynomial
+from substrate.reduced.linear_columns import survey_linear_columns
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.passes import OpenPasses
+from tests.oracles.sampled_cases import first
+
+N, KERNEL, GAMMA, LINEAR = 50, RBF(1.5), 7.0, [0, 2]
+
+
+def instance(seed=0, offset=0.0, unit=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 4))
+    X[:, 2] += X[:, 1]  # the kernel explains a part of it
+    y = X[:, 0] - 2.0 * X[:, 2] + np.sin(2.0 * X[:, 1]) * X[:, 3] + 0.1 * rng.normal(size=N)
+    X[:, LINEAR] = offset + unit * X[:, LINEAR]
+    return X, y, rng.uniform(0.3, 3.0, size=N)
+
+
+def fitted(X, y, v=None, **changes):
+    settings = {"basis": X[::3], "linear_columns": LINEAR} | changes
+    return SparsePartiallyLinearLSSVMRegressor(KERNEL, GAMMA, **settings).fit(X, y, v)
+
+
+@pytest.mark.parametrize(("offset", "unit"), [(0.0, 1.0), (1e8, 1.0), (0.0, 1e-9), (1e5, 1e4)])
+def test_on_all_rows_it_is_the_dense_machine(offset, unit):
+    X, y, v = instance(0, offset, unit)
+    dense = PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=LINEAR).fit(X, y, v)
+    here = fitted(X, y, v, basis=np.arange(N))
+    assert here.certificate_.holds
+    assert here.certify(X, y, v).holds
+    assert_allclose(here.predict(X), dense.predict(X), atol=1e-7)
+    assert_allclose(here.coef_, dense.coef_, rtol=1e-7)
+    assert_allclose(here.coef_standard_errors_, dense.coef_standard_errors_, rtol=1e-6)
+    assert_allclose(here.noise_variance_, dense.noise_variance_, rtol=1e-6)
+    assert_allclose(here.predict(X[:5], return_std=True)[1], dense.predict(X[:5], return_std=True)[1], rtol=1e-6)
+    assert_allclose(here.leave_one_out(X, y, v).residuals, dense.leave_one_out().residuals, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", first(2, range(6)))
+def test_it_solves_the_normal_equations(seed):
+    X, y, v = instance(seed)
+    model = fitted(X, y, v)
+    points, K = X[::3], KERNEL.on(1, 3)
+    wide = np.column_stack([K(X, points), X[:, LINEAR], np.ones(N)])
+    penalty = np.zeros((wide.shape[1],) * 2)
+    penalty[: len(points), : len(points)] = K(points)
+    solution = np.linalg.lstsq(penalty + GAMMA * wide.T * v @ wide, GAMMA * wide.T @ (v * y), rcond=None)[0]
+    assert_allclose(model.predict(X), wide @ solution, atol=1e-7)
+    assert_allclose(np.append(model.coef_, model.bias_), solution[len(points) :], atol=1e-7)
+
+
+def test_leave_one_out_is_that_of_refits_and_intervals_follow():
+    X, y, v = instance(1)
+    model = fitted(X, y, v)
+    left = model.leave_one_out(X, y, v)
+    assert left.certificate.holds
+    for row in (0, 17):
+        rest = np.delete(np.arange(N), row)
+        again = fitted(X[rest], y[rest], v[rest], basis=X[::3])
+        assert_allclose(y[row] - again.predict(X[[row]])[0], left.residuals[row], atol=1e-8)
+    low, high = model.predict_interval(X[:4], rows=(X, y, v)).T
+    assert (low < high).all()
+    assert model.left_out_importance(X, y, sample_weight=v).importances_mean.shape == (4,)
+
+
+WILD = {"rbf": RBF(3.0), "linear": Linear(), "polynomial": Polynomial(2)}
+
+
+@pytest.mark.parametrize("kernel", WILD)
+@pytest.mark.parametrize("seed", first(2, range(12)))
+def test_the_certificate_is_true_and_holds(kernel, seed):
+    """The bound is above the distance that balls enclose, over units, offsets, weights and gammas."""
+    pytest.importorskip("flint")
+    rng = np.random.default_rng(seed)
+    X, y, v = instance(seed, 10.0 ** rng.uniform(0.0, 6.0), 10.0 ** rng.uniform(-4.0, 4.0))
+    X, y, v = X[:24], 10.0 ** rng.uniform(-3.0, 3.0) * y[:24], v[:24]
+    model = SparsePartiallyLinearLSSVMRegressor(
+        WILD[kernel], 10.0 ** rng.uniform(-3.0, 6.0), basis=np.arange(0, 24, 2), linear_columns=LINEAR
+    ).fit(X, y, v)
+    proof = model.prove(X, y, v)
+    assert proof.proved
+    for certificate in (model.certificate_, model.certify(X, y, v)):
+        assert certificate.holds
+        assert certificate.rows[0].value >= 0.999 * proof.accuracy
+    model.coef_ = model.coef_ * (1.0 + 1e-3)
+    assert not model.certify(X, y, v).holds
+    assert not model.prove(X, y, v).proved
+
+
+def test_a_linear_part_beside_a_kernel_of_zeros():
+    X, y, _ = instance(2)
+    X[:, [1, 3]] = 0.0
+    model = SparsePartiallyLinearLSSVMRegressor(Linear(), 5.0, basis=X[:4], linear_columns=LINEAR).fit(X, y)
+    exact = np.linalg.lstsq(np.column_stack([X[:, LINEAR], np.ones(N)]), y, rcond=None)[0]
+    assert_allclose(np.append(model.coef_, model.bias_), exact, atol=1e-10)
+    assert model.certificate_.holds
+
+
+def test_rows_in_passes_and_files(tmp_path):
+    X, y, _v = instance(3, 1e3)
+    held = fitted(X, y)
+    blocks = [(X[:20], y[:20]), (X[20:33], y[20:33]), (X[33:], y[33:])]
+    streamed = fitted(blocks, None, basis=X[::3])
+    assert_array_equal(streamed.predict(X), held.predict(X))
+    assert_array_equal(streamed.coef_, held.coef_)
+    assert streamed.certify(blocks).holds
+    assert_allclose(streamed.leave_one_out(blocks).mean_square, np.mean(held.leave_one_out(X, y).residuals ** 2))
+    held.save(tmp_path / "model.npz")
+    loaded = problems.load(tmp_path / "model.npz")
+    assert_array_equal(loaded.predict(X), held.predict(X))
+    assert_array_equal(loaded.coef_standard_errors_, held.coef_standard_errors_)
+    held.predict_to(blocks, tmp_path / "out.npy")
+    assert_allclose(np.load(tmp_path / "out.npy"), held.predict(X), rtol=1e-12)
+
+
+def test_classes():
+    X, y, v = instance(4)
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
+    settings = {"linear_columns": LINEAR}
+    dense = PartiallyLinearLSSVMClassifier(KERNEL, GAMMA, **settings).fit(X, labels, v)
+    here = SparsePartiallyLinearLSSVMClassifier(KERNEL, GAMMA, basis=np.arange(N), **settings).fit(X, labels, v)
+    assert here.certificate_.holds
+    assert here.coef_.shape == (3, 2)
+    assert_allclose(here.decision_function(X), dense.decision_function(X), atol=1e-7)
+    assert_allclose(here.coef_, dense.coef_, atol=1e-7)
+    assert here.predict_proba(X).shape == (N, 3)
+    assert here.leave_one_out(X, labels, v).certificate.holds
+
+
+def test_without_linear_columns_it_is_the_plain_machine():
+    X, y, v = instance(5)
+    model = fitted(X, y, v, linear_columns=())
+    plain = SparseLSSVMRegressor(KERNEL, GAMMA, basis=X[::3]).fit(X, y, v)
+    assert_array_equal(model.predict(X), plain.predict(X))
+    assert model.coef_.shape == model.coef_standard_errors_.shape == (0,)
+
+
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_columns_that_depend_on_each_other_are_refused_by_name(as_blocks):
+    X, y, _ = instance(6)
+    X[:, 2] = 3.0 * X[:, 0] + 1.0
+    given = ([(X, y)], None) if as_blocks else (X, y)
+    with pytest.raises(DataError, match="column 2 of the linear part is determined by the constant and column 0"):
+        fitted(*given, basis=X[:9])
+    X[:, 2] = 4.0
+    with pytest.raises(DataError, match="column 2 of the linear part is determined by the constant"):
+        fitted(*given, basis=X[:9])
+
+
+def test_what_else_is_refused():
+    X, y, _ = instance(7)
+    with pytest.raises(DataError, match="numbered from 0 to 3"):
+        fitted(X, y, linear_columns=[4])
+    with pytest.raises(DeclarationError, match="solver='cg' knows a bias"):
+        fitted(X, y, solver="cg")
+    with pytest.raises(DeclarationError, match="precomputed"):
+        SparsePartiallyLinearLSSVMRegressor("precomputed", linear_columns=[0]).fit(np.eye(N), y)
+    with pytest.raises(DataError, match="leave nothing of 3 rows"):
+        fitted(X[:3], y[:3], basis=X[:2])
+    X[:, 0] = np.where(X[:, 0] > 0.0, 1.7e308, -1.7e308)
+    with pytest.raises(DataError, match="column 0 overflow"):
+        fitted(X, y)
+
+
+def test_the_survey_of_columns_does_not_depend_on_how_rows_are_cut():
+    X, _, v = instance(8, 1e7, 1e-2)
+    known = ((0, 2), ("column 0", "column 2"))
+    whole = survey_linear_columns(ArraySource(X, None, weights=v), OpenPasses(), KERNEL, *known)
+    z = (X[:, LINEAR] - whole.center) / whole.units
+    Q = z @ whole.turn
+    assert_allclose(Q.T * v @ (Q - (v @ Q) / v.sum()) / v.sum(), np.eye(2), atol=1e-8)
+    assert np.abs(z).max() <= 1.0
