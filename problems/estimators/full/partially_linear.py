@@ -79,8 +79,9 @@ class _PartiallyLinear(SolvedMachine):
 
     def _taken(self, X: Any) -> Array:
         """The columns of the linear part, dense, where X is."""
-        part: Array = take_columns(X, self._linear_numbers())
-        return np.asarray(part.toarray()) if is_sparse(part) else part
+        part: Any = take_columns(X, self._linear_numbers())
+        columns: Array = np.asarray(part.toarray()) if is_sparse(part) else part
+        return columns
 
     def _border(self, X: Any, weights: Any) -> Border:
         names = getattr(self, "feature_names_in_", None)
