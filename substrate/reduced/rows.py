@@ -499,18 +499,13 @@ class _ProductOfBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Adjoint(Tally):
-    adjoint: Array
-
-
-@dataclass(frozen=True, slots=True)
 class _AdjointOfLeaf:
     values: RowValues
     U: Array
 
-    def __call__(self, blocks: Iterable[Block]) -> _Adjoint:
+    def __call__(self, blocks: Iterable[Block]) -> Array:
         parts = [self.values.adjoint(block.X, self.U[block.rows, ...]) for block in blocks]
-        return _Adjoint(sum(parts[1:], parts[0]))
+        return sum(parts[1:], parts[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,7 +537,7 @@ class KernelRows(Operator):
 
     def adjoint(self, U: Array) -> Array:
         """Return the transposed values times U, which has one row per row, in one pass."""
-        found: Array = self.sums(_AdjointOfLeaf(self.values, U), "products").adjoint
+        found: Array = self.sums(_AdjointOfLeaf(self.values, U), "products")
         return found
 
     def block(self, rows: Any, columns: Any) -> Array:
