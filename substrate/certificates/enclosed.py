@@ -31,6 +31,7 @@ a thousand times the number of terms times u at most, and :meth:`Enclosed.upper`
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +40,7 @@ from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiplied
 from substrate.certificates.rows import root_mean_square
 
-__all__ = ["LEAST", "UNIT", "Double", "Doubled", "Enclosed", "at_most", "sum_rounding"]
+__all__ = ["LEAST", "UNIT", "Double", "Doubled", "Enclosed", "GramFactor", "at_most", "sum_rounding"]
 
 #: The unit roundoff u: half the distance from one to the next number.
 UNIT = EPS / 2.0
@@ -395,8 +396,11 @@ class Double(Enclosed):
         return Double(np.abs(self.middle), self.radius)
 
     def positive_part(self) -> "Double":
-        """Return it with the same radius."""
-        return Double(np.maximum(self.middle, 0.0), self.radius)
+        """Return it with the same radius; zero itself where a number is known to be negative."""
+        if _is_zero(self.radius):
+            return Double(np.maximum(self.middle, 0.0))
+        radius = np.where(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius) > 0.0, self.radius, 0.0)
+        return Double(np.maximum(self.middle, 0.0), radius)
 
     def select(self, mask: Any, other: Operand) -> "Double":
         """Return midpoints and radii from both."""
@@ -417,36 +421,68 @@ class Double(Enclosed):
         return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
 
     def bound_inverse_norm(self, g: "Double") -> "Double":
-        r"""Return the norm by the inverse T of R in A = QR, with columns scaled to one size.
-
-        For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
-        :math:`\|A T z\|^2 \ge (1 - \eta) \|z\|^2`, and therefore
-
-        .. math:: A^T A \ge (1 - \eta)\, T^{-T} T^{-1} \quad\Longrightarrow\quad
-                  g^T (A^T A)^{-1} g \le \frac{\|T^T g\|^2}{1 - \eta} .
-        """
-        unknown = Double(math.inf)
-        if not np.isfinite(self.middle).all():
-            return unknown
-        largest = np.abs(self.middle).max(axis=0, initial=LEAST)
-        sizes = largest * np.linalg.norm(self.middle / largest, axis=0)
-        scale = np.ldexp(1.0, np.clip(-np.frexp(sizes)[1], -1000, 1000))
-        A = self * scale
-        try:
-            T = Double(np.triu(np.linalg.inv(np.linalg.qr(A.middle, mode="r"))))
-        except np.linalg.LinAlgError:
-            return unknown
-        B = A @ T
-        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
-        if not eta <= _MOST_SHARE:
-            return unknown
-        size = float(np.linalg.norm((T.T @ (g * scale)).sizes))
-        return Double(size / math.sqrt(1.0 - eta))
+        """Return the norm by a :class:`GramFactor`."""
+        factor = GramFactor.of(self)
+        return Double(math.inf) if factor is None else factor.bound_inverse_norm(g)
 
     def upper(self) -> float:
         """Return the upper end with its own rounding."""
         size = at_most(float(self.sizes))
         return size if math.isfinite(size) else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class GramFactor:
+    r"""A matrix T, nearly the inverse of R in A = QR for a tall matrix A that is known up to a radius.
+
+    For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
+    :math:`(1 - \eta) \|z\|^2 \le \|A T z\|^2 \le (1 + \eta) \|z\|^2`. Of a matrix A + E with :math:`|E|` at most the
+    radius of A, :math:`\|E T z\| \le \sigma \|z\|` with :math:`\sigma` the norm of :math:`|E|\,|T|`, and therefore,
+    with :math:`H = (A + E)^T (A + E)`, ``least`` :math:`= \sqrt{1 - \eta} - \sigma` and ``most``
+    :math:`= \sqrt{1 + \eta} + \sigma`,
+
+    .. math:: \text{least}^2\, T^{-T} T^{-1} \le H \le \text{most}^2\, T^{-T} T^{-1}
+              \quad\Longrightarrow\quad \sqrt{g^T H^{-1} g} \le \|T^T g\| / \text{least} .
+    """
+
+    T: Array
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, matrix: Double) -> "GramFactor | None":
+        """Return the factor, with columns scaled to one size; None where it does not tell them apart."""
+        if not np.isfinite(matrix.middle).all():
+            return None
+        largest = np.abs(matrix.middle).max(axis=0, initial=LEAST)
+        sizes = largest * np.linalg.norm(matrix.middle / largest, axis=0)
+        scale = np.ldexp(1.0, np.clip(-np.frexp(sizes)[1], -1000, 1000))
+        A = matrix * scale
+        try:
+            T = Double(np.triu(np.linalg.inv(np.linalg.qr(A.middle, mode="r"))))
+        except np.linalg.LinAlgError:
+            return None
+        if T.middle.shape[0] != T.middle.shape[1]:  # more columns than rows
+            return None
+        B = Double(A.middle) @ T
+        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
+        sigma = at_most(float(np.linalg.norm(np.broadcast_to(A.radius, A.middle.shape) @ np.abs(T.middle))))
+        if not (eta <= _MOST_SHARE and sigma <= _MOST_SHARE):
+            return None
+        return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma, math.sqrt(1.0 + eta) + sigma)
+
+    def bound_inverse_norm(self, g: Double) -> Double:
+        """Bound sqrt(g' H^-1 g)."""
+        return Double(float(np.linalg.norm((Double(self.T.T) @ g).sizes)) / self.least)
+
+    def bound_row_norms(self, rows: Double) -> Double:
+        """Bound sqrt(c' H^-1 c) for every row c: what c'x may be where x'H x is at most one."""
+        return Double(np.linalg.norm((rows @ Double(self.T)).sizes, axis=1) / self.least)
+
+    def bound_step(self, rows: Double, change: Double) -> Double:
+        """Bound sqrt(x'H x) of the smallest x by which the rows change as given; infinite where there may be none."""
+        across = GramFactor.of(Double(self.T.T) @ rows.T)
+        return Double(math.inf) if across is None else across.bound_inverse_norm(change) * self.most
 
 
 class Doubled(Enclosed):

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import NO_BOUND
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import (
     IN_KEPT,
     UNPOLISHED,
@@ -190,10 +191,10 @@ class _Known:
         fitted = self.question.fitted() / unit
         sizes = np.abs(F) @ np.abs(near.x[at])
         apart = fitted - F @ near.x[at]
-        unsure = EPS * ((F.shape[1] + 4) * sizes + 2.0 * np.abs(fitted)) + np.abs(F) @ near.apart[at]
+        unsure = relative_rounding(1.0) * ((F.shape[1] + 4) * sizes + 2.0 * np.abs(fitted)) + np.abs(F) @ near.apart[at]
         if self.centred:
             apart = apart - apart.mean()
-            unsure = unsure + unsure.mean() + apart.size * EPS * float(np.abs(apart).mean())
+            unsure = unsure + unsure.mean() + relative_rounding(apart.size) * float(np.abs(apart).mean())
         return unit * root_mean_square(np.abs(apart) + unsure, self.tie.weights)
 
     def tolerated(self) -> float:
@@ -345,7 +346,7 @@ def _tie(start: Reference, question: Question, radius: Array, norms: NormTies) -
     if tie is not None:
         return _Known(question, tie, False)
     centred = F - F.mean(axis=0)
-    doubt = (F.shape[0] + 1) * EPS * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
+    doubt = relative_rounding(F.shape[0] + 1) * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
     quick = norms.by_norm(program, at, centred)
     if quick is not None:
         return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)

@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiplied
+from substrate.certificates.rounding import relative_rounding
 
 __all__ = ["ConeProgram", "Part"]
 
@@ -150,7 +151,7 @@ class ConeProgram:
     def _slack(self, x: Array) -> tuple[Array, Array]:
         size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
         if not np.isfinite(size).all():
-            return self.A @ x + self.b, 1.01 * EPS * self._lengths[0] * size
+            return self.A @ x + self.b, relative_rounding(1.01) * self._lengths[0] * size
         slack, error = self._long.times(x, self.b, size)
         alone = size == np.abs(self.b)  # nothing but b: exact
         return np.where(alone, self.b, slack), np.where(alone, 0.0, error)
@@ -162,7 +163,7 @@ class ConeProgram:
         """
         q = self.q if q is None else q
         size = self.sizes[0] @ np.abs(x) + np.abs(q) + self.sizes[1].T @ np.abs(z)
-        slope, error = self.P @ x + q - self.A.T @ z, 1.01 * EPS * self._lengths[1] * size
+        slope, error = self.P @ x + q - self.A.T @ z, relative_rounding(1.01) * self._lengths[1] * size
         if self._steep is not None and np.isfinite(size).all():
             weak = self.alone == 0.0
             slope[weak], error[weak] = self._steep.times(np.concatenate([x, z]), q[weak], size[weak])
@@ -237,7 +238,7 @@ class _LongRows:
                 total[0][rows], total[1][rows] = both
         else:
             total = add(total, (self._rest @ x, np.zeros_like(b)))
-            error += 1.01 * EPS * self._lengths * (self._sizes @ np.abs(x))
+            error += relative_rounding(1.01) * self._lengths * (self._sizes @ np.abs(x))
         value = total[0] + total[1]
         # 2^-104 for each of the products and sums of pairs, and one rounding of the result
-        return value, error + EPS * (np.abs(value) + 64.0 * EPS * size)
+        return value, error + relative_rounding(1.0) * (np.abs(value) + relative_rounding(64.0) * size)

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.feasible_point import Conditions
 from substrate.composition.pivoted_features import largest_eigenvalue
@@ -75,7 +76,7 @@ def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array
     if chosen is None:
         return None
     weights = alone[private[chosen]] * (scales / coefficients[chosen]) ** 2
-    apart = np.abs(B[chosen] / scales[:, None] - F) + 4.0 * EPS * np.abs(F)
+    apart = np.abs(B[chosen] / scales[:, None] - F) + relative_rounding(4.0) * np.abs(F)
     rest = float(np.linalg.norm(np.sqrt(weights) * (apart @ radius[columns])))
     return Tie(_ROOM, rest, weights)
 
@@ -156,7 +157,7 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
         return None
     X, Y, left = solved
     gram = X.T @ (program.P @ X)
-    doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+    doubt = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
     largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
     if program.whole is not None:  # the trace bounds the largest eigenvalue of what is added
         largest += float(program.whole.further(Y, program.equal, columns, F).sum())
@@ -186,7 +187,7 @@ def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple
     X, Y = solved[:n], solved[n:]
     left = np.abs(right[:n] - program.P @ X - rows.T @ Y)
     sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
-    return X, Y, left + (n + rows.shape[0]) * EPS * sizes
+    return X, Y, left + relative_rounding(n + rows.shape[0]) * sizes
 
 
 #: Factor up to which a coordinate counts as determined, and share of its radius that may remain.
@@ -211,7 +212,7 @@ class CoordinateTies:
         if known is None:
             return cls(program.alone, np.zeros(0, np.intp), np.zeros(0), np.zeros((program.q.size, 0)))
         X, Y, left = known
-        size = X.shape[0] * EPS * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
+        size = relative_rounding(X.shape[0]) * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
         if program.whole is not None:
             size = size + program.whole.further(Y, program.equal, weak, unit)
         factors = _ROOM * np.sqrt(np.maximum(np.sum(X * (program.P @ X), axis=0), 0.0) + size)

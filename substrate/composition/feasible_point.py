@@ -20,7 +20,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
 
 __all__ = ["Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
@@ -263,7 +264,7 @@ def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) 
 
 def _rounding(program: ConeProgram, x: Array) -> Array:
     """Twice what rounding x itself may change in each inequality and each cone."""
-    sizes = 2.0 * EPS * (program.sizes[1] @ np.abs(x))
+    sizes = relative_rounding(2.0) * (program.sizes[1] @ np.abs(x))
     cones = [np.array([float(np.linalg.norm(sizes[part.rows]))]) for part in program.parts]
     return np.concatenate([sizes[program.linear], *cones])
 

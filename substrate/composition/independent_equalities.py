@@ -21,7 +21,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import rank_cutoff
 from substrate.composition.conic import StandardForm
 
 __all__ = ["IndependentEqualities"]
@@ -124,7 +125,7 @@ def _rank(W: Array, s: Array, asked: Array) -> int:
 
     Zero where directions above rounding do not suffice: the equalities contradict each other.
     """
-    rank, last = int((s > _INDEPENDENT * s[0]).sum()), int((s > s.size * EPS * s[0]).sum())
+    rank, last = int((s > _INDEPENDENT * s[0]).sum()), int((s > rank_cutoff(s.size) * s[0]).sum())
     size = max(float(np.abs(asked).max()), np.finfo(float).tiny)
     left = asked - W[:, :rank] @ (W[:, :rank].T @ asked)
     while rank < last and float(np.abs(left).max()) > _ACHIEVED * size:

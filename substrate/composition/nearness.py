@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram, Part
 from substrate.composition.determined import CoordinateTies
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step
@@ -81,7 +82,7 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
     slack, rounding = program.slack(point.x)
     unsure = rounding + program.sizes[1] @ point.apart
     inside = np.where(weights > 0.0, z * slack, 0.0)
-    gap = float(inside.sum()) + float(weights @ unsure) + z.size * EPS * float(np.abs(inside).sum())
+    gap = float(inside.sum()) + float(weights @ unsure) + relative_rounding(z.size) * float(np.abs(inside).sum())
     r, error = program.slope(point.x, z)
     left = np.abs(r) + error + program.sizes[0] @ point.apart
     if program.whole is not None:
@@ -103,7 +104,9 @@ def in_dual_cone(program: ConeProgram, z: Array) -> Array:
 def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
     """z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
     if part.kind == "SOC":
-        return np.append(max(float(z[0]), (1.0 + 4.0 * z.size * EPS) * float(np.linalg.norm(z[1:]))), z[1:])
+        return np.append(
+            max(float(z[0]), (1.0 + relative_rounding(4.0 * z.size)) * float(np.linalg.norm(z[1:]))), z[1:]
+        )
     u, v, w = map(float, z)
     if u >= 0.0:
         return np.array([0.0, max(v, 0.0), max(w, 0.0)])

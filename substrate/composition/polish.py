@@ -32,7 +32,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.determined import CoordinateTies
 from substrate.composition.feasible_point import Conditions
@@ -206,7 +207,7 @@ class _Moves:
         A, P = program.A.toarray().T, program.P.toarray()
         sizes = np.abs(X)
         # a sum of k products, in any order, is wrong by k u / (1 - k u) of their sizes; u is half of EPS
-        rounding = 0.51 * EPS * (m + n + 4)
+        rounding = relative_rounding(0.51) * (m + n + 4)
         rest = np.abs(np.eye(n) - A @ W - P @ X) + rounding * (np.eye(n) + np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
         squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0)
         squares += 1e-15 * n * np.sum(sizes * (np.abs(P) @ sizes), axis=0)

@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
 from substrate.certificates.doubled_precision import SlicedMatrix
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.place_holders import PlaceHolder
@@ -78,13 +79,17 @@ class Gap:
         """The readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
         (high, low), rounding = self.matrix.times(a)
         values = high + low
-        unsure = self.relative * self.lengths * float(self.lengths @ np.abs(a)) + rounding + EPS * np.abs(values)
+        unsure = (
+            self.relative * self.lengths * float(self.lengths @ np.abs(a))
+            + rounding
+            + relative_rounding(1.0) * np.abs(values)
+        )
         if self.balanced:
             m = self.values
             # the sum is zero up to rounding, which acts like one coefficient at the mean of the representers
-            unsure += float(self.lengths[:m].mean()) * m * EPS * float(np.abs(a[:m]).sum()) * self.lengths
+            unsure += relative_rounding(float(self.lengths[:m].mean()) * m) * float(np.abs(a[:m]).sum()) * self.lengths
             values[:m] -= values[:m].mean()
-            unsure[:m] += float(unsure[:m].mean()) + 2.0 * EPS * np.abs(values[:m])
+            unsure[:m] += float(unsure[:m].mean()) + relative_rounding(2.0) * np.abs(values[:m])
         return values, unsure
 
 
@@ -103,7 +108,7 @@ def gap_of(one: CompiledSubstrate) -> Gap | None:
         centred[:m] -= centred[:m].mean(axis=0)
         centred[:, :m] -= centred[:, :m].mean(axis=1)[:, None]
         sizes[:m] += float(lengths[:m].mean())
-    rounding = (relative + (L.shape[1] + 8.0) * EPS) * float(sizes @ sizes)
+    rounding = (relative + relative_rounding(L.shape[1] + 8.0)) * float(sizes @ sizes)
     eta = float(np.linalg.norm(centred - L @ L.T)) + rounding
     if frame.kind == "features":
         amplified = float(np.linalg.norm(frame.coefficients, 2)) ** 2
@@ -166,20 +171,20 @@ class WholeSpace:
             a = (part.gap.coefficients(pull) + part.one.frame.expand(slope[part.z])) / part.weight
             values, unsure = part.gap.readings(a)
             here, coordinates = part.rows @ x[part.z], np.abs(part.rows) @ np.abs(x[part.z])
-            rounding = unsure[part.places] + (part.z.size + 4.0) * EPS * coordinates
+            rounding = unsure[part.places] + relative_rounding(part.z.size + 4.0) * coordinates
             several[part.shifts] = coordinates + float(np.abs(x[part.bias]).sum())
             apart[part.shifts] = np.abs(values[part.places] - here) + rounding + np.sqrt(part.gap.eta) * moved
         # rows that combine readings, with constants of their size, are themselves rounded
         terms = np.diff(self.sizes.indptr)
         return np.asarray(
-            self.sizes @ apart + np.where(terms > 1, _COMBINED * terms * EPS, 0.0) * (self.sizes @ several)
+            self.sizes @ apart + np.where(terms > 1, relative_rounding(_COMBINED * terms), 0.0) * (self.sizes @ several)
         )
 
     def steeper(self, z: Array, left: Array) -> Array:
         """The slope in coordinates as it is in all directions, from its sizes."""
         left = left.copy()
         terms = np.diff(sp.csc_array(self.sizes).indptr) + 2.0
-        rounding = terms * EPS * (self.sizes.T @ np.abs(z) + np.abs(self.shifted.q))
+        rounding = relative_rounding(terms) * (self.sizes.T @ np.abs(z) + np.abs(self.shifted.q))
         for part in self.parts:
             left[part.z] *= np.sqrt(1.0 + part.gap.eta * part.gap.amplified)
             # what rounding may change in the pulls acts on w by the lengths of the representers

@@ -24,8 +24,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import EPS, Array, real_array, real_targets
+from substrate.arrays import Array, real_array, real_targets
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
@@ -174,28 +175,30 @@ def _sparse_accuracy(
     e = y - Phi @ a - b
     e = e - e.mean()
     size, absolute = np.abs(Phi), np.abs(a)
-    moved = (p + 4.0) * EPS * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
+    moved = relative_rounding(p + 4.0) * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
     c = Phi.T @ e
-    unsure = size.T @ (moved + (n + 2.0) * EPS * np.abs(e))
+    unsure = size.T @ (moved + relative_rounding(n + 2.0) * np.abs(e))
     energy = 0.0
     if root is not None:
         w, lengths = root @ a, np.linalg.norm(root, axis=0)
         c = c - ridge * (root.T @ w)
         energy = ridge * float(w @ w)
-        unsure = unsure + 2.0 * (n + p + 2.0) * EPS * ridge * lengths * float(lengths @ absolute)
+        unsure = unsure + 2.0 * relative_rounding(n + p + 2.0) * ridge * lengths * float(lengths @ absolute)
     nu = 0.5 * float(c.max() + c.min()) if balanced else 0.0
     largest = float((np.abs(c - nu) + unsure).max())
     s = 1.0 if largest <= zeta else zeta / largest
     products = zeta * absolute - s * (c - nu) * a
-    rounded = unsure + 4.0 * EPS * (zeta + np.abs(c) + abs(nu))
+    rounded = unsure + relative_rounding(4.0) * (zeta + np.abs(c) + abs(nu))
     gap = (
-        0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2 + float(products.sum()) + p * EPS * float(absolute @ rounded)
+        0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2
+        + float(products.sum())
+        + relative_rounding(p) * float(absolute @ rounded)
     )
     gap = (
         max(gap, 0.0)
         + 0.5 * (1.0 - s) ** 2 * energy
         + float(absolute @ rounded)
-        + (p + 2.0) * EPS * abs(nu) * float(absolute.sum())
+        + relative_rounding(p + 2.0) * abs(nu) * float(absolute.sum())
     )
     distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(moved))
     return page_row(np.sqrt(2.0 * gap) + distance, y, tolerance)

@@ -18,19 +18,27 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
+from substrate.certificates.enclosed import Doubled
+from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, power_of_two
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
-from substrate.ingredients.component_weights import Weights, each_weight
-from substrate.penalized.variation.accuracy import stationarity_row, trivial_cost, variation_unit
-from substrate.penalized.variation.active_rows import right_divided, solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
+from substrate.ingredients.component_weights import Weights
+from substrate.penalized.variation.accuracy import (
+    DoubledComponents,
+    VariationWitness,
+    bound_variation,
+    stationarity_row,
+    trivial_cost,
+    variation_unit,
+)
+from substrate.penalized.variation.active_rows import solve_maximal_variation
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
@@ -168,6 +176,7 @@ def given_coordinates(
     return make([np.array(gram.matrix) for gram in grams]), grams
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _variation_accuracy(
     coordinates: ComponentCoordinates,
     y: Array,
@@ -178,26 +187,10 @@ def _variation_accuracy(
     tolerance: float = UNPOLISHED,
 ) -> Accuracy:
     """For maximal variation in its coordinates; ``xi`` (d x N) is such that the pull of component l is C^l' xi^l."""
-    B = right_divided(coordinates.parts, coordinates.metric)
-    target, u = coordinates.targets(y), coordinates.metric @ v
-    sizes = np.abs(xi).sum(axis=1)
-    xi = xi * np.where(sizes > rho, rho * (1.0 - 4.0 * EPS) / np.where(sizes > 0.0, sizes, 1.0), 1.0)[:, None]
-    values = B @ u
-    pull = np.einsum("lnr,ln->r", B, xi)
-    left = float(np.linalg.norm(u - (target - pull)))
-    weights = each_weight(rho, sizes.size)
-    slack = float(sum(w * np.abs(part).max() - one @ part for w, part, one in zip(weights, values, xi, strict=True)))
-    n, length = y.size + u.size, float(np.linalg.norm(y))
-    features = coordinates.features
-    reach = float(np.linalg.norm(features)) * float(np.linalg.norm(v)) + length
-    # the error of u, its target and the pull; component values have as much each
-    unsure = n * EPS * (reach + float(np.abs(xi).sum()) * float(np.abs(B).max(initial=0.0)))
-    rounded = 2.0 * n * EPS * float(np.max(rho)) * float(np.abs(values).sum())
-    gap = 0.5 * (left + unsure) ** 2 + max(slack, 0.0) + rounded
-    own = features @ v + (y.mean() if coordinates.bias else 0.0)
-    distance = float(np.linalg.norm(centred(fitted, coordinates.bias) - centred(own, coordinates.bias)))
-    distance += abs(float(np.mean(fitted - own))) * np.sqrt(y.size) if coordinates.bias else 0.0
-    return page_row(np.sqrt(2.0 * gap) + distance + unsure, y, tolerance)
+    unit = power_of_two(float(np.ptp(y)))
+    witness = VariationWitness(v / unit, xi / unit)
+    bound = bound_variation(DoubledComponents(coordinates), Doubled, y / unit, rho / unit, witness, fitted / unit)
+    return page_row(unit * bound.upper() * np.sqrt(y.size), y, tolerance)
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: Weights) -> VariationExpansion:

@@ -65,8 +65,15 @@ class Derivatives:
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
         """As :meth:`gradient`, of two checked dense point sets."""
-        raise NotImplementedError
+        raise self._without("_gradient")
 
     def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
         """As :meth:`mixed_derivative`, of two checked dense point sets."""
-        raise NotImplementedError
+        raise self._without("_mixed_derivative")
+
+    def _without(self, method: str) -> DeclarationError:
+        """Return the error of a kernel that states derivatives and does not compute them."""
+        return DeclarationError(
+            f"{self!r} states that it is smooth and has no `{method}`: write that method, or return from `not_smooth` "
+            "why it has no derivatives"
+        )

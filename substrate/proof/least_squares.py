@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.balls import Balls, root_of
+from substrate.certificates.rounding import target_rounding
 from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
@@ -197,7 +198,7 @@ def proof_of(
     bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int, about: str = "fitted values"
 ) -> Proof:
     """The record of a bound, with an enclosure of the spread."""
-    rounding = y.size * EPS * float(np.abs(y).max(initial=0.0))
+    rounding = target_rounding(y.size, float(np.abs(y).max(initial=0.0)))
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
     return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason, about)

@@ -3,11 +3,10 @@ r"""The bounds of machines of maximal variation in ball arithmetic, on all rows 
 On all rows, from a point and multipliers in the directions :math:`A^l` that the cut-off keeps, as in
 :mod:`~substrate.penalized.variation.accuracy`,
 
-.. math:: P - Q = \tfrac12 q^T H^{-1} q + \sum_l \big(\rho_l \|C^l v\|_\infty - \xi^{lT} C^l v\big),
-          \qquad C^l = \Omega^l A^l, \quad w^T w = v^T \sum_l A^{lT} C^l v .
+.. math:: C^l = \Omega^l A^l, \qquad w^T w = v^T \sum_l A^{lT} C^l v .
 
-The directions are plain numbers, as double precision computed them; the kernel values :math:`\Omega^l` are exact.
-What ``predict`` returned is compared with the point, and with the stored expansion in exact kernel values.
+The directions are plain numbers, as double precision computed them; the kernel values :math:`\Omega^l` are exact. The
+bound is the formula of the certificate, :func:`~substrate.penalized.variation.accuracy.bound_variation`, in balls.
 
 On a reduced basis, from the stored numbers and any dual point, with features :math:`z^l(x) = T_l^T k^l_S(x)` and
 weights v of the stored expansions, as in :mod:`~substrate.penalized.variation.accuracy_on_a_basis`,
@@ -17,19 +16,20 @@ weights v of the stored expansions, as in :mod:`~substrate.penalized.variation.a
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.balls import Balls, root_of
 from substrate.certificates.rows import ACCURATE
-from substrate.ingredients.component_weights import Weights, each_weight
+from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise, Kernel
-from substrate.penalized.variation.accuracy import VariationWitness, shrunk
+from substrate.penalized.variation.accuracy import Ties, VariationWitness, bound_variation, sum_of
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 from substrate.proof import Proof, ball, balls, flint, precision
-from substrate.proof.duality import centred, gap_root, largest
-from substrate.proof.least_squares import proof_of, root_of, weighted_root
+from substrate.proof.least_squares import proof_of
 from substrate.proof.reduced import BasisRows
 
 __all__ = ["prove_reduced_variation", "prove_variation"]
@@ -55,60 +55,141 @@ def prove_variation(
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        parts = [_table(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
-        gap, values = _gap(parts, coordinates, y, rho, witness)
-        ones, returned = [ball(1.0) for _ in y], balls(fitted)
-        bound = gap_root(gap, ball(float(y.size)))
-        bound += weighted_root([f - g for f, g in zip(returned, values, strict=True)], ones)
-        exact = [ball(b) for _ in y]
-        for number, part in enumerate(parts):
-            column = balls(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
-            products = (part * flint().arb_mat(y.size, 1, column)).entries()
-            exact = [one + other for one, other in zip(exact, products, strict=True)]
-        bound += weighted_root([f - g for f, g in zip(returned, exact, strict=True)], ones)
-        return proof_of(bound, y, ones, tolerance, bits)
+        matrices = [_table(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
+        values = _BallComponents.of(matrices, coordinates)
+        stored = sum_of([matrix @ column for matrix, column in zip(matrices, _columns(a, len(matrices)), strict=True)])
+        try:
+            bound = bound_variation(values, Balls, y, rho, witness, fitted, stored + b).value
+        except ZeroDivisionError:  # singular to this number of bits
+            bound = ball(float("inf"))
+        return proof_of(bound, y, balls(np.ones(y.size)), tolerance, bits)
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> Any:
-    return flint().arb_mat(len(rows), len(rows[0]), [value for row in rows for value in row])
+def _columns(a: Array, count: int) -> list[Array]:
+    """Return the coefficients of every component."""
+    return [a] * count if a.ndim == 1 else [np.ascontiguousarray(column) for column in a.T]
 
 
-def _gap(
-    matrices: Sequence[Any], coordinates: ComponentCoordinates, y: Array, rho: Weights, witness: VariationWitness
-) -> tuple[Any, list[Any]]:
-    """The gap, and the fitted values of the point with its best bias."""
-    mat = flint().arb_mat
-    d, n, r = coordinates.parts.shape
-    shared = coordinates.coefficients
-    A = [mat(n, r, balls((shared[part] if coordinates.decoupled else shared).ravel())) for part in range(d)]
-    C = [matrix * columns for matrix, columns in zip(matrices, A, strict=True)]
-    v = mat(r, 1, balls(witness.v))
-    xi = shrunk(witness.xi, rho * (1.0 - 1e-15))  # a margin for the rounding of the ball
-    F = C[0]
-    for part in C[1:]:
-        F = F + part
-    values = [(part * v).entries() for part in C]
-    whole = [sum(column, ball(0.0)) for column in zip(*values, strict=True)]
-    errors = centred([t - f for t, f in zip(balls(y), whole, strict=True)])
-    q, gap = F.transpose() * mat(n, 1, errors), ball(0.0)
-    for part, value, weights, weight in zip(C, values, xi, each_weight(rho, d), strict=True):
-        pulls = balls(weights)
-        q = q - part.transpose() * mat(n, 1, pulls)
-        gap += ball(weight) * largest([abs(one) for one in value])
-        gap -= sum((pull * one for pull, one in zip(pulls, value, strict=True)), ball(0.0))
-    means = mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
-    H = F.transpose() * F - means.transpose() * means * ball(float(n))
-    if coordinates.ridge > 0.0:
-        for columns, part in zip(A, C, strict=True):
-            G = columns.transpose() * part * ball(coordinates.ridge)
-            q, H = q - G * v, H + G
-    if not any(one != 0 for one in H.entries()):  # nothing is fitted
-        H = mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
-    try:
-        gap += (q.transpose() * H.solve(q))[0, 0] / 2
-    except ZeroDivisionError:  # singular to this number of bits
-        gap = ball(float("inf"))
-    return gap, [t - e for t, e in zip(balls(y), errors, strict=True)]
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A matrix in balls whose products are those of python-flint."""
+
+    matrix: Any
+
+    def __matmul__(self, x: Any) -> Balls:
+        values = (x if isinstance(x, Balls) else Balls.exact(x)).values.tolist()
+        return Balls((self.matrix * flint().arb_mat(len(values), 1, values)).entries())
+
+    @property
+    def T(self) -> "_Table":  # noqa: N802 - numpy's name
+        return _Table(self.matrix.transpose())
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> _Table:
+    return _Table(flint().arb_mat(len(rows), len(rows[0]), [value for row in rows for value in row]))
+
+
+@dataclass(frozen=True, slots=True)
+class _BallComponents:
+    """C^l = Omega^l A^l for exact kernel values and directions that are plain numbers, and H."""
+
+    parts: tuple[_Table, ...]
+    ridge: _Table | None
+    hessian: Any
+    bias: bool
+
+    @classmethod
+    def of(cls, matrices: Sequence[_Table], coordinates: ComponentCoordinates) -> "_BallComponents":
+        """Multiply the kernel values with the directions, and form H = F'PF + tau sum_l A^l' C^l."""
+        (d, n, r), shared = coordinates.parts.shape, coordinates.coefficients
+        directions = [
+            _table([balls(row) for row in (shared[k] if coordinates.decoupled else shared)]) for k in range(d)
+        ]
+        parts = [matrix.matrix * A.matrix for matrix, A in zip(matrices, directions, strict=True)]
+        F = sum(parts[1:], parts[0])
+        H, ridge = F.transpose() * F, None
+        if coordinates.bias:
+            means = flint().arb_mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
+            H = H - means.transpose() * means * ball(float(n))
+        if coordinates.ridge > 0.0:
+            terms = [A.matrix.transpose() * C for A, C in zip(directions, parts, strict=True)]
+            ridge = sum(terms[1:], terms[0]) * ball(coordinates.ridge)
+            H = H + ridge
+        if not any(one != 0 for one in H.entries()):  # nothing is fitted
+            H = flint().arb_mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
+        products = tuple(_Table(part) for part in parts)
+        return cls(products, None if ridge is None else _Table(ridge), H, coordinates.bias)
+
+    @classmethod
+    def of_features(
+        cls, tables: Sequence[_Table], transforms: Sequence[Array], ridge: float, row_weights: Array
+    ) -> "_BallComponents":
+        """Take features K^l T^l, each component with columns of its own, whose weights have the norm of w."""
+        n, size = row_weights.size, max(sum(T.shape[1] for T in transforms), 1)  # one of no effect, if there is none
+        light, zero, first, parts = balls(row_weights), ball(0.0), 0, []
+        for table, T in zip(tables, transforms, strict=True):
+            r = T.shape[1]
+            own = table.matrix * flint().arb_mat(*T.shape, [t for row in T for t in balls(row)])
+            whole = flint().arb_mat(n, size, [zero] * (n * size))
+            for i in range(n):
+                for j in range(r):
+                    whole[i, first + j] = own[i, j]
+            parts.append(whole)
+            first += r
+        F = sum(parts[1:], parts[0])
+        mass = sum(light, zero)
+        means = [sum((light[i] * F[i, j] for i in range(n)), zero) / mass for j in range(size)]
+        centred = flint().arb_mat(n, size, [F[i, j] - means[j] for i in range(n) for j in range(size)])
+        pulled = flint().arb_mat(n, size, [light[i] * centred[i, j] for i in range(n) for j in range(size)])
+        places = range(size)
+        penalty = flint().arb_mat(size, size, [ball(ridge if i == j else 0.0) for i in places for j in places])
+        H = pulled.transpose() * centred + penalty
+        return cls(tuple(_Table(part) for part in parts), _Table(penalty), H, True)
+
+    def values(self, v: Array) -> list[Balls]:
+        """Return C^l v of every component."""
+        return [part @ v for part in self.parts]
+
+    def adjoint(self, pulls: Sequence[Balls]) -> Balls:
+        """Return the sum of C^l' z^l over the components."""
+        return sum_of([part.T @ z for part, z in zip(self.parts, pulls, strict=True)])
+
+    def ridge_pull(self, v: Array) -> Any:
+        """Return tau W'W v."""
+        return 0.0 if self.ridge is None else self.ridge @ v
+
+    def inverse_norm(self, q: Balls) -> Balls:
+        """Return sqrt(q' H^-1 q)."""
+        return _form(self.hessian, q)
+
+    def bound_step(self, ties: Ties, change: Balls, free: Any) -> Balls:
+        """Return the norm of the step that ties rows."""
+        rows = [[self.parts[part].matrix[row, j] * int(sign) for j in free.tolist()] for part, row, sign in ties.signed]
+        apart = [[x - z for x, z in zip(rows[k], rows[ties.reference[k]], strict=True)] for k in ties.others]
+        D = flint().arb_mat(apart)
+        try:
+            return _form(D * self._of(free).solve(D.transpose()), change)
+        except ZeroDivisionError:  # these rows are not told apart
+            return Balls(ball(float("inf")))
+
+    def _of(self, free: Any) -> Any:
+        """Return some rows and columns of H."""
+        places = free.tolist()
+        return flint().arb_mat([[self.hessian[i, j] for j in places] for i in places])
+
+    def reach(self, number: int, free: Any) -> Balls:
+        """Return the norms of the rows of one component."""
+        whole = self.parts[number].matrix
+        C = flint().arb_mat([[whole[i, j] for j in free.tolist()] for i in range(whole.nrows())])
+        solved = self._of(free).solve(C.transpose())
+        squares = (sum((C[i, j] * solved[j, i] for j in range(C.ncols())), ball(0.0)) for i in range(C.nrows()))
+        return Balls([root_of(square) for square in squares])
+
+
+def _form(matrix: Any, g: Balls) -> Balls:
+    """Return sqrt(g' M^-1 g)."""
+    column = flint().arb_mat(len(g.values), 1, g.values.tolist())
+    return Balls(root_of((column.transpose() * matrix.solve(column))[0, 0]))
 
 
 _REDUCED_BITS = 200
@@ -132,51 +213,22 @@ def prove_reduced_variation(
     bits: int = _REDUCED_BITS,
 ) -> Proof:
     """The proof for stored coefficients, one column per component; ``xi`` has one row per component, of any numbers."""
-    library, n = flint(), y.size
+    v = np.concatenate([_weights(T, beta) for T, beta in zip(transforms, coefficients.T, strict=True)])
+    v = v if v.size else np.zeros(1)
+    multipliers = np.zeros((len(parts), y.size))
+    multipliers[:, np.asarray(numbers, dtype=int)] = xi if len(numbers) else 0.0
     with precision(bits):
-        zero, limit, targets = ball(0.0), ball(rho), balls(y)
-        columns: list[Any] = []
-        outputs = [zero] * n
-        gap = zero
-        weights: list[Any] = []
-        pulls: list[Any] = []
-        for k, (part, T) in enumerate(zip(parts, transforms, strict=True)):
-            r = T.shape[1]
-            if not r:
-                continue
-            squares = np.square(T).sum(axis=0)
-            v = balls(np.where(squares > 0.0, (T.T @ coefficients[:, k]) / np.where(squares > 0.0, squares, 1.0), 0.0))
-            K = [value for row in BasisRows(part, X, points).matrix(X) for value in row]
-            Z = library.arb_mat(n, T.shape[0], K) * library.arb_mat(*T.shape, [t for row in T for t in balls(row)])
-            values = Z * library.arb_mat(r, 1, v)
-            largest = zero
-            for i in range(n):
-                largest = largest.max(abs(values[i, 0]))
-                outputs[i] = outputs[i] + values[i, 0]
-            multipliers = balls(xi[k]) if len(numbers) else []
-            size = sum((abs(one) for one in multipliers), zero)
-            if not size <= limit:
-                multipliers = [one * limit / size.max(limit) for one in multipliers]
-            reached = sum((one * values[i, 0] for one, i in zip(multipliers, numbers, strict=True)), zero)
-            gap += limit * largest - reached
-            weights += v
-            columns += [[Z[i, j] for i in range(n)] for j in range(r)]
-            pulls += [sum((one * Z[i, j] for one, i in zip(multipliers, numbers, strict=True)), zero) for j in range(r)]
-        rest = [t - f for t, f in zip(targets, outputs, strict=True)]
-        light = balls(row_weights)
-        mass = sum(light, zero)
-        mean = sum((p * one for p, one in zip(light, rest, strict=True)), zero) / mass
-        errors = [one - mean for one in rest]
-        size = len(columns)
-        if size:
-            means = [sum((p * z for p, z in zip(light, column, strict=True)), zero) / mass for column in columns]
-            Z = library.arb_mat(n, size, [columns[j][i] - means[j] for i in range(n) for j in range(size)])
-            pulled = library.arb_mat(n, size, [light[i] * Z[i, j] for i in range(n) for j in range(size)]).transpose()
-            H = pulled * Z
-            slopes = pulled * library.arb_mat(n, 1, errors)
-            for j in range(size):
-                H[j, j] += ball(ridge)
-            g = library.arb_mat(size, 1, [ball(ridge) * weights[j] - slopes[j, 0] + pulls[j] for j in range(size)])
-            gap += (g.transpose() * H.solve(g))[0, 0] / 2
-        apart = [ball(f) - value - mean for f, value in zip(fitted.tolist(), outputs, strict=True)]
-        return proof_of(root_of(2 * gap / mass) + weighted_root(apart, light), y, light, tolerance, bits)
+        tables = [_table(BasisRows(part, X, points).matrix(X)) for part in parts]
+        values = _BallComponents.of_features(tables, transforms, ridge, row_weights)
+        witness = VariationWitness(v, multipliers)
+        try:
+            bound = bound_variation(values, Balls, y, rho, witness, fitted, row_weights=row_weights).value
+        except ZeroDivisionError:  # singular to this number of bits
+            bound = ball(float("inf"))
+        return proof_of(bound, y, balls(row_weights), tolerance, bits)
+
+
+def _weights(T: Array, beta: Array) -> Array:
+    """Return weights of the features whose expansion is near the stored one; any would do."""
+    squares = np.square(T).sum(axis=0)
+    return np.asarray(np.where(squares > 0.0, (T.T @ beta) / np.where(squares > 0.0, squares, 1.0), 0.0))

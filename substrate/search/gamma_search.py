@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, ascending_pair, positive
+from substrate.arrays import Array, ascending_pair, positive
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
 from substrate.least_squares.spectrum import Spectrum
@@ -85,9 +86,9 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
     lift = max(spectrum.lift for spectrum in spectra)
     if gammas is None:
         trace, norm = max(spectrum.trace for spectrum in spectra), max(spectrum.norm for spectrum in spectra)
-        noise = 1e3 * EPS * norm  # a constant kernel, whose trace is rounding, is measured by its own size
+        noise = relative_rounding(1e3) * norm  # a constant kernel, whose trace is rounding, is measured by its own size
         scale = trace if trace > noise else (norm if norm > 0.0 else 1.0)
-        low = max(1e-11 * scale, 1e5 * EPS * norm, 2.0 * lift)
+        low = max(1e-11 * scale, relative_rounding(1e5) * norm, 2.0 * lift)
         return low, max(10.0 * scale, 10.0 * low)
     lowest, highest = gamma_ends(gammas)
     low, high = 1.0 / highest, 1.0 / lowest
@@ -232,7 +233,7 @@ class _Survey:
 
 def _rounding(criterion: Criterion | Sum, values: Array, ceiling: Array) -> Array:
     """A bound on the rounding of the sums in a value of the criterion."""
-    eta = (criterion.size + 16) * EPS
+    eta = relative_rounding(criterion.size + 16)
     with np.errstate(over="ignore", invalid="ignore"):
         found = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
     return np.asarray(np.where(np.isnan(found), np.inf, found))
@@ -240,7 +241,7 @@ def _rounding(criterion: Criterion | Sum, values: Array, ceiling: Array) -> Arra
 
 def _negligible(criterion: Criterion | Sum) -> Array:
     """A criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be gained."""
-    share = max(NEGLIGIBLE, (30.0 * criterion.size * EPS) ** 2)
+    share = max(NEGLIGIBLE, (relative_rounding(30.0 * criterion.size)) ** 2)
     return np.asarray(share * criterion.spread)
 
 
@@ -344,7 +345,7 @@ class _Best:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
         largest = values.max(axis=0)
-        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + 64.0 * DEGREE * EPS * largest)
+        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + relative_rounding(64.0 * DEGREE) * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
         lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []

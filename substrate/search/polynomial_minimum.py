@@ -31,7 +31,8 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 
 __all__ = [
     "DEGREE",
@@ -196,4 +197,4 @@ def interpolation_error(half_length: float, ceiling: Array, cone: int, growth: f
     rho, _ = ellipse(half_length, _ANGLES)
     logarithm = growth_on_ellipse(half_length, _ANGLES, cone, growth) - DEGREE * np.log(rho) - np.log(rho - 1.0)
     with np.errstate(over="ignore"):
-        return np.asarray(4.0 * (1.0 + 64.0 * EPS) * np.exp(logarithm.min()) * ceiling)
+        return np.asarray(4.0 * (1.0 + relative_rounding(64.0)) * np.exp(logarithm.min()) * ceiling)

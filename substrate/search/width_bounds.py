@@ -44,7 +44,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
@@ -96,7 +97,7 @@ class WidthFamily:
         columns = int((X.max(axis=0) > X.min(axis=0)).sum())
         dimension = max(1, columns if manhattan else min(columns, n - 1))
         # a distance is a sum over the columns, and no derivative of k in its logarithm exceeds one
-        return cls(kernel, unit, distances, dimension, (X.shape[1] + 20.0) * EPS)
+        return cls(kernel, unit, distances, dimension, relative_rounding(X.shape[1] + 20.0))
 
     def kernel_at(self, t: float) -> Any:
         """The kernel of this logarithm of the width, in units of ``unit``."""
@@ -165,7 +166,7 @@ class Zone:
         if weights is not None:
             roots = np.sqrt(weights)
             slope, low, whole = (roots[:, None] * matrix * roots for matrix in (slope, low, whole))
-        basis, unit = spectrum.basis, EPS * (n + 30.0) + family.rounding
+        basis, unit = spectrum.basis, relative_rounding(n + 30.0) + family.rounding
         # products with the basis, and entries that are sums of terms of these sizes
         terms = n * growth * math.exp(4.0 * h) * (1.0 + 1.0 / kappa) * 16.0 * (1.0 + d) ** 2
         errors = (unit * 4.0 * (_size(slope) + n), unit * 4.0 * (_size(low) + _size(whole)) + family.rounding * terms)
@@ -248,7 +249,7 @@ def largest_eigenvalue(M: Array) -> float:
         image = M @ (vector / length)
         reached, vector = float(np.linalg.norm(image)), image
     # a factor of a matrix within n^2 eps of the given one in trace and norm
-    slack = 4.0 * EPS * (n + 2.0) * (n * reached + size)
+    slack = relative_rounding(4.0) * (n + 2.0) * (n * reached + size)
     bound = 1.02 * reached + slack
     for _ in range(_MOST_TRIALS):
         shifted = -M
@@ -258,7 +259,12 @@ def largest_eigenvalue(M: Array) -> float:
         except LinAlgError:
             bound = 1.05 * bound
         else:
-            return float(min(bound * (1.0 + 4.0 * EPS * n * (n + 2.0)) + slack, size * (1.0 + 4.0 * EPS * n)))
+            return float(
+                min(
+                    bound * (1.0 + relative_rounding(4.0) * n * (n + 2.0)) + slack,
+                    size * (1.0 + relative_rounding(4.0) * n),
+                )
+            )
         if bound > size:
             break
-    return float(size * (1.0 + 4.0 * EPS * n))
+    return float(size * (1.0 + relative_rounding(4.0) * n))

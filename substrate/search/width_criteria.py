@@ -37,7 +37,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.evidence import log_rounding
 from substrate.least_squares.spectrum import Targets
@@ -93,7 +94,7 @@ class _Cells:
         self.known = reached < _MOST
         self.eps = np.minimum(reached, _MOST)
         self.rest = 1.0 - self.eps
-        self.rounding = 8.0 * (zone.spectrum.n + 16.0) * EPS
+        self.rounding = 8.0 * relative_rounding(zone.spectrum.n + 16.0)
 
     def total(self, products: Array) -> Array:
         """Sums over coordinates and outputs."""

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.search.width_bounds import WidthFamily, Zone
 from substrate.search.width_criteria import bounded_cells
 
@@ -189,7 +190,7 @@ def _explored(
     zone = Zone.of(family, t, half, weights)
     targets = zone.spectrum.targets(Y)
     spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
-    todo.floor = (30.0 * zone.spectrum.n * EPS) ** 2 * spread
+    todo.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
     kept, count = [], 0
     while len(cells):
         part, rest = slice(0, _AT_ONCE), slice(_AT_ONCE, None)

@@ -17,7 +17,7 @@ from problems import (
 from substrate.errors import DeclarationError
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.penalized.variation.accuracy import VariationWitness, shrunk, variation_accuracy
+from substrate.penalized.variation.accuracy import DoubledComponents, VariationWitness, shrink, variation_accuracy
 from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
 from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates
 
@@ -151,14 +151,15 @@ def test_bounds_are_true_for_other_weights():
     for factors in ([1.0] * 4, [1.0, 1.0, 1.5, 1.0], [1.0, 2.0, 1.0, 1.0], [0.5, 1.0, 1.0, 1.0], [1.0, 1.0, 0.3, 0.3]):
         best = solve_maximal_variation(coordinates, y, rho * factors)
         distance = fitted - coordinates.parts.sum(axis=0) @ best.v - coordinates.bias_of(y, best.v)
-        row = variation_accuracy(coordinates, y, rho * factors, witness, fitted, np.zeros(20), tolerance=1e-6)
+        values = DoubledComponents(coordinates)
+        row = variation_accuracy(values, y, rho * factors, witness, fitted, tolerance=1e-6)
         assert row.value >= np.sqrt(np.mean(distance**2)) - 1e-12, factors
         assert row.passes == (factors == [1.0] * 4)
 
 
 def test_multipliers_are_shrunk_into_the_ball_of_their_component():
     xi = np.array([[3.0, -1.0], [3.0, -1.0], [0.1, 0.0]])
-    assert_allclose(np.abs(shrunk(xi, np.array([1.0, 5.0, 1.0]))).sum(axis=1), [1.0, 4.0, 0.1], rtol=1e-14)
+    assert_allclose(np.abs(shrink(xi, np.array([1.0, 5.0, 1.0]))).sum(axis=1), [1.0, 4.0, 0.1], rtol=1e-14)
 
 
 # ---- the estimators ------------------------------------------------------------------------------

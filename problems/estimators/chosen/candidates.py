@@ -25,7 +25,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from problems.estimators.chosen.tasks import Part, Task, centred_points, criterion_of
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
+from substrate.certificates.rounding import relative_rounding
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
@@ -224,7 +225,7 @@ def _slope(
             change += float(np.vdot(below, kernel(X_check, X)))
         widest = max(pieces, key=lambda part: part.criterion.spectrum.trace)
         spectrum = widest.criterion.spectrum
-        if spectrum.trace > 1e3 * EPS * spectrum.norm:  # the trace of a constant kernel is rounding
+        if spectrum.trace > relative_rounding(1e3) * spectrum.norm:  # the trace of a constant kernel is rounding
             v = np.ones(widest.train.size) if task.weights is None else to_numpy(task.weights)[widest.train]
             rate = change / spectrum.trace
             if widest.train.size == gram.n:

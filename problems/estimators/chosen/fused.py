@@ -15,8 +15,9 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
+from substrate.certificates.rounding import target_rounding
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
@@ -189,7 +190,7 @@ class FusedEstimator(KernelEstimator):
         lower = min(choice.lower_bound for choice in choices)
         formula = f"criterion - lower bound over {self._chooses}"
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
-        unknown = Y.shape[0] * EPS * float(np.abs(Y).max())
+        unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
         row = Row(f"gap of {self._chooses}", best.error - lower, scale, float(self.gap), formula)
         ends = self._end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))

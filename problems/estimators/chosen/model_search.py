@@ -27,8 +27,9 @@ from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, check_widths, refined
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.checks import warn_if_unscaled
-from substrate.arrays import EPS, Array, is_sparse, positive, whole_number
+from substrate.arrays import Array, is_sparse, positive, whole_number
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
@@ -317,7 +318,7 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: A
     value = best.search.unit * float(np.sqrt(best.search.values[0]))
     # a factor of K + D loses digits by the condition of the system, a spectrum of PKP does not
     condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
-    tolerance = 1e-9 + 10.0 * best.error + min(10.0 * EPS * condition, 1e-6)
+    tolerance = 1e-9 + 10.0 * best.error + min(relative_rounding(10.0) * condition, 1e-6)
     # where the residuals vanish, the rest is the rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
     scale = max(value, again) + floor

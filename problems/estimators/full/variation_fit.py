@@ -11,18 +11,25 @@ from problems.estimators.shared.additive import DecoupledExpansion, kernel_matri
 from problems.estimators.shared.base import page_named
 from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, given_again, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import EPS, Array, non_negative, positive
+from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import add
+from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
 from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
-from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.kernel_products import (
+    CarefulProducts,
+    KernelProducts,
+    PlainProducts,
+    expansion_values,
+)
 from substrate.penalized.variation.accuracy import (
+    DoubledComponents,
     VariationWitness,
     refined_witness,
     solution_rows,
+    sum_of,
     variation_accuracy,
 )
 from substrate.penalized.variation.active_rows import solve_maximal_variation
@@ -129,30 +136,22 @@ _UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='a
 _RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
 
 
-def kernel_doubt(kernel: Componentwise, X: Any, a: Array, b: float, fitted: Array, careful: bool) -> Array:
-    """A bound on the distance of ``fitted`` from the values of this expansion in exact kernel values.
+def _exact_values(kernel: Componentwise, X: Any, a: Array, careful: bool) -> list[Doubled]:
+    """Enclose the values of every component in exact kernel values: plainly, or by accurate kernel values.
 
-    Bounded by the rounding of kernel values and sums, or measured by accurate values.
+    ``a`` has one column per component where they have expansions of their own.
     """
-    doubt = np.zeros(X.shape[0])
-    total = (-fitted, np.full(X.shape[0], 0.0))
+    found = []
     for number, part in enumerate(kernel.components(X.shape[1])):
-        column = a if a.ndim == 1 else np.ascontiguousarray(a[:, number])
-        if careful:
-            plain = PlainProducts(np.asarray(part(X)), part.rounding(X), part.trusted)
-            product, unsure = CarefulProducts(part, X, plain)(column)
-            total, doubt = add(total, product), doubt + unsure
-        else:
-            s = np.sqrt(np.maximum(part.diag(X), 0.0))
-            doubt += 1.01 * (part.rounding(X) + (a.shape[0] + 2.0) * EPS) * float(s @ np.abs(column)) * s
-    if careful:
-        apart = add(total, (np.full(X.shape[0], b), np.zeros(X.shape[0])))
-        doubt += np.abs(apart[0] + apart[1])
-    return doubt
+        plain = PlainProducts(np.asarray(part(X)), part.rounding(X), part.trusted)
+        products: KernelProducts = CarefulProducts(part, X, plain) if careful else plain
+        (high, low), radius = products(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
+        found.append(Doubled(high, low, radius))
+    return found
 
 
-def _unsure_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> Array | None:
-    """A bound on the rounding of the values of every component along the directions of the coordinates.
+def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> Array | None:
+    """Bound the rounding of the values of every component along the directions of the coordinates.
 
     For kernels of finite rank, all of whose directions are kept; of others the cut-off leaves directions out, which is
     part of the model, and None is returned.
@@ -164,8 +163,20 @@ def _unsure_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinat
     for number, part in enumerate(parts):
         s = np.sqrt(np.maximum(part.diag(X), 0.0))
         summed = s @ (A[number] if A.ndim == 3 else A)
-        bounds[number] = 1.01 * (part.rounding(X) + (X.shape[0] + 2.0) * EPS) * np.outer(s, summed)
+        share = at_most(part.rounding(X) + 2.0 * sum_rounding(X.shape[0] + 2))
+        bounds[number] = share * np.outer(s, summed)
     return bounds
+
+
+def _point_values(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, v: Array) -> tuple[Doubled, ...]:
+    """Enclose the values of the expansion A v, which is not rounded, in accurate kernel values."""
+    tables = coordinates.coefficients if coordinates.decoupled else coordinates.coefficients[None]
+    exact = [Doubled(table) @ v for table in tables]
+    near = [one.midpoint for one in exact]
+    rest = [(one - high).midpoint for one, high in zip(exact, near, strict=True)]
+    a, left = (np.column_stack(parts) if coordinates.decoupled else parts[0] for parts in (near, rest))
+    both = zip(_exact_values(kernel, X, a, True), _exact_values(kernel, X, left, False), strict=True)
+    return tuple(one + other for one, other in both)
 
 
 def answer_of(
@@ -181,13 +192,17 @@ def answer_of(
     tolerance: float,
 ) -> Accuracy:
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
-    rows, parts = [], _unsure_parts(kernel, X, coordinates)
-    for careful in (False, True):
-        doubt = kernel_doubt(kernel, X, a, b, fitted, careful)
-        known = (coordinates, y, rho, witness, fitted, doubt)
-        rows.append(variation_accuracy(*known, tolerance=tolerance, unsure_parts=parts))
-        if rows[-1].passes:
-            break
+    rows, radii = [], _radii_of_parts(kernel, X, coordinates)
+    values, known = DoubledComponents(coordinates, radii), (y, rho, witness, fitted)
+    if radii is not None:
+        values = replace(values, point=_point_values(kernel, X, coordinates, witness.v))
+        rows.append(variation_accuracy(values, *known, tolerance=tolerance))
+    else:  # the directions are those that double precision computes, and the stored expansion is compared
+        for careful in (False, True):
+            stored = sum_of(_exact_values(kernel, X, a, careful)) + b
+            rows.append(variation_accuracy(values, *known, stored, tolerance=tolerance))
+            if rows[-1].passes:
+                break
     row = min(rows, key=lambda row: row.value)
     return row if keeps_all(kernel, X, coordinates) else in_kept_directions(row)
 

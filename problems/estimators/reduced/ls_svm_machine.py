@@ -15,8 +15,9 @@ from problems.estimators.reduced.importance import ReducedImportance
 from problems.estimators.reduced.machine import ReducedMachine
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.left_out import LeftOut
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
@@ -244,7 +245,7 @@ class SparseMachine(ReducedImportance):
 
     def _trace(self, freedom: float) -> Row:
         """The sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
-        expected, tolerance = self.degrees_of_freedom_, 1e-9 + 1e3 * EPS * self.n_rows_
+        expected, tolerance = self.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.n_rows_
         return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
 
     def _wrong(self, outputs: Array, Y: Array) -> int | None:

@@ -22,8 +22,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from substrate import uncertainty
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE, spread_of
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
@@ -211,7 +212,7 @@ class KernelMachines:
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
         xp = namespace_of(self.gram.matrix)
         largest = max(float(xp.max(self.gram.matrix)), -float(xp.min(self.gram.matrix)))
-        tolerance = 1e-10 + 100.0 * EPS * self.gram.n * largest / float(self.ridge.min())
+        tolerance = 1e-10 + relative_rounding(100.0) * self.gram.n * largest / float(self.ridge.min())
         return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")
 
     def _there(self, values: Array) -> Array:

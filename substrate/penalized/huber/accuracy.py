@@ -40,8 +40,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, distance_row, page_row, power_of_two
 from substrate.least_squares.kernel_products import CarefulProducts, KernelProducts, PlainProducts
 
@@ -287,14 +288,16 @@ def primal_huber_accuracy(
         low, high = (middle, high) if pulls(middle).sum() > 0.0 else (low, middle)
     alpha = pulls(low)
     # multipliers must sum to zero: the rounding is subtracted from the largest, and its effect is added
-    left = abs(float(alpha.sum())) + n * EPS * float(np.abs(alpha).sum())
+    left = abs(float(alpha.sum())) + relative_rounding(n) * float(np.abs(alpha).sum())
     longest = float(np.sqrt(np.einsum("ij,ij->i", R, R).max(initial=0.0)))
     cost = left**2 / (2.0 * float(gamma_v.max())) + left * 2.0 * float(np.abs(rest - low).max())
-    rounded = (n + w.size) * EPS * (float(np.linalg.norm(w)) + longest * float(np.abs(alpha).sum()))
+    rounded = relative_rounding(n + w.size) * (float(np.linalg.norm(w)) + longest * float(np.abs(alpha).sum()))
     apart = float(np.linalg.norm(w - R.T @ alpha)) + left * longest + rounded
     bound = np.sqrt(apart**2 + 2.0 * cost)
     centre = R - R.mean(axis=0)
     beside = fitted - own
-    moved = float(np.linalg.norm(beside - beside.mean(axis=0))) + n * EPS * float(np.linalg.norm(np.abs(R) @ np.abs(w)))
+    moved = float(np.linalg.norm(beside - beside.mean(axis=0))) + relative_rounding(n) * float(
+        np.linalg.norm(np.abs(R) @ np.abs(w))
+    )
     row = page_row(float(np.linalg.norm(centre)) * bound + moved, y, tolerance)
     return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")

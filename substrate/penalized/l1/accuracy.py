@@ -44,8 +44,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, minus
+from substrate.certificates.enclosed import UNIT
+from substrate.certificates.rounding import OF_PAIRS, relative_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy, gap_accuracy, power_of_two, root_mean_square
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts
 
@@ -97,13 +99,15 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
     columns = plain.matrix - plain.matrix.mean(axis=0)
     roots = np.sqrt(np.maximum(np.diagonal(plain.matrix), 0.0))
     # kernel values are within p s_i s_j of the true ones; subtracting the mean rounds a sum of n and a difference
-    off = plain.rounding * roots * float(np.linalg.norm(roots)) + n * EPS * np.linalg.norm(plain.matrix, axis=0)
+    off = plain.rounding * roots * float(np.linalg.norm(roots)) + relative_rounding(n) * np.linalg.norm(
+        plain.matrix, axis=0
+    )
     try:
         stacked, apart_by = _with_root(plain, columns[:, some], roots, some, tau)
         _, values, across = np.linalg.svd(stacked, full_matrices=False)
     except np.linalg.LinAlgError:
         return math.inf
-    eta = float(np.linalg.norm(off[some])) + 8.0 * n * EPS * float(values[0])
+    eta = float(np.linalg.norm(off[some])) + relative_rounding(8.0 * n) * float(values[0])
     smallest = float(values[-1])
     if not smallest > 2.0 * eta:
         return math.inf
@@ -116,7 +120,7 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
     pulls = (across @ np.column_stack([known.g[some] - zeta * signs, np.ones(some.size)])) / values[:, None]
     nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
     delta = known.g[some] - nu - zeta * signs
-    unsure = known.doubt[some] + 8.0 * EPS * (np.abs(known.g[some]) + abs(nu) + zeta)
+    unsure = known.doubt[some] + relative_rounding(8.0) * (np.abs(known.g[some]) + abs(nu) + zeta)
     step = float(np.linalg.norm((across @ delta) / values)) + 2.0 * float(np.linalg.norm(unsure)) / smallest
     step /= sure
     others = np.ones(n, dtype=bool)
@@ -124,11 +128,11 @@ def _gap_after_step(plain: PlainProducts, a: Array, zeta: float, known: Correlat
     lengths = np.linalg.norm(columns, axis=0) + off
     if tau > 0.0:
         lengths = np.hypot(lengths, math.sqrt(tau * (1.01 + plain.rounding)) * roots)
-    reached = np.abs(known.g - nu) + known.doubt + lengths * step + 8.0 * EPS * (np.abs(known.g) + abs(nu))
+    reached = np.abs(known.g - nu) + known.doubt + lengths * step + relative_rounding(8.0) * (np.abs(known.g) + abs(nu))
     top = float(reached[others].max(initial=0.0))
-    lost = 0.0 if top <= zeta else 1.0 - zeta / top + 2.0 * EPS
+    lost = 0.0 if top <= zeta else 1.0 - zeta / top + relative_rounding(2.0)
     apart = known.moved + step + lost * (known.length + step)
-    size = zeta * float(np.abs(a).sum()) * (1.0 + n * EPS)
+    size = zeta * float(np.abs(a).sum()) * (1.0 + relative_rounding(n))
     return float(0.5 * apart * apart + lost * size)
 
 
@@ -138,7 +142,9 @@ def _with_root(plain: PlainProducts, columns: Array, roots: Array, some: Any, ta
         return columns, 0.0
     values, vectors = np.linalg.eigh(plain.matrix[np.ix_(some, some)])
     R = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    rounded = plain.rounding * float(roots[some] @ roots[some]) + 16.0 * some.size * EPS * float(np.abs(values).max())
+    rounded = plain.rounding * float(roots[some] @ roots[some]) + relative_rounding(16.0 * some.size) * float(
+        np.abs(values).max()
+    )
     return np.vstack([columns, math.sqrt(tau) * R]), rounded + max(0.0, -float(values.min()))
 
 
@@ -146,7 +152,7 @@ def _with_root(plain: PlainProducts, columns: Array, roots: Array, some: Any, ta
 Products = CarefulProducts | PlainProducts
 
 FORMULA = "sqrt(|e - theta|^2 + 2 sum(zeta|a| - a g)) + rounding"
-_HALF = EPS / 2.0
+_HALF = UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +213,18 @@ def _gap(machine: SparseMachine, products: Products) -> tuple[float, float]:
     tau, energy = machine.ridge, 0.0
     (g, low), doubt = products(e if tau == 0.0 else e - tau * a)
     g = g + low
-    doubt = doubt + EPS * np.abs(g) + products.sizes(np.full(n, left / n))
+    doubt = doubt + relative_rounding(1.0) * np.abs(g) + products.sizes(np.full(n, left / n))
     if tau > 0.0:
-        doubt = doubt + products.sizes(2.0 * EPS * (np.abs(e) + tau * np.abs(a)))
+        doubt = doubt + products.sizes(relative_rounding(2.0) * (np.abs(e) + tau * np.abs(a)))
         energy = tau * float(np.abs(a) @ products.sizes(a))  # of w, from above
     top, bottom = float((g + doubt).max()), float((g - doubt).min())
     nu = 0.5 * (top + bottom)
-    half = 0.5 * (top - bottom) + 2.0 * EPS * (abs(top) + abs(bottom))
-    t = 1.0 if half <= zeta else zeta / half * (1.0 - 2.0 * EPS)
-    slack = zeta - t * np.sign(a) * (g - nu) + t * doubt + 4.0 * EPS * (zeta + np.abs(g) + abs(nu))
-    between = float((np.abs(a) * np.maximum(slack, 0.0)).sum()) * (1.0 + n * EPS)
+    half = 0.5 * (top - bottom) + relative_rounding(2.0) * (abs(top) + abs(bottom))
+    t = 1.0 if half <= zeta else zeta / half * (1.0 - relative_rounding(2.0))
+    slack = zeta - t * np.sign(a) * (g - nu) + t * doubt + relative_rounding(4.0) * (zeta + np.abs(g) + abs(nu))
+    between = float((np.abs(a) * np.maximum(slack, 0.0)).sum()) * (1.0 + relative_rounding(n))
     length = float(np.linalg.norm(e))
-    known = EPS * length + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
+    known = relative_rounding(1.0) * length + float(np.linalg.norm(unsure)) + left / math.sqrt(n)
     missed = (1.0 - t) * length + known
     plain = products if isinstance(products, PlainProducts) else products.plain
     stepped = stepped_gap(plain, a, zeta, Correlations(g, doubt, math.hypot(length, math.sqrt(energy)), known, tau))
@@ -237,8 +243,8 @@ def _errors(machine: SparseMachine, products: Products) -> tuple[Array, Array, A
     taken[largest] = excess
     e = rest[0] + rest[1]
     unsure = unsure + products.sizes(taken) + _HALF * np.abs(e)
-    unsure += EPS**1.9 * (np.abs(y) + abs(machine.b) + np.abs(product[0]))
+    unsure += OF_PAIRS * (np.abs(y) + abs(machine.b) + np.abs(product[0]))
     shift = math.fsum(e) / n
     e = e - shift
-    unsure = unsure + float(unsure.mean()) + EPS * (np.abs(e) + abs(shift))
+    unsure = unsure + float(unsure.mean()) + relative_rounding(1.0) * (np.abs(e) + abs(shift))
     return e, unsure, a

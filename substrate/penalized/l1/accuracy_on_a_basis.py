@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding, target_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row
 from substrate.reduced.certificate import ErrorsRounded, Residuals
 from substrate.reduced.curvature import Curvature, Reach
@@ -78,23 +79,23 @@ def l1_accuracy(
         beta, total = coefficients[:, k], float(residuals.total[k])
         length = math.sqrt(float(residuals.squares[k])) + float(rounded.errors[k])
         c = residuals.slope[:, k] - means * total
-        relative = 1.01 * (rounded.kernel + rounded.slopes + 2.0 * EPS) * (length + abs(total) / root)
+        relative = 1.01 * (rounded.kernel + rounded.slopes + relative_rounding(2.0)) * (length + abs(total) / root)
         off = sizes * spread * (relative + 1.01 * float(rounded.errors[k]))
-        off += EPS * (np.abs(residuals.slope[:, k]) + np.abs(means * total))
+        off += relative_rounding(1.0) * (np.abs(residuals.slope[:, k]) + np.abs(means * total))
         gap = _scaled(beta, c, off, zeta, length)
         (used,) = np.nonzero(beta)
         if used.size:
             reach = columns.reach(used, residuals.mass, rounded.kernel, spread)
             left = c[used] - zeta * np.sign(beta[used])
             moved = float(reach.of_gradient(left[:, None])[0]) + reach.of_slopes(relative * spread)
-            unsure = EPS * (np.abs(left) + zeta) / np.maximum(sizes[used], np.finfo(np.float64).tiny)
+            unsure = relative_rounding(1.0) * (np.abs(left) + zeta) / np.maximum(sizes[used], np.finfo(np.float64).tiny)
             moved += float(rounded.errors[k]) + reach.of_slopes(float(unsure.max()))
             gap = min(gap, _stepped(beta, c, off, zeta, length, used, sizes * spread, moved))
         total_moved = math.sqrt(2.0 * gap) + abs(total) / root + rounded.slopes * length + float(rounded.apart[k])
         bound = 1.01 * unit * total_moved / root
         shift = float(residuals.shifts[k]) / residuals.mass
         about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
-        rounding = residuals.count * EPS * float(np.abs(targets.extremes[:, k]).max())
+        rounding = target_rounding(residuals.count, float(np.abs(targets.extremes[:, k]).max()))
         bound = bound if math.isfinite(bound) else math.inf
         made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=rounding))
     return made
@@ -106,7 +107,7 @@ def _scaled(beta: Array, c: Array, off: Array, zeta: float, length: float) -> fl
     share = 1.0 if top <= zeta else zeta / top
     terms = zeta * np.abs(beta) - share * beta * c
     gap = 0.5 * ((1.0 - share) * length) ** 2 + float(np.maximum(terms, 0.0).sum())
-    return gap + float(np.abs(beta) @ (off + 4.0 * EPS * zeta))
+    return gap + float(np.abs(beta) @ (off + relative_rounding(4.0) * zeta))
 
 
 def _stepped(
@@ -124,4 +125,9 @@ def _stepped(
     share = 1.0 if top <= zeta else zeta / top
     lost = 1.0 - share
     size = zeta * float(np.abs(beta).sum())
-    return 0.5 * moved**2 + lost * (size + length * moved) + 0.5 * (lost * (length + moved)) ** 2 + EPS * lost * size
+    return (
+        0.5 * moved**2
+        + lost * (size + length * moved)
+        + 0.5 * (lost * (length + moved)) ** 2
+        + relative_rounding(1.0) * lost * size
+    )

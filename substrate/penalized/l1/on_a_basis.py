@@ -38,8 +38,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.certificates.rows import ACCURATE
 from substrate.errors import SolverError
 from substrate.penalized.homotopy.homotopies import CentredColumns, path_of_columns
@@ -85,14 +86,14 @@ class L1Sums:
         """B, one row per column, and the targets' coordinates, one column per output, above rounding."""
         with blas_threads(self.gram.shape[0]):
             g, U = np.linalg.eigh(self.gram)
-        kept = g > EPS * max(float(g[-1]), 0.0)  # a small eigenvalue does no harm; one left out is missing
+        kept = g > rank_cutoff(1) * max(float(g[-1]), 0.0)  # a small eigenvalue does no harm; one left out is missing
         root = np.sqrt(g[kept])
         return np.ascontiguousarray(U[:, kept] * root), np.asarray((U[:, kept] / root).T @ self.cross)
 
     def noise(self) -> Array:
         """Bounds on correlations that may be rounding, one per output."""
         largest = float(np.sqrt(self.mass) * np.abs(self.means).max() + np.sqrt(self.gram.diagonal().max()))
-        return np.asarray(np.sqrt(self.count) * EPS * largest * np.sqrt(self.squares))
+        return np.asarray(relative_rounding(np.sqrt(self.count)) * largest * np.sqrt(self.squares))
 
 
 def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
@@ -101,7 +102,7 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     mean, target = total.first / total.mass, total.targets / total.mass
     centred = total.about(mean, target)
     # a constant target minus its mean is rounding: it has no correlations
-    rounding = (total.count * EPS) ** 2 * (total.mass / total.count)
+    rounding = (relative_rounding(total.count)) ** 2 * (total.mass / total.count)
     cross = np.where(centred.squares > rounding, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
     found = (centred.second, cross, means, target_means, centred.squares)
@@ -195,7 +196,7 @@ def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias:
         signs = np.where(beta[:, k] != 0.0, np.sign(beta[:, k]), np.where(missed, np.sign(c), 0.0))
         (used,) = np.nonzero(signs)
         left = c[used] - zeta * signs[used]
-        change, *_ = np.linalg.lstsq(sums.gram[np.ix_(used, used)], left, rcond=EPS * sums.gram.shape[0])
+        change, *_ = np.linalg.lstsq(sums.gram[np.ix_(used, used)], left, rcond=rank_cutoff(sums.gram.shape[0]))
         stepped = beta[used, k] + change
         after[used, k] = np.where(signs[used] * stepped > 0.0, stepped, 0.0)
         shift[k] = total / sums.mass - sums.means @ (after[:, k] - beta[:, k])

@@ -13,15 +13,22 @@ whose dual has :math:`\theta` with :math:`1^T \theta = 0`, multipliers :math:`\|
 
 a sum of non-negative terms. The multipliers are those that a solver found, shrunk into their balls; e and
 v then violate the equation by :math:`q = F^T e - \sum_l C^{lT} \xi^l - \tau W^T W v`, and the nearest
-:math:`(\theta, z)` that satisfies it adds :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W = R^T R`. All
-this is computed in doubled precision; only rows with a multiplier or near the largest value matter for the last term.
+:math:`(\theta, z)` that satisfies it adds :math:`\tfrac12 q^T H^{-1} q`, :math:`H = F^T P F + \tau W^T W`. Errors that
+are known up to :math:`\delta` add :math:`\|\delta\|` to the root of that, whatever the condition of H. With a row
+:math:`top` of the largest value, and :math:`\varepsilon` what others may exceed it by, the last term is
+
+.. math:: \rho \|C v\|_\infty - \xi^T C v \le (\rho - \|\xi\|_1)\, (|C_{top} v| + \varepsilon)
+          + \sum_i |\xi_i| \big(|C_{top} v| - \operatorname{sign}(\xi_i)\, C_i v + \varepsilon\big) ,
+
+in which the row itself contributes zero, not the difference of two numbers that are known to rounding.
+:func:`bound_variation` is this, over numbers with a radius (:mod:`~substrate.certificates.enclosed`): in doubled
+precision the certificate, in balls the proof (:mod:`substrate.proof.variation`).
 
 The directions that the cut-off keeps are part of the model as double precision computes them: the bound does not cover
 their choice. The values of the components along them are products of kernel values. For kernels of finite rank their
-rounding E is covered: it changes q by :math:`\sum_l E^{lT} (e - \xi^l)`, and R by no more than the share
-:math:`\|E R^{-1}\|`; where that share is a half, nothing is known. Columns far from zero need this: at an offset of 1e8
-what is left of the values of a linear kernel without their mean is rounding. What the kernel's rounding can change in
-the values that ``predict`` returns is added, as is the distance of these from the feasible point.
+rounding is the radius of C. Columns far from zero need this: at an offset of 1e8 what is left of the values of a linear
+kernel without their mean is rounding. The distance of what ``predict`` returns from the feasible point is added, and
+its distance from the stored expansion in exact kernel values where C counts as exact.
 
 The optimality conditions as certificate rows, for either expansion of the components, are
 
@@ -39,30 +46,48 @@ therefore computed in doubled precision and removed by the shortest step in :mat
 """
 
 import math
-from dataclasses import dataclass
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
-from substrate.certificates.rows import Accuracy, gap_accuracy, power_of_two, root_mean_square
+from substrate.certificates.doubled_precision import exact_product
+from substrate.certificates.enclosed import Double, Doubled, Enclosed, GramFactor
+from substrate.certificates.rows import Accuracy, distance_row, power_of_two
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.component_weights import Weights, each_weight, per_row
 from substrate.penalized.variation.active_rows import VariationSolution
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
 
 __all__ = [
+    "ComponentValues",
+    "DoubledComponents",
+    "Ties",
     "VariationWitness",
+    "bound_variation",
     "refined_witness",
-    "shrunk",
+    "shrink",
     "solution_rows",
     "stationarity_row",
+    "sum_of",
     "trivial_cost",
     "variation_accuracy",
     "variation_unit",
 ]
+
+N = TypeVar("N", bound=Enclosed)
+E = TypeVar("E", bound=Enclosed)
+
+#: Share of rho above which a multiplier implies that its row is at its bound.
+_ACTIVE = 1e-9
+#: Share of the largest below which values and coordinates count as zero when rows are tied; any choice gives a bound.
+_VANISHED = 1e-13
 
 FORMULA = "sqrt(|R^-T q|^2 + 2 sum(rho |C v|_max - xi'C v)) + rounding"
 
@@ -75,117 +100,295 @@ class VariationWitness:
     xi: Array
 
 
-def variation_accuracy(
-    coordinates: ComponentCoordinates,
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Rows that share the largest value of a component, with signs; the first of a component is its reference."""
+
+    part: Any
+    row: Any
+    sign: Array
+    reference: Any
+
+    @classmethod
+    def of(cls, xi: Array, rho: Weights, sizes: Array) -> "Ties":
+        """Return the rows with sizable multipliers, the largest one first, of components whose sizes are not zero."""
+        part: list[int] = []
+        row: list[int] = []
+        reference: list[int] = []
+        for number, active in enumerate(np.abs(xi) > _ACTIVE * per_row(rho)):
+            (rows,) = np.nonzero(active & (sizes[number] > _VANISHED * sizes.max()))
+            order = rows[np.argsort(-np.abs(xi[number, rows]), kind="stable")]
+            reference += [len(row)] * rows.size
+            part += [number] * rows.size
+            row += order.tolist()
+        places = (np.array(part, dtype=int), np.array(row, dtype=int))
+        return cls(*places, np.sign(xi[places]), np.array(reference, dtype=int))
+
+    @property
+    def signed(self) -> Iterator[tuple[int, int, float]]:
+        """Component, row and sign of each."""
+        return zip(self.part.tolist(), self.row.tolist(), self.sign.tolist(), strict=True)
+
+    @property
+    def others(self) -> Any:
+        """Numbers of the rows beside the references."""
+        return np.flatnonzero(self.reference != np.arange(self.row.size))
+
+    def differences(self, values: Sequence[Any]) -> Any:
+        """Return the value of its reference less that of every other row, of components with these values."""
+        others, found = self.others, []
+        for number in np.unique(self.part[others]):
+            some = np.flatnonzero(self.part[others] == number)
+            rows, first = others[some], self.reference[others[some[0]]]
+            largest = values[number].take(int(self.row[first])) * float(self.sign[first])
+            apart = largest - values[number].take(self.row[rows]) * self.sign[rows]
+            found.append(apart.place(some, others.size))
+        return sum_of(found)
+
+
+class ComponentValues(Protocol):
+    """The matrices C^l of a machine at a point v, in enclosed numbers."""
+
+    @property
+    def bias(self) -> bool:
+        """Whether there is a bias."""
+
+    def values(self, v: Array) -> Sequence[Any]:
+        """Return C^l v of every component."""
+
+    def adjoint(self, pulls: Sequence[Any]) -> Any:
+        """Return the sum of C^l' z^l over the components."""
+
+    def ridge_pull(self, v: Array) -> Any:
+        """Return tau W'W v; zero without a ridge."""
+
+    def inverse_norm(self, q: Any) -> Any:
+        """Bound sqrt(q' H^-1 q)."""
+
+    def bound_step(self, ties: Ties, change: Any, free: Any) -> Any:
+        """Bound sqrt(d'H d) of the smallest d, of free coordinates, by which differences of tied rows change so."""
+
+    def reach(self, number: int, free: Any) -> Any:
+        """Bound what any row of one component can change by such a d of norm one."""
+
+
+def bound_variation(
+    values: ComponentValues,
+    numbers: type[N],
     y: Array,
     rho: Weights,
     witness: VariationWitness,
     fitted: Array,
-    rounded: Array,
-    *,
-    tolerance: float,
-    unsure_parts: Array | None = None,
-) -> Accuracy:
-    """The row; ``fitted`` is what predict returns, ``rounded`` the effect of the kernel's rounding on it.
+    stored: Any = None,
+    row_weights: Array | None = None,
+) -> Any:
+    r"""Bound the distance of ``fitted`` from the fitted values of the exact optimum, root mean square.
 
-    ``unsure_parts`` bounds the effect of that rounding on the values of the components along the directions.
+    With weights p of the squared errors, means and norms are weighted, and C' p e takes the place of C'e.
+
+    Parameters
+    ----------
+    values
+        The components in these numbers.
+    numbers
+        The arithmetic: doubled precision or balls.
+    y, rho
+        Targets, and one weight or one for each component.
+    witness
+        A point and multipliers, found in whatever way.
+    fitted
+        What ``predict`` returns for the rows.
+    stored
+        The values of the stored expansion in exact kernel values, where they are to be compared with ``fitted``.
+    row_weights
+        Weights of the squared errors, where they are not one; H is that of ``values`` with the same weights.
     """
-    ones, unit = np.ones_like(y), power_of_two(float(np.ptp(y)))
-    gap = apart = math.inf
-    if np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(witness.xi).all():
-        with np.errstate(over="ignore", invalid="ignore"):
-            point = VariationWitness(witness.v / unit, witness.xi / unit)
-            center = float(np.clip(y.mean(), y.min(), y.max()))
-            gap, values, unsure = _gap(coordinates, (y - center) / unit, rho / unit, point, unsure_parts)
-            moved = np.abs((fitted - center) / unit - values) + unsure + rounded / unit
-            apart = root_mean_square(moved + EPS * (np.abs(y - center) + abs(center)) / unit, ones)
-    if not (math.isfinite(gap) and math.isfinite(apart)):
-        gap = apart = math.inf
-    return gap_accuracy(y, ones, gap, apart, FORMULA, tolerance=tolerance, unit=unit)
+    xi, p = shrink(witness.xi, rho), np.ones(y.size) if row_weights is None else row_weights
+    mass = numbers.exact(p).total()
+    root = mass.sqrt()
+    parts, weights = values.values(witness.v), list(each_weight(rho, len(xi)))
+    errors = numbers.exact(y) - sum_of(parts)
+    if values.bias:
+        errors = errors - float((errors * p).total().midpoint) / p.sum()  # so that the rest is a small number
+        errors = errors - (errors * p).total() / mass
+    near = errors.rounded()
+    theta = near.without_radius().careful()
+    if values.bias:
+        theta = theta - (theta * p).total() / mass
+    pulled = theta if row_weights is None else theta * p
+    q = values.adjoint([pulled - pulls for pulls in xi]) - values.ridge_pull(witness.v)
+    missed = values.inverse_norm(q) / root + near.error().bound_norm(p)
+    between = [_bound_slack(numbers, *known) for known in zip(parts, xi, weights, strict=True)]
+    bound = (missed * missed + sum_of(between) * 2.0 / mass).bound_root()
+    ties = Ties.of(xi, rho, np.array([np.abs(part.midpoint).max() for part in parts]))
+    # a component of its own coordinates that vanishes is left at zero
+    free = np.flatnonzero(np.abs(witness.v) > _VANISHED * np.abs(witness.v).max(initial=0.0))
+    step = values.bound_step(ties, ties.differences(parts), free) if ties.others.size and free.size else None
+    if step is not None and math.isfinite(step.upper()):
+        between = [
+            _bound_slack(numbers, *known, ties.row[ties.part == k], values.reach(k, free) * step)
+            for k, known in enumerate(zip(parts, xi, weights, strict=True))
+        ]
+        apart = step / root
+        moved = missed + apart
+        bound = bound.minimum((moved * moved + sum_of(between) * 2.0 / mass).bound_root() + apart)
+    returned = numbers.exact(fitted)
+    bound = bound + (returned - (y - errors)).bound_norm(p)
+    return bound if stored is None else bound + (returned - stored).bound_norm(p)
 
 
-def shrunk(xi: Array, rho: Weights) -> Array:
-    """The multipliers of every component, shrunk where they leave their ball."""
-    sizes = np.array([math.fsum(np.abs(one)) for one in xi])
-    factors = np.where(sizes > rho, rho / np.maximum(sizes, np.maximum(rho, 1e-300)) * (1.0 - 4.0 * EPS), 1.0)
-    return np.asarray(xi * factors[:, None])
+def _bound_slack(numbers: type[N], values: Any, xi: Array, rho: float, tied: Any = (), drift: Any = None) -> Any:
+    """Bound rho max|C v| - xi'C v of one component.
+
+    Where ``tied`` rows are given, it is that of another point, at which they are equal up to their signs, and at which
+    every row differs by ``drift`` at most.
+    """
+    upward = values.select(values.midpoint >= 0.0, -values)
+    if len(tied):
+        largest, places = values.take(int(tied[0])) * float(np.sign(xi[tied[0]])), np.asarray(tied)
+    else:
+        top = int(upward.midpoint.argmax())
+        top = int((upward - upward.take(top)).midpoint.argmax())  # of values that agree in double precision
+        largest, places = upward.take(top), np.array([top])
+    drift = numbers.exact(np.zeros(xi.size)).rounded() if drift is None else drift
+    own = drift.take(int(places[0]))
+    beside = np.ones(xi.size, dtype=bool)
+    beside[places] = False
+    excess = (largest.rounded() * -2.0 + own * 2.0).positive_part()
+    if beside.any():
+        above = (upward - largest).rounded().take(beside) + drift.take(beside) + own
+        excess = excess + above.positive_part().largest()
+    (rows,) = np.nonzero(xi)
+    sizes = np.abs(xi)
+    same = ~beside[rows]
+    if not len(tied):  # the row that is the largest is not behind, if its multiplier has its sign
+        same &= np.sign(xi[rows]) == np.where(values.midpoint[rows] >= 0.0, 1.0, -1.0)
+    left = numbers.exact(np.append(rho, -sizes[rows])).total()
+    slack = left * (largest.rounded() + own + excess) + excess * numbers.exact(sizes).sum()
+    late = rows[~same]
+    if not late.size:
+        return slack
+    some = values.take(late)
+    behind = (largest - some.select(xi[late] > 0.0, -some)).rounded() + drift.take(late) + own
+    return slack + (behind.positive_part() * sizes[late]).sum()
 
 
-def _gap(
-    coordinates: ComponentCoordinates,
+def shrink(xi: Array, rho: Weights) -> Array:
+    """Return the multipliers of every component, shrunk where they leave their ball."""
+    out = np.array(xi, dtype=np.float64)
+    for number, (pulls, weight) in enumerate(zip(xi, each_weight(rho, len(out)), strict=True)):
+        factor = 1.0
+        while math.fsum(np.append(np.abs(out[number]), -weight)) > 0.0:  # rounded once, so that its sign is right
+            factor = min(weight / math.fsum(np.abs(pulls)), math.nextafter(factor, 0.0))
+            out[number] = factor * pulls
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class DoubledComponents:
+    """Matrices as double precision computed them, in a unit of v; ``radii`` bound their errors where they count.
+
+    ``point`` holds C^l v of every component where it is known more accurately than by the matrices.
+    """
+
+    coordinates: ComponentCoordinates
+    radii: Array | None = None
+    point: tuple[Doubled, ...] | None = None
+    cache: dict[bytes, GramFactor | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def bias(self) -> bool:
+        """Whether there is a bias."""
+        return self.coordinates.bias
+
+    def values(self, v: Array) -> Sequence[Doubled]:
+        """Return C^l v of every component."""
+        if self.point is not None:
+            return self.point
+        return [Doubled(part, None, radius) @ v for part, radius in self._parts()]
+
+    def adjoint(self, pulls: Sequence[Doubled]) -> Doubled:
+        """Return the sum of C^l' z^l over the components."""
+        parts = (Doubled(part, None, radius).T for part, radius in self._parts())
+        return sum_of([part @ z for part, z in zip(parts, pulls, strict=True)])
+
+    def ridge_pull(self, v: Array) -> Any:
+        """Return tau W'W v."""
+        tau, W = self.coordinates.ridge, Doubled(self.coordinates.weights)
+        return W.T @ (W @ v * tau) if tau > 0.0 else 0.0
+
+    def inverse_norm(self, q: Any) -> Double:
+        """Bound the norm of a gradient."""
+        factor = self._factor()
+        return Double(math.inf) if factor is None else factor.bound_inverse_norm(q.rounded())
+
+    def _factor(self, free: Any = None) -> GramFactor | None:
+        """Return the factor of some columns of [P F; sqrt(tau) W], of which H is the product with itself."""
+        key = b"" if free is None or free.size == self.coordinates.parts.shape[2] else free.tobytes()
+        if key not in self.cache:
+            matrix = self._tall()
+            some = slice(None) if free is None else free
+            radius = np.broadcast_to(matrix.radius, matrix.middle.shape)[:, some]
+            self.cache[key] = GramFactor.of(Double(np.ascontiguousarray(matrix.middle[:, some]), radius))
+        return self.cache[key]
+
+    def _tall(self) -> Double:
+        F = sum_of([Double(part, radius) for part, radius in self._parts()])
+        n, r = F.middle.shape
+        tall = F - (Double(np.ones((1, n))) @ F) / float(n) if self.bias else F
+        tau = self.coordinates.ridge
+        more = Double(tau).sqrt() * self.coordinates.weights if tau > 0.0 else None
+        if not F.sizes.any():  # nothing is fitted; any regular matrix suffices
+            more = Double(np.eye(r))
+        return tall if more is None else tall.T.beside(more.T).T
+
+    def bound_step(self, ties: Ties, change: Any, free: Any) -> Double:
+        """Bound the norm of the step that ties rows."""
+        factor = self._factor(free)
+        if factor is None:
+            return Double(math.inf)
+        parts = self.coordinates.parts[ties.part, ties.row][:, free]
+        radii = 0.0 if self.radii is None else self.radii[ties.part, ties.row][:, free]
+        rows = Double(ties.sign[:, None] * parts, radii)
+        return factor.bound_step(rows.take(ties.others) - rows.take(ties.reference[ties.others]), change.rounded())
+
+    def reach(self, number: int, free: Any) -> Double:
+        """Bound the norms of the rows of one component."""
+        factor, part = self._factor(free), self.coordinates.parts[number][:, free]
+        if factor is None:
+            return Double(np.full(len(part), math.inf))
+        return factor.bound_row_norms(Double(part, 0.0 if self.radii is None else self.radii[number][:, free]))
+
+    def _parts(self) -> Iterator[tuple[Array, Any]]:
+        for number, part in enumerate(self.coordinates.parts):
+            yield part, 0.0 if self.radii is None else self.radii[number]
+
+
+def sum_of(terms: Sequence[E]) -> E:
+    """Return the sum of enclosed numbers, in their order."""
+    return reduce(operator.add, terms)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def variation_accuracy(
+    values: DoubledComponents,
     y: Array,
     rho: Weights,
     witness: VariationWitness,
-    unsure_parts: Array | None = None,
-) -> tuple[float, Array, Array]:
-    """The gap, the fitted values of the feasible point, and a bound on their rounding."""
-    parts, R, v = coordinates.parts, coordinates.metric, witness.v
-    d, n, r = parts.shape
-    xi = shrunk(witness.xi, rho)
-    values = parts @ v
-    lengths = np.sqrt(np.einsum("lnr,lnr->ln", parts, parts))
-    size = lengths * float(np.linalg.norm(v))
-    slip = (r + 2.0) * EPS * size
-    whole = values.sum(axis=0)
-    e = y - whole
-    shift = float(e.mean())
-    e = e - shift
-    unsure = (slip + d * EPS * np.abs(values)).sum(axis=0) + 4.0 * n * EPS * float(np.abs(y).max() + size.sum(0).max())
-    missed = float(np.linalg.norm(unsure)) + abs(math.fsum(e)) / math.sqrt(n)
-    missed += 4.0 * EPS * math.sqrt(coordinates.ridge) * float(np.linalg.norm(coordinates.weights @ v))
-    q = _unmet(coordinates, e, xi, v)
-    singular = np.linalg.svd(R, compute_uv=False)
-    trust = 10.0 * (n + r) * EPS * float(singular[0]) / max(float(singular[-1]), 1e-300)
-    if not trust < 1e-2:
-        return math.inf, whole, unsure
-    missed += float(np.linalg.norm(solve_triangular(R, q, trans="T"))) * (1.0 + 4.0 * trust)
-    if unsure_parts is not None:
-        # C + E in place of C: q changes by E'(e - xi), and R by no more than the share of E R^-1
-        inverse = np.abs(solve_triangular(R, np.eye(r)))
-        share = float(np.linalg.norm(unsure_parts.sum(axis=0) @ inverse))
-        if not share < 0.5:
-            return math.inf, whole, unsure
-        pulled = np.einsum("lnr,ln->r", unsure_parts, np.abs(e - xi))
-        missed = (missed + float(np.linalg.norm(inverse.T @ pulled))) / (1.0 - share)
-    between = sum(
-        _complementarity(parts[part], v, xi[part], weight, values[part], slip[part])
-        for part, weight in enumerate(each_weight(rho, d))
-    )
-    return 0.5 * missed * missed + between, whole + shift, unsure
-
-
-def _unmet(coordinates: ComponentCoordinates, theta: Array, xi: Array, v: Array) -> Array:
-    """q = sum_l C^l'(theta - xi^l) - tau W'W v, in doubled precision."""
-    r = v.size
-    total: Pair = (np.zeros(r), np.zeros(r))
-    for part, pulls in zip(coordinates.parts, xi, strict=True):
-        columns = np.ascontiguousarray(part.T)
-        total = add(total, exact_product(columns, theta)[0])
-        (rows,) = np.nonzero(pulls)
-        if rows.size:
-            total = add(total, minus(exact_product(np.ascontiguousarray(columns[:, rows]), pulls[rows])[0]))
-    if coordinates.ridge > 0.0:
-        W = coordinates.weights
-        (high, low), _ = exact_product(W, coordinates.ridge * v)
-        pull = add(exact_product(np.ascontiguousarray(W.T), high)[0], (W.T @ low, np.zeros(r)))
-        total = add(total, minus(pull))
-    return np.asarray(total[0] + total[1])
-
-
-def _complementarity(part: Array, v: Array, xi: Array, rho: float, values: Array, slip: Array) -> float:
-    """rho max|C v| - xi'C v of one component, an upper bound; never negative."""
-    largest = float((np.abs(values) + slip).max())
-    (rows,) = np.nonzero((np.abs(values) + slip >= float((np.abs(values) - slip).max())) | (xi != 0.0))
-    (high, low), error = exact_product(np.ascontiguousarray(part[rows]), v)
-    signs, weights = np.sign(xi[rows]), np.abs(xi[rows])
-    # the largest value as a pair: its distance from every other one is then accurate enough
-    top = int(np.lexsort((np.sign(high) * low, np.abs(high)))[-1])
-    sign = 1.0 if high[top] >= 0.0 else -1.0
-    behind = (sign * high[top] - signs * high) + (sign * low[top] - signs * low)
-    behind = np.maximum(behind, 0.0) + float(error.max()) + error + 2.0 * EPS * np.abs(behind)
-    left = max(rho - math.fsum(weights), 0.0) + 2.0 * EPS * rho
-    slack = left * largest + float(weights @ behind)
-    return slack * (1.0 + rows.size * EPS)
+    fitted: Array,
+    stored: Doubled | None = None,
+    *,
+    tolerance: float,
+) -> Accuracy:
+    """Return the row for one machine; the parameters are those of :func:`bound_variation`."""
+    bound, unit = math.inf, power_of_two(float(np.ptp(y)))
+    if np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(witness.xi).all():
+        point = VariationWitness(witness.v / unit, witness.xi / unit)
+        known = None if values.point is None else tuple(part * (1.0 / unit) for part in values.point)
+        scaled = replace(values, point=known)
+        expansion = None if stored is None else stored * (1.0 / unit)
+        bound = bound_variation(scaled, Doubled, y / unit, rho / unit, point, fitted / unit, expansion).upper()
+    return distance_row(y, np.ones_like(y), unit * bound, FORMULA, tolerance=tolerance)
 
 
 def trivial_cost(y: Array, bias: bool) -> float:
@@ -228,8 +431,6 @@ def solution_rows(
 
 
 _STEPS = 3
-#: Share of rho above which a multiplier implies that its row is at its bound.
-_ACTIVE = 1e-9
 #: Relative size of directions of the rows that are left unchanged.
 _DEPENDENT = 1e-12
 

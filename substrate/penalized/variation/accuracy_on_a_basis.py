@@ -23,8 +23,10 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
+from substrate.certificates.enclosed import UNIT
+from substrate.certificates.rounding import OF_PAIRS, relative_rounding, target_rounding
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
 from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.reduced.rows import BasisValues
@@ -35,7 +37,7 @@ from substrate.streaming.tally import Tally
 
 __all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
 
-_HALF = EPS / 2.0
+_HALF = UNIT
 _ROWS = 512
 
 
@@ -104,7 +106,11 @@ class VariationErrorsOfLeaf:
         for k in range(p.size):
             rest = add(rest, minus((high[:, k], low[:, k])))
         e = rest[0] + rest[1]
-        off = unsure.sum(axis=1) + EPS * np.abs(e) + EPS**1.9 * (np.abs(known) + np.abs(high).sum(axis=1))
+        off = (
+            unsure.sum(axis=1)
+            + relative_rounding(1.0) * np.abs(e)
+            + OF_PAIRS * (np.abs(known) + np.abs(high).sum(axis=1))
+        )
         sums = zero
         for values, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
             plain = _values_of(values, X, False) if self.careful else tile  # those that predict uses
@@ -217,7 +223,7 @@ class VariationJudge:
         shift = found.shifts / found.mass
         spread = self.unit * math.sqrt(max(found.spreads / found.mass - shift**2, 0.0))
         bound = 1.01 * self.unit * moved / root
-        rounding = found.count * EPS * float(np.abs(self.targets.extremes).max())
+        rounding = target_rounding(found.count, float(np.abs(self.targets.extremes).max()))
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
         bound = bound if math.isfinite(bound) else math.inf
         return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
@@ -240,18 +246,22 @@ class VariationJudge:
             beside = math.sqrt(float(found.longest[k])) * lost
             top = float(found.largest[k]) + beside
             reached = float(xi[k] @ f[:, k]) - float(np.abs(xi[k]) @ (f_unsure[:, k] + beside))
-            gap += max(self.rho * top - reached, 0.0) + 8.0 * EPS * self.rho * top
+            gap += max(self.rho * top - reached, 0.0) + relative_rounding(8.0) * self.rho * top
             product, check = exact_product(np.ascontiguousarray(T.T), found.slopes[:, k] - pulls[:, k])
             zero = np.zeros(T.shape[1])
             made = add((self.ridge * weights + self.mean[place] * found.total, zero), minus(product))
             gradient.append(made[0] + made[1])
-            rest += float(np.sum((check + EPS * (self.ridge * np.abs(weights) + np.abs(made[0]))) ** 2))
+            rest += float(
+                np.sum((check + relative_rounding(1.0) * (self.ridge * np.abs(weights) + np.abs(made[0]))) ** 2)
+            )
             relative = (
                 (float(found.rounding[k]) + terms * _HALF) * float(spreads[k]) * (length + abs(found.total) / root)
             )
             pulled = float(np.abs(xi[k]).sum()) * math.sqrt(float(found.longest[k]))
             relative += (float(found.rounding[k]) + xi.shape[1] * _HALF) * pulled
-            off.append(relative * sizes[:, k] + 2.0 * EPS * (np.abs(found.slopes[:, k]) + np.abs(pulls[:, k])))
+            off.append(
+                relative * sizes[:, k] + relative_rounding(2.0) * (np.abs(found.slopes[:, k]) + np.abs(pulls[:, k]))
+            )
         R: Array = np.asarray(
             np.linalg.cholesky(self.scatter + self.ridge * np.eye(self.scatter.shape[0])).T, dtype=np.float64
         )
@@ -265,7 +275,7 @@ class VariationJudge:
         moved = math.sqrt(2.0 * gap) + apart + abs(found.total) / root + terms * _HALF * length
         # predict may add its components in another order
         sizes_of_outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
-        return moved + unsure + math.sqrt(found.apart) + (len(xi) + 2.0) * EPS * sizes_of_outputs
+        return moved + unsure + math.sqrt(found.apart) + relative_rounding(len(xi) + 2.0) * sizes_of_outputs
 
     def _eta(
         self, R: Array, found: VariationErrors, sizes: Array, off: list[Array], terms: float
@@ -280,7 +290,7 @@ class VariationJudge:
             doubt += across @ off[k]
         lengths = np.sqrt(self.scatter.diagonal() + found.mass * self.mean**2)
         summed = (terms + 4096.0 + r) * _HALF * float(np.sum((np.abs(inverse) @ lengths) ** 2))
-        return 2.0 * moved + moved**2 + summed + 4.0 * r * r * EPS, float(np.linalg.norm(doubt))
+        return 2.0 * moved + moved**2 + summed + relative_rounding(4.0 * r * r), float(np.linalg.norm(doubt))
 
 
 def _weights(T: Array, beta: Array) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Foreign, Kernel, Laplacian, Linear, Matern, Precomputed, Symmetric
+from substrate.kernels.derivatives import Derivatives
 
 flint = pytest.importorskip("flint")
 
@@ -147,3 +148,18 @@ def test_points_must_agree_and_be_finite():
         RBF(1.0).gradient(np.ones((2, 3)), np.ones((2, 2)), 0)
     with pytest.raises(DataError, match="Z contains NaN"):
         RBF(1.0).gradient(np.ones((2, 1)), np.full((2, 1), np.nan), 0)
+
+
+class _Smooth(RBF):
+    """A kernel that states derivatives and leaves their formulas out."""
+
+    _gradient = Derivatives._gradient
+    _mixed_derivative = Derivatives._mixed_derivative
+
+
+def test_a_kernel_that_states_derivatives_without_formulas_is_refused_by_name():
+    X = np.zeros((2, 1))
+    with pytest.raises(DeclarationError, match=r"_Smooth.*no `_gradient`: write that method"):
+        _Smooth(1.0).gradient(X, X, 0)
+    with pytest.raises(DeclarationError, match=r"_Smooth.*no `_mixed_derivative`"):
+        _Smooth(1.0).mixed_derivative(X, X, 0, 0)
