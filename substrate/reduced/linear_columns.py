@@ -63,11 +63,13 @@ class LinearColumns:
 
     def scale(self, coefficients: Array) -> Array:
         """Return the coefficients of the columns in these units from those in the units of the rows."""
-        return coefficients * on_device_of(coefficients, self.units)[:, None]
+        scaled: Array = coefficients * on_device_of(coefficients, self.units)[:, None]
+        return scaled
 
     def unscale(self, coefficients: Array) -> Array:
         """Return the coefficients in the units of the rows."""
-        return coefficients / on_device_of(coefficients, self.units)[:, None]
+        unscaled: Array = coefficients / on_device_of(coefficients, self.units)[:, None]
+        return unscaled
 
 
 def columns_of(X: Any, numbers: Iterable[int]) -> Array:
@@ -118,7 +120,9 @@ class ColumnFactorOfLeaf:
         tall = np.sqrt(v)[:, None] * np.concatenate([np.ones((v.size, 1)), z - center], axis=1)
         lengths = sum(length for _, (_, length) in held)
         mass = float(v.sum())
-        return ColumnFactor(v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, np.linalg.qr(tall, mode="r"))
+        return ColumnFactor(
+            v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, np.asarray(np.linalg.qr(tall, mode="r"))
+        )
 
     def _weighed(self, block: Block) -> tuple[Array, float]:
         v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)
@@ -150,7 +154,7 @@ def survey_linear_columns(
     units = column_units(np.maximum(np.abs(found.low - middle), np.abs(found.high - middle)), names)
     factor = found.about(middle)
     factor[:, 1:] /= units
-    border = Border.of_factor(np.linalg.qr(factor, mode="r"), found.count, found.mass, units, middle, names)
+    border = Border.of_factor(np.asarray(np.linalg.qr(factor, mode="r")), found.count, found.mass, units, middle, names)
     # a column is at most one in its unit, and each of its values is rounded once
     mean, floor = found.diagonal / found.mass, 0.0 if found.diagonal > 0.0 else 1.0
     sizes = np.full(units.size, 1.0 / np.sqrt(mean + floor))
