@@ -555,8 +555,9 @@ class Doubled(Enclosed):
         other = _doubled(other)
         if np.ndim(other.high) == 2:
             columns = [self @ other.T.take(k) for k in range(other.high.shape[1])]
-            high, low, radius = ([getattr(one, part) for one in columns] for part in ("high", "low", "radius"))
-            return Doubled(np.column_stack(high), np.column_stack(low), np.column_stack(radius))
+            return Doubled(
+                *(np.column_stack([getattr(one, part) for one in columns]) for part in ("high", "low", "radius"))
+            )
         product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
         # the second parts are as small as the rounding of the first: double precision is enough
         for matrix, vector in ((self.low, other.high), (self.high, other.low)):
@@ -677,6 +678,14 @@ class Doubled(Enclosed):
     def bound_root(self) -> Double:
         """Return them in double precision."""
         return self.rounded().bound_root()
+
+    def above_zeros(self, more: int) -> "Doubled":
+        """Return a matrix with rows of zeros after its own."""
+        if not more:
+            return self
+        parts = (self.high, self.low, None if _is_zero(self.radius) else self.radius)
+        high, low, radius = (None if one is None else np.pad(one, ((0, more), (0, 0))) for one in parts)
+        return Doubled(high, low, 0.0 if radius is None else radius)
 
     def bound_inverse_norm(self, g: Any) -> Double:
         """Return the norm in double precision."""

@@ -25,10 +25,12 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.balls import Balls
 from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import points_of, proof_of, root_of, weighted_root
+from substrate.reduced.basis_matrix import change_by_cut
 from substrate.reduced.features import eigen_features
 from substrate.reduced.rows import KernelValues, MatrixColumns
 
@@ -206,10 +208,8 @@ def _in_directions(
     for i, (length, weight) in enumerate(zip(rows.lengths(), weights, strict=True)):
         rest = length - sum((Z[i, k] * inside[k, i] for k in range(r)), zero)
         outside += weight * rest.max(zero)
-    share = ball(gamma) * outside
-    size = share.min(root_of(share) / 2)
     errors = [t - f for t, f in zip(balls(y), optimum, strict=True)]
-    return optimum, size * weighted_root(errors, weights)
+    return optimum, change_by_cut(Balls(ball(gamma) * outside), Balls(weighted_root(errors, weights))).value
 
 
 def _square(value: Any) -> Any:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product, minus
+from substrate.arrays import Array
+from substrate.certificates.doubled_precision import SlicedMatrix
+from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
@@ -31,7 +32,6 @@ from substrate.streaming.tally import Tally
 
 __all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
 
-_HALF = EPS / 2.0
 #: Number of rows whose kernel values are held at a time: slices of them need additional memory.
 _ROWS = 512
 
@@ -66,7 +66,7 @@ class CarefulErrorsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
         """Over the micro-blocks of a leaf."""
         outputs, m = self.bias.size, self.values.n_basis
-        slope, low = np.zeros((m, outputs)), np.zeros((m, outputs))
+        slope = [Doubled.exact(np.zeros(m)) for _ in range(outputs)]
         total, squares, targets, shifts, spreads, unsure, apart = (np.zeros(outputs) for _ in range(7))
         norm = mass = diagonal = rounding = outside = 0.0
         count = 0
@@ -81,20 +81,18 @@ class CarefulErrorsOfLeaf:
                 known, light = block.Y[some] / self.unit, v[some]
                 tile = np.empty((known.shape[0], m))
                 self.values.fill_carefully(block.X[some], tile)
+                adjoint = Doubled.exact(np.ascontiguousarray(tile.T))
                 for k in range(outputs):
-                    product, check = exact_product(tile, self.coefficients[:, k])
-                    zero = np.zeros(known.shape[0])
-                    f = add(product, (np.full_like(zero, self.bias[k]), zero))
-                    rest = add((known[:, k], zero), minus(f))
-                    e, gone = rest[0] + rest[1], add((predicted[some, k], zero), minus(f))
-                    off = check + p * lengths[some] * float(self.sizes @ np.abs(self.coefficients[:, k]))
-                    off += EPS * np.abs(e) + EPS**1.9 * (np.abs(known[:, k]) + np.abs(f[0]) + abs(self.bias[k]))
-                    (high, rounded), _ = exact_product(np.ascontiguousarray(tile.T), light * e)
-                    slope[:, k], low[:, k] = add((slope[:, k], low[:, k]), (high, rounded))
+                    beta, zeros = self.coefficients[:, k], np.zeros(known.shape[0])
+                    values = Doubled(zeros + self.bias[k], None, p * lengths[some] * float(self.sizes @ np.abs(beta)))
+                    f = Doubled.exact(tile) @ beta + values
+                    errors = (Doubled.exact(known[:, k]) - f).rounded()
+                    e, gone = errors.middle, (Doubled.exact(predicted[some, k]) - f).midpoint
+                    slope[k] = slope[k] + adjoint @ (light * e)
                     total[k] += float(light @ e)
                     squares[k] += float(light @ np.square(e))
-                    unsure[k] += float(light @ np.square(off))
-                    apart[k] += float(light @ np.square(gone[0] + gone[1]))
+                    unsure[k] += float(light @ np.square(errors.radius))
+                    apart[k] += float(light @ np.square(gone))
                 targets += light @ np.square(known)
                 shifts += light @ (known - self.centre)
                 spreads += light @ np.square(known - self.centre)
@@ -104,7 +102,8 @@ class CarefulErrorsOfLeaf:
                 if self.features is not None:
                     inner = np.ascontiguousarray(tile[:, : self.features[0].shape[0]])
                     outside += _outside(*self.features, inner, lengths[some], light, p)
-        sums = Residuals(count, slope + low, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+        slopes = np.column_stack([one.midpoint for one in slope])
+        sums = Residuals(count, slopes, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
         return CarefulErrors(sums, unsure, apart, outside)
 
     def _predicted(self, block: Block) -> tuple[Array, Array]:
@@ -124,10 +123,10 @@ def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light:
     for k in range(T.shape[1]):
         (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
         z[:, k] = high + low
-        errors[:, k] = check + p * lengths * deviation.lengths[k] + EPS * np.abs(z[:, k])
+        errors[:, k] = check + p * lengths * deviation.lengths[k] + sum_rounding(2) * np.abs(z[:, k])
     rest = np.square(lengths) - np.square(z).sum(axis=1) + _quadratic(deviation, z, errors)
     rest += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
-    rest += (T.shape[1] + 4.0) * EPS * np.square(lengths)
+    rest += sum_rounding(2 * (T.shape[1] + 4)) * np.square(lengths)
     return float(light @ np.maximum(rest, 0.0))
 
 
@@ -135,7 +134,7 @@ def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
     """A bound on z'E z, row by row."""
     sizes = np.abs(z) + errors
     found = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(sizes @ deviation.lengths)
-    inexact = (z.shape[1] + 4.0) * EPS * np.abs(deviation.matrix)
+    inexact = sum_rounding(2 * (z.shape[1] + 4)) * np.abs(deviation.matrix)
     inexact += 0.0 if deviation.errors is None else deviation.errors
     found += np.einsum("ij,ij->i", sizes @ inexact, sizes)
     return np.asarray(found + 2.0 * np.einsum("ij,ij->i", sizes @ np.abs(deviation.matrix), errors))
@@ -159,12 +158,12 @@ def careful_pass(
             function = replace(function, features=(basis.features.transform, deviation))
     sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
-    slopes = (rows.n_rows.bit_length() + 6.0) * _HALF
-    unsure = 1.01 * np.sqrt(sums.unsure)
+    slopes = sum_rounding(rows.n_rows.bit_length() + 6)
+    unsure = at_most(1.0) * np.sqrt(sums.unsure)
     # blocks of another size may round differently, by a unit or two in the last place of the largest term
-    place = 2.0 * EPS * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
+    place = sum_rounding(4) * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
     apart = np.sqrt(sums.apart) + unsure + place
-    outside = None if function.features is None else 1.01 * sums.outside
+    outside = None if function.features is None else at_most(sums.outside)
     return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes, outside=outside)
 
 

@@ -32,19 +32,19 @@ features than directions were kept.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add
+from substrate.certificates.enclosed import Doubled, Enclosed, sum_rounding
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.rows import BasisValues
 from substrate.threads import blas_threads
 
 __all__ = ["BasisMatrix", "Deviation", "Penalty", "change_by_cut", "resolved_features"]
-
-_HALF = EPS / 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,17 @@ class Penalty:
     rounding: float
     doubled: "DoubledMatrix | None" = None
 
-    def product(self, beta: Array) -> tuple[Pair, Array, Array]:
-        """K beta, one column per output, on the host; its error per entry relative to the sizes, and absolute."""
+    def product(self, beta: Array) -> Doubled:
+        """Return K beta, one column per output, on the host; radii are relative to the sizes of both vectors."""
         sizes = to_numpy(self.sizes)
-        terms = sizes @ np.abs(beta)
+        terms = sizes[:, None] * (sizes @ np.abs(beta))
         if self.doubled is None:
             values = to_numpy(self.high @ on_device_of(self.high, beta))
-            relative = (self.rounding + (beta.shape[0] + 2.0) * _HALF) * terms
-            return (values, np.zeros_like(values)), relative, np.zeros_like(values)
+            return Doubled(values, None, (self.rounding + sum_rounding(beta.shape[0] + 2)) * terms)
         high, low, check = (np.empty_like(beta) for _ in range(3))
         for k in range(beta.shape[1]):
             (high[:, k], low[:, k]), check[:, k] = self.doubled.times(beta[:, k])
-        return (high, low), self.rounding * terms, check
+        return Doubled(high, low, self.rounding * terms + check)
 
     def deviation(self) -> Deviation:
         """E of the features."""
@@ -110,15 +109,15 @@ class Penalty:
             with blas_threads(n):
                 E = T.T @ (self.high @ T)
             E = E - xp.eye(r, dtype=E.dtype, device=E.device)
-            return Deviation(E, lengths, self.rounding + (2.0 * n + 6.0) * _HALF)
+            return Deviation(E, lengths, self.rounding + sum_rounding(2 * n + 6))
         high, low, check = (np.empty((n, r)) for _ in range(3))
         for k in range(r):
             (high[:, k], low[:, k]), check[:, k] = self.doubled.times(np.ascontiguousarray(T[:, k]))
         sizes = np.abs(T).T
         with blas_threads(n):
             E = T.T @ high + T.T @ low - np.eye(r)
-            errors = (n + 4.0) * _HALF * (sizes @ (np.abs(high) + np.abs(low))) + sizes @ check
-        return Deviation(E, lengths, self.rounding, errors + 2.0 * EPS * np.eye(r))
+            errors = sum_rounding(n + 4) * (sizes @ (np.abs(high) + np.abs(low))) + sizes @ check
+        return Deviation(E, lengths, self.rounding, errors + sum_rounding(4) * np.eye(r))
 
 
 class DoubledMatrix:
@@ -131,7 +130,7 @@ class DoubledMatrix:
         """The product with a vector as a pair, and a bound on the error of every entry."""
         product, check = self._sliced.times(vector)
         rest = self._low @ vector
-        check = check + (vector.size + 2.0) * _HALF * (self._sizes @ np.abs(vector)) + EPS**1.9 * np.abs(product[0])
+        check = check + sum_rounding(vector.size + 2) * (self._sizes @ np.abs(vector)) + EPS**1.9 * np.abs(product[0])
         return add(product, (rest, np.zeros_like(rest))), check
 
 
@@ -209,10 +208,14 @@ class BasisMatrix:
         return max(self.dimension - self.features.rank, 0)
 
 
-def change_by_cut(lam: float, outside: float, length: Array) -> Array:
-    """What the cut directions may change in the fitted values, for errors of this length; ``outside`` is Delta."""
-    share = outside / lam
-    return min(share, 0.5 * math.sqrt(share)) * length if outside > 0.0 else 0.0 * length
+def change_by_cut(share: Any, length: Any) -> Any:
+    """What the cut directions may change in the fitted values, for errors of this length; ``share`` is gamma Delta.
+
+    Both are plain numbers, or enclosed ones.
+    """
+    if isinstance(share, Enclosed):
+        return share.minimum(share.bound_root() * 0.5) * length
+    return min(share, 0.5 * math.sqrt(share)) * length
 
 
 #: Share of the largest eigenvalue above which a direction of the rounded matrix is a direction of the true one.

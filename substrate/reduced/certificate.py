@@ -30,7 +30,7 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import Pair, add, exact_product, minus, multiplied
+from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
@@ -139,7 +139,6 @@ def _with_zeros(rows: Array, more: int) -> Array:
 
 
 FORMULA = "||Z H^-1 T'(K_SS beta/gamma - K'e)||_v + |1'e| / sqrt(1'v) + cut directions + rounding"
-_HALF = EPS / 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +165,43 @@ def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias
     """The rounding of a pass in working precision, from the sizes of the terms."""
     m, beta = coefficients.shape[0], np.abs(coefficients)
     spread = math.sqrt(residuals.diagonal)
-    products = residuals.norm * np.linalg.norm(beta, axis=0) * (m + 2.0) * _HALF
-    products += residuals.rounding * spread * (sizes @ beta)
+    values = residuals.norm * np.linalg.norm(beta, axis=0)
     given = np.sqrt(residuals.targets) + math.sqrt(residuals.mass) * np.abs(bias)
-    off = 1.01 * (products + 4.0 * _HALF * (given + residuals.norm * np.linalg.norm(beta, axis=0)))
-    return ErrorsRounded(off, off, residuals.rounding, (terms + 8.0) * _HALF)
+    off = values * sum_rounding(m + 2) + residuals.rounding * spread * (sizes @ beta)
+    off = np.asarray(at_most(1.0) * (off + sum_rounding(4) * (given + values)))
+    return ErrorsRounded(off, off, residuals.rounding, sum_rounding(terms + 8))
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosedSums:
+    r"""Sums over the errors of all rows as numbers with a radius, one column per output.
+
+    ``slope`` is :math:`\hat K^T V e`, ``total`` is :math:`1^T V e`, and ``length`` the norm of e. ``about`` is the mean
+    feature by which an error of the total changes the gradient: about zero, or, where both sums are of kernel values
+    about an origin, about that.
+    """
+
+    slope: Doubled
+    total: Double
+    length: Double
+    about: Array
+
+    @classmethod
+    def of(cls, residuals: Residuals, rounded: ErrorsRounded, reach: Reach) -> "EnclosedSums":
+        """Enclose the sums of a pass."""
+        curvature, root = reach.curvature, math.sqrt(residuals.mass)
+        length = Double(np.sqrt(residuals.squares), rounded.errors)
+        slope, total = to_numpy(residuals.slope), np.asarray(residuals.total)
+        # of the sums and of their kernel values, and of those in the mean that is multiplied by the total
+        share = (rounded.kernel + rounded.slopes) * math.sqrt(residuals.diagonal)
+        radius = to_numpy(curvature.sizes)[:, None] * (share * (length.sizes + 4.0 * np.abs(total) / root))
+        if rounded.pulled is None or rounded.shifted is None:
+            off = root * rounded.slopes * length.sizes
+            return cls(Doubled(slope, None, radius), Double(total, off), length, curvature.mean)
+        # the mean is right up to the rounding of its sum, and of its product with T
+        mean = reach.summed + sum_rounding(curvature.features.n_basis + 4)
+        radius = radius + to_numpy(curvature.columns)[:, None] * (rounded.pulled + mean * rounded.shifted)
+        return cls(Doubled(slope, None, radius), Double(total, root * rounded.shifted), length, curvature.offsets)
 
 
 def reduced_accuracy(
@@ -245,31 +276,38 @@ def _bound_at(
     targets: TargetSummary,
     tolerance: float,
 ) -> Bound:
-    """The rows by one computation of K_SS."""
+    r"""The rows by one computation of K_SS.
+
+    .. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + \frac{|1^T V e|}{\sqrt{\sum_i v_i}} + \|e - \hat e\|_v
+              + \|\hat f - f\|_v + \text{cut directions}, \qquad g = T^T s + \bar z\, 1^T V e , \quad
+              s = \lambda K_{SS} \beta - \hat K^T V e
+
+    The radius of s is in the coordinates of the basis, where a direction of H is small or large with its vector, and
+    is taken through :math:`H^{-1} T^T` there; that of the product with T is in the features.
+    """
     features, basis = curvature.features, curvature.penalised
     T = to_numpy(features.transform)
-    slope = to_numpy(residuals.slope)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
     deviation = basis.deviation(level)
     reach = curvature.at(lam, rounded.kernel, spread, deviation)
     matrix = basis.product(level)
     assert matrix is not None
-    product, inexact, unknown = matrix.product(coefficients[: features.n_basis - features.free])
-    product = (_with_zeros(product[0], features.free), _with_zeros(product[1], features.free))
-    unknown = _with_zeros(unknown, features.free)
-    gradient, rest, pull = _gradient(T, slope, residuals.total, mean, product, unknown, lam)
-    known = pull if level else None
+    sums = EnclosedSums.of(residuals, rounded, reach)
+    pull = matrix.product(coefficients[: features.n_basis - features.free]).above_zeros(features.free) * lam
+    s = pull - sums.slope
+    turned = Doubled.exact(np.ascontiguousarray(T.T))
+    known = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
     if not reach.known:  # there is no bound, whatever the gradient is
         made = _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance)
         return Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
-    effect = reach.of_gradient(on_device_of(curvature.scatter, gradient))
-    # the error of the sums and of their kernel values, per basis vector and relative to its size
-    length = np.sqrt(residuals.squares) + rounded.errors
-    relative = (rounded.kernel + rounded.slopes) * spread * length
-    relative += 4.0 * (rounded.kernel + rounded.slopes) * spread / root_mass * np.abs(residuals.total)
-    others = effect + reach.of_rounding(rest, lam) + rounded.errors + rounded.apart
-    others += np.abs(residuals.total) / root_mass + rounded.slopes * length
+    g = turned @ s.without_radius() + Doubled.exact(mean[:, None]) * sums.total.without_radius()
+    gradient = g.rounded()
+    effect = reach.of_gradient(on_device_of(curvature.scatter, gradient.middle))
+    length = sums.length.sizes
+    others = effect + reach.of_rounding(gradient.radius, lam) + rounded.errors + rounded.apart
+    # an error of the total changes the mean of the fitted values, and g in one known direction
+    others += sums.total.sizes / root_mass + reach.of_gradient(sums.about[:, None])[0] * sums.total.radius
     outside = surely = 0.0
     if basis.cut:
         outside, surely = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
@@ -277,36 +315,20 @@ def _bound_at(
         inner, known_sizes = features.of_kernel, to_numpy(basis.sizes)
         lost = np.array([known_sizes @ _remainder(inner, beta) for beta in coefficients.T])
         others += 2.0 * min(math.sqrt(outside), spread) * lost
-    for sharp in (False, True):  # the sharper bound of the slopes is computed where it may matter
-        slopes = reach.of_slopes(1.0, sharp=sharp)
-        moved = others + slopes * (relative + lam * inexact)
-        if rounded.pulled is not None and rounded.shifted is not None:
-            pulled = rounded.pulled + reach.summed * rounded.shifted
-            moved = moved + reach.of_slopes(1.0, sharp=sharp, summed=True) * pulled
-            moved = moved + _of_shift(reach, lam) * rounded.shifted
+    for sharp in (False, True):  # the sharper bound of the radii is computed where it may matter
+        moved = others + reach.of_radius(s.radius, sharp=sharp)
         if outside > 0.0:
-            moved = moved + change_by_cut(lam, outside, length + moved)
-        made = _rows(1.01 * unit * moved / root_mass, residuals, unit, targets, tolerance)
+            moved = moved + change_by_cut(outside / lam, length + moved)
+        made = _rows(at_most(1.0) * unit * moved / root_mass, residuals, unit, targets, tolerance)
         if all(row.passes for row in made):
             break
     failing = np.array([not row.passes for row in made])
     helped = bool(np.any(failing & (effect > 0.25 * moved)))
-    gone = bool(np.any(failing & (change_by_cut(lam, surely, length) > 0.1 * moved)))
-    limited = bool(np.any(failing & (slopes * lam * inexact > 0.1 * moved))) or (outside > 0.0 and not gone)
-    return Bound(made, helped, limited, known, gone)
-
-
-def _of_shift(reach: Reach, lam: float) -> float:
-    """The effect of an error of 1'e on the fitted values, relative to the root of the mass.
-
-    It changes their mean, and g by a multiple of the mean feature about the origin of the sums. That is one known
-    direction, so the effect is far smaller than that of as large an error in any direction. The mean feature itself is
-    right up to the rounding of the sums, which :meth:`Reach.of_slopes` bounds, and of its product with T.
-    """
-    c = reach.curvature
-    T = np.abs(c.features.transform)
-    product = reach.of_rounding((T.shape[0] + 4.0) * _HALF * (c.columns @ T)[:, None], lam)[0]
-    return float(1.0 + math.sqrt(c.mass) * reach.of_gradient(c.offsets[:, None])[0] + product)
+    gone = bool(np.any(failing & (change_by_cut(surely / lam, length) > 0.1 * moved)))
+    inexact = bool(np.any(failing)) and bool(
+        np.any(failing & (reach.of_radius(pull.radius, sharp=sharp) > 0.1 * moved))
+    )
+    return Bound(made, helped, inexact or (outside > 0.0 and not gone), known, gone)
 
 
 def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSummary, tolerance: float) -> list[Accuracy]:
@@ -332,34 +354,5 @@ def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
 def _remainder(features: EigenFeatures, beta: Array) -> Array:
     """A bound on the entries of beta - T u, for the weights u of beta."""
     beta, T = beta[: features.n_basis], np.ascontiguousarray(to_numpy(features.transform))
-    product, check = exact_product(T, np.asarray(features.weights(beta)))
-    rest = add((beta, np.zeros_like(beta)), minus(product))
-    return np.asarray(np.abs(rest[0] + rest[1]) + check)
-
-
-def _gradient(
-    T: Array, slope: Array, total: Array, mean: Array, product: Pair, unknown: Array, lam: float
-) -> tuple[Array, Array, Array]:
-    """g = T'(lambda K_SS beta - K'e) + mean 1'e, a bound on the rounding of its entries, and T'(lambda K_SS beta).
-
-    ``product`` is K_SS beta, and ``unknown`` bounds the error of its entries.
-    """
-    r, outputs = T.shape[1], slope.shape[1]
-    gradient, pull, rest = (np.empty((r, outputs)) for _ in range(3))
-    columns, sizes = np.ascontiguousarray(T.T), np.abs(T.T)
-    for k in range(outputs):
-        high, low = multiplied(np.full(T.shape[0], lam), product[0][:, k])
-        scaled = add((high, low), (lam * product[1][:, k], np.zeros(T.shape[0])))
-        left = add(scaled, (-slope[:, k], np.zeros(T.shape[0])))
-        # the low part is below the rounding of the high one, so a product in working precision suffices for it
-        found, check = exact_product(columns, left[0])
-        beside = columns @ left[1]
-        shift = mean * float(total[k])
-        zero = np.zeros(r)
-        made = add(add(found, (beside, zero)), (shift, zero))
-        gradient[:, k] = made[0] + made[1]
-        pull[:, k] = columns @ scaled[0]
-        inexact = lam * unknown[:, k] + EPS**1.9 * (np.abs(scaled[0]) + np.abs(slope[:, k]))
-        inexact += (T.shape[0] + 2.0) * EPS * np.abs(left[1])
-        rest[:, k] = check + sizes @ inexact + EPS * (np.abs(shift) + np.abs(gradient[:, k]))
-    return gradient, rest, pull
+    rest: Doubled = beta - Doubled.exact(T) @ np.asarray(features.weights(beta))
+    return rest.rounded().sizes

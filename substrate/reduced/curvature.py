@@ -32,15 +32,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
-from substrate.namespaces import invert_triangle, multiply_triangle, namespace_of, to_numpy
+from substrate.arrays import Array
+from substrate.certificates.enclosed import sum_rounding
+from substrate.namespaces import invert_triangle, multiply_triangle, namespace_of, on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.features import INNER, EigenFeatures
 from substrate.threads import blas_threads
 
 __all__ = ["Curvature", "Reach"]
-
-_HALF = EPS / 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,9 @@ class Curvature:
         diagonal, ridges = xp.linalg.diagonal(A), self.features.ridges(lam)
         roots = xp.sqrt(xp.clip(diagonal, min=0.0) + ridges)
         lengths = xp.sqrt(xp.clip(diagonal, min=0.0) + self.mass * self.offsets * self.offsets)
-        own = rounding + (0.0 if self.accumulated else (m + 4.0) * _HALF)
+        own = rounding + (0.0 if self.accumulated else sum_rounding(m + 4))
         # of the products of features, and twice that of the sums by which they are centred, once for either factor
-        summed = (3.0 * self.terms + r + 8.0) * _HALF
+        summed = sum_rounding(3 * self.terms + r + 8)
         if r == 0:
             return Reach(self, A, A, 0.0, own, spread, summed, lengths)
         with blas_threads(r):
@@ -108,7 +107,7 @@ class Curvature:
             eta += after * float(xp.linalg.vector_norm(xp.abs(W) @ (xp.abs(T.T) @ self.columns))) ** 2
         elif self.accumulated:
             eta += summed * (2.0 * spread * faint) ** 2
-        eta += 4.0 * r * EPS * float(xp.sum(inner * inner))
+        eta += sum_rounding(8 * r) * float(xp.sum(inner * inner))
         bent = 0.0 if deviation is None else deviation.norm(W[:, : r - self.features.free], lam)
         eta += bent
         return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths, bent)
@@ -120,7 +119,7 @@ class Curvature:
         """
         if not self.whole or self.accumulated or deviation is None:
             return math.inf, 0.0
-        xp, own = namespace_of(self.scatter), rounding + (self.features.n_basis + 4.0) * _HALF
+        xp, own = namespace_of(self.scatter), rounding + sum_rounding(self.features.n_basis + 4)
         second = self.scatter + self.mass * self.mean[:, None] * self.mean
         kept = self.features.rank - self.features.free
         second = second[:kept, :kept]
@@ -128,7 +127,7 @@ class Curvature:
         inside = float(xp.sum(squares)) - deviation.quadratic(second)
         lengths = own * math.sqrt(diagonal) * deviation.lengths
         off = 2.0 * float(xp.sqrt(squares) @ lengths) + float(lengths @ lengths)
-        off += (3.0 * self.terms + self.features.rank + 16.0) * EPS * (diagonal + float(xp.sum(squares)))
+        off += sum_rounding(2 * (3 * self.terms + self.features.rank + 16)) * (diagonal + float(xp.sum(squares)))
         return max(diagonal - inside, 0.0) + off, max(diagonal - float(xp.sum(squares)) - off, 0.0)
 
     def _of_sums(self) -> tuple[float, float]:
@@ -138,7 +137,7 @@ class Curvature:
         two factors, below the mean of their squares; the other square is among the rounding of features.
         """
         n = self.features.n_basis
-        return 2.0 * (self.terms + 8.0) * _HALF, 2.0 * (min(n, INNER) + -(-n // INNER) + 8.0) * _HALF
+        return sum_rounding(2 * (self.terms + 8)), sum_rounding(2 * (min(n, INNER) + -(-n // INNER) + 8))
 
     def sums_moved(self, x: Array, beta: Array) -> Array:
         """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""
@@ -184,6 +183,22 @@ class Reach:
         if not self.known:
             return np.full(errors.shape[1], math.inf)
         return np.asarray(np.linalg.norm(np.abs(to_numpy(self.root)) @ errors, axis=0) / math.sqrt(1.0 - self.eta))
+
+    def of_radius(self, radius: Array, *, sharp: bool = True) -> Array:
+        """The bound for g = T'w, for any w of which only the sizes of the entries are known, one column per output.
+
+        All together by the norm of H^-1/2 g, or, where ``sharp``, one by one by the effect of each on the fitted
+        values, if that is less.
+        """
+        if not self.known:
+            return np.full(radius.shape[1], math.inf)
+        c = self.curvature
+        xp = namespace_of(c.scatter)
+        if c.features.rank == 0:
+            return np.zeros(radius.shape[1])
+        sizes = on_device_of(c.scatter, radius)
+        whole = to_numpy(xp.linalg.vector_norm(xp.abs(self.pull) @ sizes, axis=0)) / math.sqrt(1.0 - self.eta)
+        return np.minimum(self._moved(self.pull) @ radius, whole) if sharp else np.asarray(whole)
 
     def of_slopes(self, size: float, seen: Array | None = None, *, sharp: bool = True, summed: bool = False) -> float:
         """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.

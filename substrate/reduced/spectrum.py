@@ -77,12 +77,9 @@ class ReducedSpectrum:
         """The same in numpy, for a search: everything in it is small relative to the rows."""
         if not is_device_array(self.values):
             return self
-        linear = self.features.linear
-        features = EigenFeatures(
-            to_numpy(self.features.transform),
-            to_numpy(self.features.values),
-            linear=None if linear is None else to_numpy(linear),
-        )
+        linear = None if self.features.linear is None else to_numpy(self.features.linear)
+        host = (to_numpy(self.features.transform), to_numpy(self.features.values))
+        features = EigenFeatures(*host, linear=linear)
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
         names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
         moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}

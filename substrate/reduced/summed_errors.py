@@ -29,15 +29,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product
+from substrate.certificates.enclosed import sum_rounding
 from substrate.reduced.certificate import ErrorsRounded, Residuals, rounded_errors
 from substrate.reduced.moments import Moments, Origin, probe
 from substrate.reduced.rows import Seen
 
 __all__ = ["CHECKED", "KernelSums"]
 
-_HALF = EPS / 2.0
 #: What the record of a certificate states of errors that were not summed over the rows.
 CHECKED = (
     "errors",
@@ -73,8 +73,8 @@ class KernelSums:
         w = probe(d.size)
         found = np.concatenate([m.second @ w, [m.first @ w], m.cross.T @ w])  # in the order of the pass
         sizes = np.concatenate([d, [math.sqrt(m.mass)], 1.01 * np.sqrt(m.squares)]) * float(d @ np.abs(w))
-        within = (2.0 * self.terms + 2.0 * d.size + 32.0) * _HALF * sizes
-        known = self.seen.deviation <= 2.0 * self.seen.rounding + 8.0 * EPS < 1.0
+        within = sum_rounding(2 * self.terms + 2 * d.size + 32) * sizes
+        known = self.seen.deviation <= 2.0 * self.seen.rounding + sum_rounding(16) < 1.0
         return bool(known and np.all(np.abs(found - self.probed) <= within))
 
     def sliced(self) -> SlicedMatrix:
@@ -94,7 +94,7 @@ class KernelSums:
         outputs, root = bias.size, math.sqrt(m.mass)
         slope = np.empty_like(beta)
         total, squares, pulled, shifted = (np.empty(outputs) for _ in range(4))
-        short, many = (self.terms + 12.0) * _HALF, (self.long + 12.0) * _HALF
+        short, many = sum_rounding(self.terms + 12), sum_rounding(self.long + 12)
         zero = np.zeros(1)
         for k in range(outputs):
             level, _ = exact_product(o[None, :], beta[:, k])
@@ -112,7 +112,7 @@ class KernelSums:
             shifted[k] = 1.01 * (short * reached + many * given) + float(check[-1]) / root
             inside = float(m.squares[k] - m.cross[:, k] @ beta[:, k] - m.targets[k] * shift)
             inside -= float(beta[:, k] @ pulls) + shift * float(total[k])
-            squares[k] = max(inside, 0.0) + 4.0 * (many + d.size * _HALF) * terms**2
+            squares[k] = max(inside, 0.0) + 4.0 * (many + sum_rounding(d.size)) * terms**2
         about_zero = m.squares + 2.0 * c * m.targets + m.mass * c * c
         kernel = float(np.trace(m.second) + 2.0 * (o @ m.first) + m.mass * (o @ o))
         sums = Residuals(

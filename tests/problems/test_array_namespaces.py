@@ -23,6 +23,7 @@ from problems import (
     SparseLSSVMClassifierCV,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
+    SparsePartiallyLinearLSSVMClassifier,
     SparsePartiallyLinearLSSVMRegressor,
     SymmetricLSSVMRegressor,
     load,
@@ -74,6 +75,10 @@ FITS = {
     "reduced, points": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=NEW), y),
     "reduced, pruned": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, rule="pruned", random_state=0)), y),
     "reduced, partially linear": (SparsePartiallyLinearLSSVMRegressor(RBF(1.5), linear_columns=[1], **SPARSE), y),
+    "reduced, partially linear classes": (
+        SparsePartiallyLinearLSSVMClassifier(RBF(1.5), linear_columns=[2], **SPARSE),
+        LABELS,
+    ),
     "reduced, classes": (SparseLSSVMClassifier(RBF(1.5), **SPARSE), LABELS),
     "reduced, leave-one-out": (SparseLSSVMRegressorCV(RBF(1.5), **SPARSE), y),
     "reduced, gcv": (SparseLSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv", **SPARSE), y),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from substrate.certificates.enclosed import Double, Doubled, at_most
 
@@ -139,3 +140,17 @@ def test_zeros_are_exact_and_what_is_unknown_is_infinite():
         assert (Double.exact(1.0) / Double(1.0, 2.0)).upper() == np.inf
         assert Double.exact(np.array([np.inf, -np.inf])).total().upper() == np.inf
         assert Double.exact(np.array([1e308, 1e308])).total().upper() == np.inf
+
+
+def test_a_doubled_matrix_times_a_matrix_is_its_products_with_the_columns():
+    rng = np.random.default_rng(5)
+    A, B = rng.normal(size=(6, 4)), rng.normal(size=(4, 3))
+    left = Doubled(A, 1e-20 * A, 1e-18 * np.abs(A))
+    both = left @ B
+    for k in range(3):
+        one = left @ B[:, k]
+        assert_array_equal(both.midpoint[:, k], one.midpoint)
+        assert_array_equal(both.radius[:, k], one.radius)
+    below = both.above_zeros(2)
+    assert below.midpoint.shape == (8, 3)
+    assert not below.midpoint[6:].any()

@@ -13,7 +13,6 @@ from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced import Basis, solution
 from substrate.reduced.answer import AnswerJudge
 from substrate.reduced.basis_matrix import BasisMatrix
-from substrate.reduced.certificate import _of_shift
 from substrate.reduced.features import INNER, eigen_features, product
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -194,11 +193,31 @@ def test_an_error_of_the_sum_of_errors_moves_fitted_values_by_no_more_than_its_b
     curvature = spectrum.curvature(basis, found[0].product_terms, found[3].sums.lengths)
     reach = curvature.at(lam, 1e-13, np.sqrt(len(X)))
     H = curvature.scatter + lam * np.eye(curvature.features.rank)
-    moved = np.linalg.solve(H, spectrum.mean) * np.sqrt(curvature.mass)
-    effect = np.sqrt(moved @ curvature.scatter @ moved)
-    bound = _of_shift(reach, lam)
-    assert 1.0 + effect <= bound * (1.0 + 1e-9)
-    assert bound <= 1.0 + 1.1 * effect + 1e-6
+    for mean in (curvature.offsets, curvature.mean):  # of sums about their origin, and about zero
+        moved = np.linalg.solve(H, mean)
+        effect = np.sqrt(moved @ curvature.scatter @ moved)
+        bound = reach.of_gradient(mean[:, None])[0]
+        assert effect <= bound * (1.0 + 1e-9)
+        assert bound <= 1.1 * effect + 1e-6
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), RBF(8.0)], ids=repr)
+def test_the_radius_of_a_gradient_moves_fitted_values_by_no_more_than_its_bound(kernel):
+    """Whatever the signs of errors in the coordinates of the basis; the sharp bound is the smaller one."""
+    found = summed(kernel, X, Y, POINTS)
+    spectrum, lam = found[-1], 0.1
+    basis = BasisMatrix(kernel, POINTS, found[1], spectrum.features)
+    curvature = spectrum.curvature(basis, found[0].product_terms, found[3].sums.lengths)
+    reach = curvature.at(lam, 1e-15, np.sqrt(len(X)))
+    H = curvature.scatter + lam * np.eye(curvature.features.rank)
+    radius = RNG.uniform(0.0, 1e-9, size=(len(POINTS), 2))
+    sharp, whole = reach.of_radius(radius), reach.of_radius(radius, sharp=False)
+    assert np.all(sharp <= whole)
+    for _ in range(20):
+        w = radius * RNG.choice([-1.0, 1.0], size=radius.shape)
+        moved = np.linalg.solve(H, curvature.features.transform.T @ w)
+        effects = np.sqrt(np.einsum("ik,ij,jk->k", moved, curvature.scatter, moved))
+        assert np.all(effects <= sharp * (1.0 + 1e-9))
 
 
 def test_sums_of_a_narrow_kernel_are_about_zero_and_those_of_a_wide_one_about_their_mean():
