@@ -59,6 +59,7 @@ def searched(seed):
 
 
 @pytest.mark.parametrize("seed", [*range(12), *range(EVIDENCE, EVIDENCE + 4)])
+@pytest.mark.some_cases(8)
 def test_no_gamma_of_the_range_is_below_the_bound(seed):
     model, *data = searched(seed)
     assert below_the_bound(model, *data) <= 1e-12

@@ -62,6 +62,7 @@ def test_every_way_gives_the_same_model(data, solver, weighted):
 
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.some_cases(2)
 def test_the_certificate_notices_a_change_in_any_coefficient(data, outputs, weighted):
     X, y = data
     y = y if outputs == 1 else np.column_stack([y, np.cos(y)])

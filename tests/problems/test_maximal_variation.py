@@ -98,6 +98,7 @@ def largest(K, y, bias=True):
 @over_bias
 @over_tasks
 @over_kernels
+@pytest.mark.some_cases(12)
 def test_declared_fast_path_and_written_down_agree(kernel, task, bias, share):
     """:equation [Pelckmans2005]_ (24): the declared problem, the fast path and the problem written down anew."""
     K, y = case(kernel, task)

@@ -366,6 +366,7 @@ def test_classifiers(coding, tmp_path):
 
 @pytest.mark.parametrize("cv", ["loo", "gcv", "evidence", 4, None])
 @pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
+@pytest.mark.some_cases(5)
 def test_gamma_is_chosen_by_the_criterion_of_the_exact_machine(cv, weights):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e3))
     y, v = Y[:, 0], v if weights else np.ones(N)

@@ -281,6 +281,7 @@ def test_a_function_of_numbers_with_thousands_is_learnt(tmp_path, capsys):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(60)
 def test_numbers_are_never_called_a_name_or_a_category(way, kind):
     _, cells = cells_of(way, kind)
     for some in (cells, [*cells[:-1], "n/a"], [*cells, "about 5"]):

@@ -32,6 +32,7 @@ def random_step(program, rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_the_distance_of_any_point_is_not_above_its_bound(kind):
     """Points and multipliers far from optimal, against the optimum in rational arithmetic."""
     pytest.importorskip("flint", reason="the exact optimum is found in rational arithmetic")

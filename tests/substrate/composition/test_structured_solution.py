@@ -143,6 +143,7 @@ def program_of(machine):
 
 
 @every
+@pytest.mark.some_cases(7)
 def test_it_is_the_optimum_of_the_conic_solver(build):
     ours, theirs = build().solve(solver="structured"), build().solve(solver="CLARABEL")
     assert [attempt.solver for attempt in ours.solver_record.attempts] == ["STRUCTURED"]

@@ -358,6 +358,7 @@ def test_l1_radii_hold_against_a_conic_solver():
             assert moved <= radius_at(track, k, theta) * (1.0 + 1e-6) + 1e-6
 
 
+@pytest.mark.some_cases(3)
 def test_l1_bound_is_below_independent_solves(sparse):
     full = sparse.fold.path
     zetas = np.geomspace(full.values[0], 1.1 * full.values[-1], 40)
