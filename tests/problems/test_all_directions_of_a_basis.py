@@ -124,6 +124,7 @@ def test_directions_that_cannot_be_told_apart_are_named():
 
 @pytest.mark.parametrize("rule", ["feature_vectors", "random", "kmeans++", "renyi", "pivoted_cholesky", "stochastic"])
 @pytest.mark.parametrize("seed", first(2, range(20)))
+@pytest.mark.some_cases(6)
 def test_ordinary_fits_hold_on_the_vectors_that_a_rule_chooses(rule, seed):
     """Of smooth kernels in few columns more vectors are asked for than double precision can tell apart."""
     rng = np.random.default_rng(seed)

@@ -159,6 +159,7 @@ def assert_left_out_alike(found, known, home):
 
 @everywhere
 @pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.some_cases(6)
 def test_every_row_is_left_out(name, home):
     send, (model, *rest) = sender(home), FITS[name]
     known = clone(model).fit(X, *rest).leave_one_out()

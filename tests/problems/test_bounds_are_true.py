@@ -113,6 +113,7 @@ def fused_rho_below(seed, points=4):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.some_cases(3)
 def test_no_zeta_that_is_covered_is_below_the_bound(seed):
     assert fused_l1_below(seed) <= 1e-12
 

@@ -154,6 +154,7 @@ def test_the_error_is_that_of_the_machine_it_returns(over, kind):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_the_path_has_the_errors_of_plain_machines(over, kind):
     model, plain, (X, y, V, v) = fitted(over, kind)
     path = model.path_
@@ -211,6 +212,7 @@ def test_other_kernels(over, kernel):
 
 @pytest.mark.parametrize("bound", ["zeta", "shared", "decoupled"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.some_cases(5)
 def test_where_the_mean_validates_best_everything_is_exactly_zero(bound, seed):
     """The best value is the end of a path, the machine is solved anew: what rounding makes of both must not matter."""
     X, y, V, _ = regression(seed=seed)
@@ -231,6 +233,7 @@ def test_where_the_mean_validates_best_everything_is_exactly_zero(bound, seed):
 
 @pytest.mark.parametrize("over", GRIDS)
 @pytest.mark.parametrize("factor", [4.0, 1e-3])
+@pytest.mark.some_cases(3)
 def test_scaling_the_targets(over, factor):
     X, y, V, v = regression()
     fused = REGRESSORS[over][0](KERNEL)
@@ -243,6 +246,7 @@ def test_scaling_the_targets(over, factor):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_the_order_of_rows_does_not_matter(over, kind):
     model, _, (X, y, V, v) = made(over, kind)
     rng = np.random.default_rng(5)

@@ -318,6 +318,7 @@ def test_no_positive_definite_component_vanishes_alone(kernel, bias):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(degree=2)], ids=repr)
+@pytest.mark.some_cases(3)
 def test_components_of_finite_rank_vanish_exactly_where_the_written_down_ones_do(kernel, seed):
     K, y = case(kernel, seed=seed, d=5)
     found = 0

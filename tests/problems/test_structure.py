@@ -133,6 +133,7 @@ def test_the_regressor_is_the_fast_path():
 
 @pytest.mark.parametrize("solver", ["cvxpy", "PIQP", "clarabel"])
 @pytest.mark.parametrize("parameters", [{}, {"expansion": "decoupled", "ridge": 0.3}], ids=str)
+@pytest.mark.some_cases(3)
 def test_other_solvers_agree(solver, parameters):
     X, y = additive_function(30, 5, random_state=1)
     fast = fitted(X, y, rho=5.0, **parameters)

@@ -85,6 +85,7 @@ def test_advice_is_found():
 @pytest.mark.parametrize("seed", first(1, range(4)))
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(60)
 def test_a_column_is_read_rightly_or_refused_and_no_advice_makes_it_wrong(way, kind, seed):
     """Of advice that names a number, the one with the right number is followed; other advice is followed always."""
     values, cells = cells_of(way, kind, seed)

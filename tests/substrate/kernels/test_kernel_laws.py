@@ -40,6 +40,7 @@ def test_every_kernel_class_is_exported():
 
 
 @every
+@pytest.mark.some_cases(23)
 def test_symmetric_matrix_equals_the_naive_double_loop(example):
     X, r = example.points(12), example.rounding
     naive = example.naive(X, X)
@@ -206,6 +207,7 @@ def test_points_of_different_width_are_refused(example):
 
 @every
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.some_cases(46)
 def test_points_that_are_not_finite_are_refused(example, bad):
     X = example.points(4)
     X[2, 1] = bad
