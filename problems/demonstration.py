@@ -10,7 +10,13 @@ from substrate import datasets
 from substrate.arrays import Array
 from substrate.kernels import Componentwise, Kernel
 
-__all__ = ["Case", "Demonstration", "half_validates", "kernel_values", "training"]
+__all__ = ["MOST_ROWS", "MOST_VALUES", "Case", "Demonstration", "half_validates", "kernel_values", "training"]
+
+#: The most rows of a worked case, with those that validate: ``substrate verify`` has every solver solve every one of
+#: them, in both forms, and the tests do so again on every version. ``every`` thins a larger data set.
+MOST_ROWS = 250
+#: The most kernel values of a worked case, over all its components, for the same reason.
+MOST_VALUES = 250_000
 
 
 def kernel_values(kernel: Kernel, X: Any, Z: Any = None) -> Any:

@@ -94,10 +94,14 @@ def pytest_pycollect_makeitem(collector, name):
     if not isinstance(made, list):
         return made
     shared = [item for item in made if hasattr(item, "callspec") and not item.get_closest_marker("slow")]
-    kinds = [kind_of(item.callspec.params) for item in shared]
-    if not kinds or None in kinds:
+    if not shared:
         return made
+    kinds = [kind_of(item.callspec.params) for item in shared]
     asked = shared[0].get_closest_marker("some_cases")
+    if None in kinds:  # no check of all models: one of many cases, if it asks for some of them
+        if asked is None:
+            return made
+        kinds = [name] * len(shared)
     chosen = sampled([item.name for item in shared], kinds, *(asked.args if asked else ()))
     SAMPLED[f"{collector.nodeid}::{name}"] = kinds, chosen
     for place, item in enumerate(shared):

@@ -109,6 +109,7 @@ KERNELS = [Linear(), Polynomial(2, 1.0), Laplacian(1.0), Matern(1.0), RBF(), 1e3
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @seldom
 @given(data=regressions(wild=False), gamma=gammas, weighted=st.booleans())
+@pytest.mark.some_cases(3)
 def test_other_kernels_and_weights(kernel, data, gamma, weighted):
     X, y = data
     weights = np.linspace(0.1, 10.0, len(y)) if weighted else None
@@ -122,6 +123,7 @@ def test_other_kernels_and_weights(kernel, data, gamma, weighted):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @seldom
 @given(data=regressions(), gamma=gammas)
+@pytest.mark.some_cases(3)
 def test_other_kernels_on_wild_points_stay_finite_and_honest(kernel, data, gamma):
     """A linear kernel at an offset of 1e8 has lost its digits before any solver sees it: then the report says so."""
     X, y = data

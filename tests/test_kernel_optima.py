@@ -38,6 +38,7 @@ def error_of(case, result, fitted):
 
 @pytest.mark.parametrize("kind", PENALISED + UNPENALISED)
 @pytest.mark.parametrize("seed", first(2, range(12)))
+@pytest.mark.some_cases(11)
 def test_no_answer_is_farther_from_the_optimum_of_the_kernel_than_its_bound(kind, seed):
     case = kernel_optimum(kind, seed, unit=10.0 ** [0, 0, 3, -3][seed % 4] if kind != "hinge" else 1.0)
     result = solved(case)
@@ -51,6 +52,7 @@ def test_no_answer_is_farther_from_the_optimum_of_the_kernel_than_its_bound(kind
 
 
 @pytest.mark.parametrize("kind", PENALISED + UNPENALISED)
+@pytest.mark.some_cases(6)
 def test_ordinary_machines_hold_for_all_directions(kind):
     case = kernel_optimum(kind, 1, sigma=0.7, rows=8, points=3)
     result = solved(case)
@@ -65,6 +67,7 @@ def test_ordinary_machines_hold_for_all_directions(kind):
 
 @pytest.mark.parametrize("kind", ["known values", "collocation"])
 @pytest.mark.parametrize("which", first(3, [(s, m) for s in range(10) for m in (10, 20, 25)]))
+@pytest.mark.some_cases(3)
 def test_a_feasible_machine_is_not_called_infeasible(kind, which):
     seed, points = which
     case = kernel_optimum(kind, seed, sigma=[1.0, 2.0, 3.0][seed % 3], points=points)

@@ -114,3 +114,12 @@ def test_this_check_is_sampled(estimator, case, request):
     assert kinds == ["LSSVMRegressor", "SubstrateRegressor"] * 7
     place = 2 * case + (estimator is SubstrateRegressor)
     assert (place in chosen) != bool(request.node.get_closest_marker("slow"))
+
+
+@pytest.mark.some_cases(3)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("option", range(2))
+def test_so_many_cases_of_a_check_of_one_model_are_drawn(seed, option, request):
+    kinds, chosen = SAMPLED[request.node.nodeid.split("[")[0]]
+    assert (len(kinds), len(set(kinds)), len(chosen)) == (8, 1, 3)
+    assert (4 * option + seed in chosen) != bool(request.node.get_closest_marker("slow"))

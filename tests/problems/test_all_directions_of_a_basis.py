@@ -85,6 +85,7 @@ def compare(kind, seed, proof):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", first(4, range(40)))
+@pytest.mark.some_cases(14)
 def test_no_certificate_and_no_proof_is_contradicted(kind, seed):
     found = compare(kind, seed, proof=seed % 2 == 0)
     assert found.error <= found.fitted.accuracy
@@ -123,6 +124,7 @@ def test_directions_that_cannot_be_told_apart_are_named():
 
 @pytest.mark.parametrize("rule", ["feature_vectors", "random", "kmeans++", "renyi", "pivoted_cholesky", "stochastic"])
 @pytest.mark.parametrize("seed", first(2, range(20)))
+@pytest.mark.some_cases(6)
 def test_ordinary_fits_hold_on_the_vectors_that_a_rule_chooses(rule, seed):
     """Of smooth kernels in few columns more vectors are asked for than double precision can tell apart."""
     rng = np.random.default_rng(seed)

@@ -100,6 +100,7 @@ MACHINES = {
 
 @pytest.mark.parametrize("part", first(1, range(2)))
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.some_cases(5)
 def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
     held = 0
     for seed in range(part, 12 if name.startswith("fused") else 25, 2):
@@ -124,6 +125,7 @@ def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
 
 @pytest.mark.parametrize("gamma", first(2, [1e-3, 1e6, 1.0, 1e3]))
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(3.0), Linear(), Laplacian(2.0)], ids=repr)
+@pytest.mark.some_cases(4)
 def test_standardised_columns_are_not_refused(kernel, gamma):
     """A warning would be an error here."""
     for seed in range(3):
@@ -199,6 +201,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
+@pytest.mark.some_cases(5)
 def test_a_change_of_what_predict_uses_is_noticed(name):
     X, y = tame()
     target = (y > np.median(y)).astype(int) if "classes" in name else y

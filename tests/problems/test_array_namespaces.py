@@ -96,6 +96,7 @@ everywhere = pytest.mark.parametrize("home", HOMES)
 
 @everywhere
 @pytest.mark.parametrize("name", FITS)
+@pytest.mark.some_cases(30)
 def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path):
     send, (model, *rest) = sender(home), FITS[name]
     model.fit(X, *rest)
@@ -165,6 +166,7 @@ def assert_left_out_alike(found, known, home):
 
 @everywhere
 @pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.some_cases(6)
 def test_every_row_is_left_out(name, home):
     send, (model, *rest) = sender(home), FITS[name]
     known = clone(model).fit(X, *rest).leave_one_out()
@@ -173,6 +175,7 @@ def test_every_row_is_left_out(name, home):
 
 @everywhere
 @pytest.mark.parametrize("name", SPARSE_LEFT_OUT)
+@pytest.mark.some_cases(4)
 def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
     monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]

@@ -59,6 +59,7 @@ def searched(seed):
 
 
 @pytest.mark.parametrize("seed", [*range(12), *range(EVIDENCE, EVIDENCE + 4)])
+@pytest.mark.some_cases(8)
 def test_no_gamma_of_the_range_is_below_the_bound(seed):
     model, *data = searched(seed)
     assert below_the_bound(model, *data) <= 1e-12
@@ -112,6 +113,7 @@ def fused_rho_below(seed, points=4):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.some_cases(3)
 def test_no_zeta_that_is_covered_is_below_the_bound(seed):
     assert fused_l1_below(seed) <= 1e-12
 

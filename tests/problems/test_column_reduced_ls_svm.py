@@ -22,6 +22,7 @@ def data(n=40, seed=0):
 @selections
 @pytest.mark.parametrize("n_support", [1, 9, 0.5, 1.0])
 @pytest.mark.parametrize("gamma", [0.1, 1.0, 30.0])
+@pytest.mark.some_cases(12)
 def test_three_ways_to_the_same_numbers(selection, n_support, gamma):
     """:place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: declared, closed form and numpy."""
     K, y = data()

@@ -66,6 +66,7 @@ def written_down(K, y, gamma):
 
 @pytest.mark.parametrize("gamma", [1e-2, GAMMA, 1e3])
 @pytest.mark.parametrize("kernel", [RBF(0.8), Linear(), Polynomial(degree=2)], ids=repr)
+@pytest.mark.some_cases(5)
 def test_declared_closed_form_numpy_and_written_down_agree(kernel, gamma):
     """:equation [Pelckmans2005]_ (6)-(7): the declared problem, the problem written down anew and its system."""
     K, y = case(kernel)
@@ -85,6 +86,7 @@ def test_declared_closed_form_numpy_and_written_down_agree(kernel, gamma):
 
 
 @pytest.mark.parametrize("solver", ORDER)
+@pytest.mark.some_cases(3)
 def test_every_solver_agrees(solver):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")

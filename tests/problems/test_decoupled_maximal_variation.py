@@ -78,6 +78,7 @@ def assert_same(found, expected, tolerance, size):
 @pytest.mark.parametrize(("kernel", "ridge"), [(RBF(0.5), RIDGE), (Linear(), 0.0), (Linear(), RIDGE)], ids=str)
 @over_bias
 @over_tasks
+@pytest.mark.some_cases(12)
 def test_declared_fast_path_and_written_down_agree(task, bias, kernel, ridge, share):
     K, y, X = case(kernel, task)
     rho = share * largest(K, y, bias, ridge)

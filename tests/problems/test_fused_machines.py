@@ -154,6 +154,7 @@ def test_the_error_is_that_of_the_machine_it_returns(over, kind):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_the_path_has_the_errors_of_plain_machines(over, kind):
     model, plain, (X, y, V, v) = fitted(over, kind)
     path = model.path_
@@ -184,6 +185,7 @@ def test_maximal_variations_along_the_path():
 
 @pytest.mark.parametrize("over", GRIDS)
 @pytest.mark.parametrize("n", [40, 60])
+@pytest.mark.some_cases(3)
 def test_the_relative_gap_on_31(over, n):
     X, y = additive_function(n + 30, 6, random_state=0)
     model = REGRESSORS[over][0](KERNEL).fit(X[:n], y[:n], X[n:], y[n:])
@@ -192,6 +194,7 @@ def test_the_relative_gap_on_31(over, n):
 
 @pytest.mark.parametrize("over", GRIDS)
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(0.3)], ids=repr)
+@pytest.mark.some_cases(4)
 def test_other_kernels(over, kernel):
     X, y, V, v = regression(seed=1)
     fused, plain = REGRESSORS[over]
@@ -209,6 +212,7 @@ def test_other_kernels(over, kernel):
 
 @pytest.mark.parametrize("bound", ["zeta", "shared", "decoupled"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.some_cases(5)
 def test_where_the_mean_validates_best_everything_is_exactly_zero(bound, seed):
     """The best value is the end of a path, the machine is solved anew: what rounding makes of both must not matter."""
     X, y, V, _ = regression(seed=seed)
@@ -229,6 +233,7 @@ def test_where_the_mean_validates_best_everything_is_exactly_zero(bound, seed):
 
 @pytest.mark.parametrize("over", GRIDS)
 @pytest.mark.parametrize("factor", [4.0, 1e-3])
+@pytest.mark.some_cases(3)
 def test_scaling_the_targets(over, factor):
     X, y, V, v = regression()
     fused = REGRESSORS[over][0](KERNEL)
@@ -241,6 +246,7 @@ def test_scaling_the_targets(over, factor):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_the_order_of_rows_does_not_matter(over, kind):
     model, _, (X, y, V, v) = made(over, kind)
     rng = np.random.default_rng(5)
@@ -256,6 +262,7 @@ def test_the_order_of_rows_does_not_matter(over, kind):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_folds_add_up(over, kind):
     model, plain, (X, y, _, _) = made(over, kind, cv=3)
     model.fit(X, y)
@@ -295,6 +302,7 @@ def test_leave_one_out_is_explicit_refits(over, kind):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_a_fraction_held_out_is_a_validation_set(over, kind):
     model, _, (X, y, _, _) = made(over, kind, validation_fraction=0.4, random_state=3)
     model.fit(X, y)
@@ -316,6 +324,7 @@ def test_a_fraction_held_out_is_a_validation_set(over, kind):
 # the widest kernel chooses the smallest zeta, where double precision cannot give the answer to a millionth
 @pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_candidates_the_best_of_each_and_the_least_bound(over, kind):
     kernels = [RBF(0.2), RBF(1.0), RBF(3.0)]
     model, _, (X, y, V, v) = made(over, kind)
@@ -342,6 +351,7 @@ def test_candidates_that_are_no_list_are_refused(over, kernels):
 
 @pytest.mark.parametrize("over", GRIDS)
 @pytest.mark.parametrize("coding", ["one_vs_one", "minimum_output", "ecoc"])
+@pytest.mark.some_cases(5)
 def test_codings_share_one_value(over, coding):
     model, plain, (X, y, V, v) = made(over, "classification", coding=coding)
     model.fit(X, y, V, v)
@@ -445,6 +455,7 @@ def test_the_l1_machine_keeps_the_rows_it_needs(kind):
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
 @pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.some_cases(6)
 def test_fuse_gives_the_same_numbers(over, kind, cv):
     model, plain, (X, y, V, v) = made(over, kind, cv=cv, gap=1e-2)
     given = {"validation": (V, v)} if cv is None else {"cv": cv}
@@ -588,6 +599,7 @@ def test_a_fold_that_trains_on_a_constant_target(over):
 
 
 @pytest.mark.parametrize(("over", "kind"), ALL)
+@pytest.mark.some_cases(3)
 def test_a_precomputed_matrix_or_its_refusal(over, kind):
     model, _, (X, y, V, v) = made(over, kind)
     pairwise = clone(model).set_params(kernel="precomputed")

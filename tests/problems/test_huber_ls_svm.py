@@ -26,6 +26,7 @@ CASES = [(form, solver) for form in FORMS for solver in ORDER if (form, solver) 
 
 
 @pytest.mark.parametrize(("form", "solver"), CASES)
+@pytest.mark.some_cases(6)
 def test_every_solver_agrees_with_the_closed_form(form, solver):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")

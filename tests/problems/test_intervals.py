@@ -86,6 +86,7 @@ def refits(machine, points, targets, weights, new):
 
 
 @pytest.mark.parametrize("name", some_slow(MACHINES, ("linear", "reduced", "reduced components", "even")))
+@pytest.mark.some_cases(4)
 def test_jackknife_intervals_equal_refits(name):
     machine, weights = MACHINES[name]
     outputs, errors = refits(machine, X, Y, weights, NEW)

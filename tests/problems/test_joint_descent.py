@@ -167,6 +167,7 @@ def rows_task(criterion="loo", points=ROWS, y=SIGNAL, gammas=None, weights=None,
     ],
 )
 @pytest.mark.parametrize("most", [1, 12])
+@pytest.mark.some_cases(6)
 def test_the_end_of_a_descent_is_not_worse_than_its_start_and_the_budget_is_kept(kernel, task, most, monkeypatch):
     tried, at = set(), Joint.at
 

@@ -67,6 +67,7 @@ def test_active_set_declared_and_written_down_agree(task, share):
 
 @pytest.mark.parametrize("solver", ORDER)
 @pytest.mark.parametrize("task", TASKS)
+@pytest.mark.some_cases(6)
 def test_every_solver_agrees(task, solver):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")

@@ -32,6 +32,7 @@ def others(i, n=26):
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
 @pytest.mark.parametrize("gamma", [3.0, [3.0, 500.0], 1e6], ids=str)
+@pytest.mark.some_cases(3)
 def test_regression_equals_refits(weights, gamma):
     model = LSSVMRegressor(RBF(1.0), gamma).fit(X, Y, weights)
     left_out = model.leave_one_out()
@@ -72,6 +73,7 @@ def test_the_printed_gamma_of_the_motorcycle_lacks_a_sign_in_its_exponent():
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
 @pytest.mark.parametrize("class_weight", [None, {"a": 1.0, "b": 2.0, "c": 0.5}])
+@pytest.mark.some_cases(4)
 def test_classification_equals_refits(coding, class_weight):
     made = {"kernel": RBF(1.0), "gamma": 5.0, "coding": coding, "class_weight": class_weight}
     left_out = LSSVMClassifier(**made).fit(X, LABELS).leave_one_out()

@@ -31,6 +31,7 @@ def distance(model, X, y, rho):
 
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("seed", first(5, range(40)))
+@pytest.mark.some_cases(20)
 def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
     X, y, n = data(seed, offset)
     with warnings.catch_warnings():
@@ -48,6 +49,7 @@ def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
 
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("seed", first(3, range(40)))
+@pytest.mark.some_cases(12)
 def test_a_proof_knows_the_kernel_and_not_only_what_was_computed_of_it(seed, offset):
     pytest.importorskip("flint")
     X, y, _ = data(seed, offset)

@@ -136,6 +136,7 @@ def naive_scores(outputs, book, coding):
 @pytest.mark.parametrize("n_classes", [3, 4, 5, 9])
 @pytest.mark.parametrize("weighted", [False, True])
 @over_codings
+@pytest.mark.some_cases(16)
 def test_several_classes_are_several_machines(coding, n_classes, weighted):
     X, k = blobs(n_classes)
     weights = np.random.default_rng(1).uniform(0.2, 3.0, len(k)) if weighted else np.ones(len(k))
@@ -402,6 +403,7 @@ def test_sparse_rows(four, coding, solver):
 
 @over_codings
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.some_cases(4)
 def test_the_certificate_notices_a_change_in_any_coefficient(coding, n_classes):
     X, k = blobs(n_classes, n=12)
     model = LSSVMClassifier(KERNEL, gamma=5.0, coding=coding, class_weight="balanced").fit(X, k)

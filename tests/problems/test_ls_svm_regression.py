@@ -89,6 +89,7 @@ def test_the_closed_form_is_the_bordered_solve(case, weighted):
 
 @pytest.mark.parametrize("solver", first(3, ORDER))
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.some_cases(6)
 def test_every_solver_agrees_with_the_bordered_solve(case, form, solver):
     if solver not in installed_solvers():
         pytest.skip(f"{solver} is not installed")
@@ -199,6 +200,7 @@ def test_disagreement_with_the_closed_form_is_seen(small, form):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("factor", [1e12, 1e-12])
 @pytest.mark.parametrize("solver", [None, "OSQP"])
+@pytest.mark.some_cases(4)
 def test_equivariant_in_the_target(small, form, factor, solver):
     K, y, gamma = small
     declared = ls_svm_regression.declare(K, y * factor, gamma, form=form).solve(solver)

@@ -41,6 +41,7 @@ def test_the_script_of_a_practitioner_works_as_written():
 
 @pytest.mark.parametrize("solver", ["cvxpy", "cg", *ORDER, "clarabel", "Osqp"])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.some_cases(10)
 def test_every_way_gives_the_same_model(data, solver, weighted):
     name = solver.upper()
     if name in ORDER and name not in installed_solvers():
@@ -62,6 +63,7 @@ def test_every_way_gives_the_same_model(data, solver, weighted):
 
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.some_cases(2)
 def test_the_certificate_notices_a_change_in_any_coefficient(data, outputs, weighted):
     X, y = data
     y = y if outputs == 1 else np.column_stack([y, np.cos(y)])
@@ -173,6 +175,7 @@ def test_prediction_in_blocks_is_the_direct_formula(data, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("form", [sp.csr_matrix, sp.csr_array, sp.csc_array])
+@pytest.mark.some_cases(11)
 def test_sparse_rows(data, kernel, form):
     X, y = data
     X = X * (np.abs(X) > 0.7)

@@ -98,6 +98,7 @@ def largest(K, y, bias=True):
 @over_bias
 @over_tasks
 @over_kernels
+@pytest.mark.some_cases(12)
 def test_declared_fast_path_and_written_down_agree(kernel, task, bias, share):
     """:equation [Pelckmans2005]_ (24): the declared problem, the fast path and the problem written down anew."""
     K, y = case(kernel, task)
@@ -317,6 +318,7 @@ def test_no_positive_definite_component_vanishes_alone(kernel, bias):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(degree=2)], ids=repr)
+@pytest.mark.some_cases(3)
 def test_components_of_finite_rank_vanish_exactly_where_the_written_down_ones_do(kernel, seed):
     K, y = case(kernel, seed=seed, d=5)
     found = 0

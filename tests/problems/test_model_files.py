@@ -506,6 +506,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("quarter", first(1, range(4)))
+@pytest.mark.some_cases(2)
 def test_every_attribute_replaced_by_every_wrong_value(saved, quarter):
     """The file is well formed and lies about one thing at a time."""
     model, path, X = saved
@@ -547,6 +548,7 @@ def spoilt_arrays(arrays):
             yield name, "single precision", array.astype(np.float32)
 
 
+@pytest.mark.some_cases(2)
 def test_every_array_spoilt_in_every_way(saved):
     model, path, X = saved
     original = path.read_bytes()

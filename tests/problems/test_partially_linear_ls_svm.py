@@ -120,6 +120,7 @@ def test_the_page_proves():
 @pytest.mark.parametrize("scale", ["plain", "wild"])
 @pytest.mark.parametrize("gamma", first(2, [5.0, 1e-3, 1e5]))
 @pytest.mark.parametrize("seed", first(1, range(4)))
+@pytest.mark.some_cases(8)
 def test_no_certificate_is_contradicted_by_the_exact_machine(kernel, scale, gamma, seed):
     """Offsets of 1e8 and units of 1e-12 in the linear columns: certificate, certify and proof hold, and are true."""
     wild = {"units": (1e-12, 1e4), "offsets": (1e8, -1e6)} if scale == "wild" else {}
@@ -366,6 +367,7 @@ def test_classifiers(coding, tmp_path):
 
 @pytest.mark.parametrize("cv", ["loo", "gcv", "evidence", 4, None])
 @pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
+@pytest.mark.some_cases(5)
 def test_gamma_is_chosen_by_the_criterion_of_the_exact_machine(cv, weights):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e3))
     y, v = Y[:, 0], v if weights else np.ones(N)

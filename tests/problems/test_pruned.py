@@ -130,6 +130,7 @@ def test_down_dating_is_sound_by_itself(monkeypatch):
 
 @pytest.mark.parametrize("reweight", [False, True])
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.some_cases(5)
 def test_weighted_pruning_drops_outliers_first_and_plain_pruning_keeps_them_longest(seed, reweight):
     sample = sinc_outliers(random_state=seed, return_X_y=False)
     X, y, outliers = sample.data, sample.target, sample.outliers
@@ -161,6 +162,7 @@ def test_the_validation_index_is_the_error_over_those_rows():
 
 
 @pytest.mark.parametrize("cv", ["loo", 5, 60, KFold(4, shuffle=True, random_state=0)], ids=str)
+@pytest.mark.some_cases(2)
 def test_closed_form_cross_validation_is_refitting(cv):
     X, y = data(30)
     model = pruned(step=4, n_support=3, cv=cv).fit(X, y)

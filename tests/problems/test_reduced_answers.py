@@ -44,6 +44,7 @@ def _fitted(request):
     return model.fit(X, targets), targets
 
 
+@pytest.mark.some_cases(5)
 def test_the_answer_comes_first_and_is_proved(fitted):
     model, targets = fitted
     certificate = model.certificate_
@@ -56,6 +57,7 @@ def test_the_answer_comes_first_and_is_proved(fitted):
 
 
 @pytest.mark.parametrize("name", ["support_values_", "bias_", "support_vectors_", "kernel_"])
+@pytest.mark.some_cases(18)
 def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
     model, targets = fitted
     kept, before = getattr(model, name), model._evaluated(X)
@@ -79,6 +81,7 @@ def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
 @pytest.mark.parametrize("kernel", [RBF(0.8), RBF(4.0), Laplacian(1.0), Linear(), Polynomial(2, 1.0)], ids=repr)
 @pytest.mark.parametrize("gamma", [1.0, 1e6])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.some_cases(10)
 def test_no_bound_is_below_the_true_distance(kernel, gamma, offset):
     """The proof of a least-squares machine encloses the distance itself, so it may not exceed the certificate."""
     model = SparseLSSVMRegressor(kernel, gamma, basis=BASIS).fit(X, Y + offset)

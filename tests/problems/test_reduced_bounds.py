@@ -42,6 +42,7 @@ def check(seed, criterion, points, gamma_range=None):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds"])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.some_cases(8)
 def test_no_gamma_of_the_range_has_a_criterion_below_the_bound(seed, criterion):
     check(seed, criterion, 2)
 

@@ -24,6 +24,7 @@ def model(**parameters):
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.some_cases(4)
 def test_on_all_points_it_is_the_dense_machine(weighting, scale):
     dense = RobustLSSVMRegressor(KERNEL, 10.0, weighting=weighting, scale=scale, max_reweightings=1).fit(X, Y)
     sparse = model(weighting=weighting, scale=scale, basis=np.arange(150)).fit(X, Y)

@@ -203,6 +203,7 @@ PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]
 
 
 @pytest.mark.parametrize(("case", "kind"), PAIRS)
+@pytest.mark.some_cases(65)
 def test_where_rows_are_changes_no_bit(case, kind, of_arrays, folder):
     model = machine(case)
     given, how = SOURCES[kind](*targets_of(model), folder)
@@ -239,6 +240,7 @@ def test_a_cluster_changes_no_bit(case, client, of_arrays, folder):
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.some_cases(4)
 def test_a_device_is_given_the_same_rows(rule):
     """Its sums are rounded in another order; what is drawn and chosen is not."""
     torch = pytest.importorskip("torch")

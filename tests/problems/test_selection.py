@@ -189,6 +189,7 @@ def test_what_can_be_searched_is_known():
     ("cv", "loss"),
     [("loo", "squared"), ("gcv", "squared"), (5, "squared"), ("loo", "misclassification"), ("loo", "trimmed")],
 )
+@pytest.mark.some_cases(10)
 def test_classification(coding, cv, loss):
     model = LSSVMClassifierCV(RBF(1.0), cv=cv, loss=loss, coding=coding)
     if coding == "one_vs_one" and loss != "squared":
@@ -403,6 +404,7 @@ def test_clones_are_whole():
 
 @pytest.mark.parametrize("machine", [LSSVMClassifierCV, SparseLSSVMClassifierCV, SparseLSSVMClassifier])
 @pytest.mark.parametrize("class_weight", ["balanced", {"a": 3.0, "b": 1.0, "c": 0.5}], ids=str)
+@pytest.mark.some_cases(3)
 def test_weights_of_classes_are_weights_of_their_rows(machine, class_weight):
     """In every fit, in the criterion, in leave-one-out and in the certificate."""
     share = {label: LABELS.size / (3.0 * np.sum(label == LABELS)) for label in "abc"}

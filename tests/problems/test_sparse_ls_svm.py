@@ -320,6 +320,7 @@ def test_gamma_is_that_of_the_dense_search_on_all_points(criterion):
 
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "folds"])
 @pytest.mark.parametrize("gamma_range", [None, (1e-2, 1e3)])
+@pytest.mark.some_cases(3)
 def test_the_choice_is_the_best_of_many_fits(criterion, gamma_range):
     chosen = SparseLSSVMRegressorCV(
         KERNEL, cv=5 if criterion == "folds" else criterion, basis=15, gamma_range=gamma_range

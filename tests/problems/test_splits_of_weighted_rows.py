@@ -71,6 +71,7 @@ def assert_same(machine, cv, splits, X, y, weights, **parameters):
 @pytest.mark.parametrize("machine", EVERY)
 @pytest.mark.parametrize("how", ["a list", "a splitter", "groups"])
 @pytest.mark.parametrize("seed", first(1, range(6)))
+@pytest.mark.some_cases(9)
 def test_row_numbers_are_those_of_the_rows_given(machine, how, seed):
     X, y, weights, groups = data(machine, seed)
     splits = list(LeaveOneGroupOut().split(X, y, groups))

@@ -67,6 +67,7 @@ def assert_same(one, other):
 
 
 @over_machines
+@pytest.mark.some_cases(2)
 def test_a_table_is_fitted_like_an_array(name, in_memory, folder):
     file, column = ("classes", "c") if "classes" in name else ("numbers", "y")
     fitted = clone(MACHINES[name]).fit(folder / f"{file}.parquet", column)
@@ -75,6 +76,7 @@ def test_a_table_is_fitted_like_an_array(name, in_memory, folder):
 
 
 @over_machines
+@pytest.mark.some_cases(2)
 def test_blocks_of_any_size_are_fitted_like_an_array(name, in_memory):
     y = targets_of(name)
     blocks = [(X[start : start + 7777], y[start : start + 7777]) for start in range(0, N, 7777)]
@@ -82,6 +84,7 @@ def test_blocks_of_any_size_are_fitted_like_an_array(name, in_memory):
 
 
 @over_machines
+@pytest.mark.some_cases(2)
 def test_threads_change_no_bit(name, in_memory):
     threaded = clone(MACHINES[name]).set_params(passes=Passes(Joblib(n_jobs=2)))
     assert_same(threaded.fit(X, targets_of(name)), in_memory[name])

@@ -133,6 +133,7 @@ def test_the_regressor_is_the_fast_path():
 
 @pytest.mark.parametrize("solver", ["cvxpy", "PIQP", "clarabel"])
 @pytest.mark.parametrize("parameters", [{}, {"expansion": "decoupled", "ridge": 0.3}], ids=str)
+@pytest.mark.some_cases(3)
 def test_other_solvers_agree(solver, parameters):
     X, y = additive_function(30, 5, random_state=1)
     fast = fitted(X, y, rho=5.0, **parameters)
@@ -456,6 +457,7 @@ def test_swapped_labels_are_the_mirrored_machine():
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
 @pytest.mark.parametrize("parameters", [{}, {"expansion": "decoupled", "ridge": 0.5}, {"refit": True}], ids=str)
+@pytest.mark.some_cases(6)
 def test_every_coding_is_a_machine_a_column(coding, parameters):
     X, labels = make_blobs(48, n_features=3, centers=4, random_state=2)
     X = np.column_stack([X, np.random.default_rng(0).normal(size=48)])

@@ -19,6 +19,7 @@ from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
 from problems.command_line.verdicts import table
 from problems.command_line.verify import TIME_LIMIT, Line, Miss, problem_modules, verify
+from problems.demonstration import MOST_ROWS, MOST_VALUES
 from substrate import solver_call, solvers
 from substrate.declarations import optimality_conditions
 from substrate.declarations import optimality_conditions as fused_conditions
@@ -123,6 +124,16 @@ def test_the_walk_finds_the_problem_files():
     assert "ls_svm_regression" in modules
     assert "demonstration" not in modules
     assert set(modules) <= set(problems.__all__)
+
+
+@pytest.mark.parametrize("name", problem_modules())
+def test_the_rows_of_a_demonstration_are_few(name):
+    for case in problem_modules()[name].DEMONSTRATION.cases:
+        arguments = case.demonstrated()
+        rows = len(arguments["y"]) + len(arguments.get("y_val", ()))
+        assert rows <= MOST_ROWS, f"{case.label}: {rows} rows; thin them by every={-(-rows * case.every // MOST_ROWS)}"
+        matrices = [given for key, given in arguments.items() if key.startswith("K")]
+        assert sum(np.size(matrix) for matrix in matrices) <= MOST_VALUES, case.label
 
 
 # SCS, a first-order method, takes as long as all others together; two solvers are what a problem needs to pass

@@ -76,6 +76,7 @@ def test_every_solver_warns_if_and_only_if_its_certificate_fails(part):
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(1.0), Laplacian(1.0)])
 @pytest.mark.parametrize("solver", ["cg", "stored_cg", "auto"])
 @pytest.mark.parametrize("seed", first(2, range(20)))
+@pytest.mark.some_cases(12)
 def test_weights_far_apart_do_not_make_a_kernel_indefinite(kernel, solver, seed):
     """Curvature that is negative by rounding only is no property of the kernel."""
     rng = np.random.default_rng(seed)

@@ -152,6 +152,7 @@ def test_a_matrix_of_kernel_values_is_cut_where_rows_are_absent(name):
 
 @over([*MODELS, *SEARCHES], "classes", "robust")
 @pytest.mark.parametrize("where", ["files", "blocks", "threads"])
+@pytest.mark.some_cases(3)
 def test_weights_go_along_with_rows_that_are_read_in_passes(name, where, tmp_path):
     y, weights = targets(name), TIMES * np.linspace(0.5, 1.0, N)
     basis, passes = Basis(7, "kmeans++", random_state=0), None

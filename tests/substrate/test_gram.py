@@ -38,6 +38,7 @@ def _indefinite(n=30, smallest=-0.5):
 
 @sizes
 @pytest.mark.parametrize("columns", [None, 1, 8, 9, 40])
+@pytest.mark.some_cases(18)
 def test_product_is_k_times_v_before_and_after_every_factorisation(n, columns):
     X = _points(n)
     K = RBF(1.0)(X)
@@ -68,6 +69,7 @@ def test_matrix_is_k_exactly_whatever_was_factored(n):
 
 @sizes
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.some_cases(21)
 def test_solve_solves_with_each_ridge_in_turn(n, kernel):
     X = _points(n)
     K = kernel(X)

@@ -11,6 +11,7 @@ file.
 
 import types
 from collections.abc import Mapping
+from functools import cache
 from inspect import get_annotations
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -322,13 +323,19 @@ def _inherited(estimator: type, listed: Mapping[str, Mapping[str, Allowed | None
     """What the estimator and its bases list or annotate, the nearest first."""
     known: dict[str, Allowed | None] = {}
     for base in reversed(estimator.__mro__):
-        annotated = {
-            name: _annotated(kind, _PLAIN if name.endswith("_") else _PLAIN_PARAMETERS)
-            for name, kind in get_annotations(base).items()
-        }
-        known |= {name: kind for name, kind in annotated.items() if kind is not None}
+        known |= _annotations_of(base)
         known |= listed.get(base.__name__, {})
     return known
+
+
+@cache
+def _annotations_of(base: type) -> _Kinds:
+    """Return the kinds that the annotations of one class state; found anew, they take a quarter of a small load."""
+    annotated = {
+        name: _annotated(kind, _PLAIN if name.endswith("_") else _PLAIN_PARAMETERS)
+        for name, kind in get_annotations(base).items()
+    }
+    return {name: kind for name, kind in annotated.items() if kind is not None}
 
 
 def _annotated(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:

@@ -85,6 +85,7 @@ def test_advice_is_found():
 @pytest.mark.parametrize("seed", first(1, range(4)))
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(60)
 def test_a_column_is_read_rightly_or_refused_and_no_advice_makes_it_wrong(way, kind, seed):
     """Of advice that names a number, the one with the right number is followed; other advice is followed always."""
     values, cells = cells_of(way, kind, seed)
@@ -281,6 +282,7 @@ def test_a_function_of_numbers_with_thousands_is_learnt(tmp_path, capsys):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(60)
 def test_numbers_are_never_called_a_name_or_a_category(way, kind):
     _, cells = cells_of(way, kind)
     for some in (cells, [*cells[:-1], "n/a"], [*cells, "about 5"]):

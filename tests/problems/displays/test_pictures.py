@@ -84,6 +84,7 @@ def grey(colour) -> float:
 
 
 @pytest.mark.parametrize("name", first(10, PICTURES))
+@pytest.mark.some_cases(5)
 def test_every_picture_can_be_read(plt, name):
     display = PICTURES[name]()
     figure = display.figure_

@@ -51,6 +51,7 @@ def test_the_exponential_of_what_is_far_below_zero_is_zero_and_of_no_number_is_n
 
 
 @pytest.mark.parametrize("kernel", [example.kernel for example in ALL if example.kernel.trusted], ids=repr)
+@pytest.mark.some_cases(22)
 def test_kernel_values_are_within_their_rounding(kernel):
     X = np.random.default_rng(1).normal(size=(5, 3))
     X[1] = X[0] + 3e-8

@@ -59,6 +59,7 @@ def ends(value):
 
 @pytest.mark.parametrize("numbers", [Double, Doubled])
 @pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.some_cases(18)
 def test_the_exact_value_is_within_the_radius(numbers, name):
     for seed in range(20):
         data, formula = vectors(seed), FORMULAS[name]

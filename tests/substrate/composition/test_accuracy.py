@@ -70,6 +70,7 @@ def test_no_error_of_many_random_machines_is_above_its_bound():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_the_bound_is_small_where_the_answer_is_right(kind):
     machine = small_machine(np.random.default_rng(7), kind, wild=False)
     certificate = machine.solve("CLARABEL").certificate
@@ -81,6 +82,7 @@ def test_the_bound_is_small_where_the_answer_is_right(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_a_point_that_was_moved_is_known_to_be_off_by_as_much(kind):
     """The bound of a moved point is its true distance, hardly more; by more than is tolerated, and it fails."""
     machine = small_machine(np.random.default_rng(11), kind, wild=False)

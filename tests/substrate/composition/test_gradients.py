@@ -33,6 +33,7 @@ SMOOTH = [RBF(1.0), Matern(1.0, 2.5), Polynomial(3, 1.0) + RBF(2.0), RBF(2.0) * 
 
 @pytest.mark.parametrize("kernel", SMOOTH, ids=repr)
 @pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.some_cases(5)
 def test_a_gradient_is_the_limit_of_differences_of_predictions(plane, kernel, column):
     X, y = plane
     P = np.random.default_rng(2).normal(size=(5, 2))

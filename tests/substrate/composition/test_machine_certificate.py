@@ -127,6 +127,7 @@ def test_it_holds_at_the_optimum(build):
 
 @over_machines
 @pytest.mark.parametrize("seed", first(1, range(3)))
+@pytest.mark.some_cases(6)
 def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
     machine = build()
     machine.solve()

@@ -243,6 +243,7 @@ def sparse(X, y):
 
 @pytest.mark.parametrize("build", [constrained, partly_linear, two_outputs, sparse], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("solved", [True, False])
+@pytest.mark.some_cases(4)
 def test_a_machine_can_be_written_and_read(data, monkeypatch, build, solved):
     X, y = data
     machine = build(X, y)

@@ -32,6 +32,7 @@ def random_step(program, rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_the_distance_of_any_point_is_not_above_its_bound(kind):
     """Points and multipliers far from optimal, against the optimum in rational arithmetic."""
     pytest.importorskip("flint", reason="the exact optimum is found in rational arithmetic")
@@ -60,6 +61,7 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
     rng = np.random.default_rng(8)
     program = program_of(small_machine(rng, kind, wild=False).problem)

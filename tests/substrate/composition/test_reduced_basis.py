@@ -202,6 +202,7 @@ def bound(result):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("n_basis", [5, 40, 80])
+@pytest.mark.some_cases(3)
 def test_the_bound_on_what_all_rows_gain_is_true(rows, bias, n_basis):
     X, y = rows[0][:80], rows[1][:80]
     reduced = Substrate(RBF(1.5), X, y, bias=bias, basis=X[:n_basis])

@@ -87,6 +87,7 @@ def test_random_machines_are_certified_or_warn(block):
 
 @pytest.mark.parametrize("weight", [1e-6, 1e-2, 1e2, 1e6])
 @pytest.mark.parametrize("penalty", ["norm", "sparse", "variation"])
+@pytest.mark.some_cases(6)
 def test_weights_over_decades(weight, penalty):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))

@@ -143,6 +143,7 @@ def program_of(machine):
 
 
 @every
+@pytest.mark.some_cases(7)
 def test_it_is_the_optimum_of_the_conic_solver(build):
     ours, theirs = build().solve(solver="structured"), build().solve(solver="CLARABEL")
     assert [attempt.solver for attempt in ours.solver_record.attempts] == ["STRUCTURED"]
@@ -152,6 +153,7 @@ def test_it_is_the_optimum_of_the_conic_solver(build):
 
 
 @every
+@pytest.mark.some_cases(7)
 def test_the_optimality_conditions_hold_in_the_program_as_compiled(build):
     program, dense = program_of(build())
     structure = find_structure(program, dense)
@@ -175,6 +177,7 @@ def newton_matrix(structure, weights):
 
 
 @every
+@pytest.mark.some_cases(7)
 def test_the_newton_system_is_solved_whatever_the_weights(build):
     program, dense = program_of(build())
     structure = find_structure(program, dense)
@@ -194,6 +197,7 @@ def test_the_newton_system_is_solved_whatever_the_weights(build):
 
 @pytest.mark.parametrize("build", [insensitive, pinball, hinge, values_squared], ids=lambda build: build.__name__)
 @pytest.mark.parametrize("share", [1e-1, 1e-3, 1e-6])
+@pytest.mark.some_cases(6)
 def test_a_factor_without_small_columns_and_rows_is_near_the_newton_matrix(build, share, monkeypatch):
     """An error left after refinement is at most sqrt(share), for columns and rows each, of the one before."""
     monkeypatch.setattr(structure_search, "_MANY", 2)

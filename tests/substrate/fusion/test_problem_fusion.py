@@ -40,6 +40,7 @@ def scan(kind, seed, tried):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.some_cases(4)
 def test_no_value_is_below_the_bound(kind):
     assert scan(kind, 0, 8)
 

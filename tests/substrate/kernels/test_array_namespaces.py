@@ -19,6 +19,7 @@ everywhere = pytest.mark.parametrize("home", HOMES)
 
 @everywhere
 @every
+@pytest.mark.some_cases(43)
 def test_the_matrix_is_that_of_numpy(example, home):
     send, X = sender(home), example.points(9)
     tolerance = 1e-10 if example.rounding == 1.0 else 1e-6

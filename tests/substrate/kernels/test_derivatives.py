@@ -44,6 +44,7 @@ def differences(kernel, x, z, column, other=None):
 
 
 @pytest.mark.parametrize("kernel", [*(example.kernel for example in SMOOTH), *MORE], ids=repr)
+@pytest.mark.some_cases(21)
 def test_derivatives_are_limits_of_differences(kernel):
     """Also near x = z, where the formulas of a Matérn kernel cancel."""
     rng = np.random.default_rng(0)
@@ -57,6 +58,7 @@ def test_derivatives_are_limits_of_differences(kernel):
 
 
 @pytest.mark.parametrize("kernel", [*(example.kernel for example in SMOOTH), *MORE], ids=repr)
+@pytest.mark.some_cases(21)
 def test_values_and_derivatives_are_inner_products_of_features(kernel):
     """The matrix of values and of derivatives in two inputs is symmetric and positive semi-definite, at x = z too."""
     X = np.random.default_rng(1).normal(size=(6, N_FEATURES))

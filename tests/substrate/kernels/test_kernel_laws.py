@@ -40,6 +40,7 @@ def test_every_kernel_class_is_exported():
 
 
 @every
+@pytest.mark.some_cases(23)
 def test_symmetric_matrix_equals_the_naive_double_loop(example):
     X, r = example.points(12), example.rounding
     naive = example.naive(X, X)
@@ -56,6 +57,7 @@ def test_rectangular_matrix_equals_the_naive_double_loop(example):
 
 @every
 @pytest.mark.parametrize("n", [1, 2, 40, 300])
+@pytest.mark.some_cases(92)
 def test_matrix_is_exactly_symmetric(example, n):
     K = example.kernel(example.points(n))
     assert_array_equal(K, K.T)
@@ -83,6 +85,7 @@ def test_diag_is_the_diagonal_of_the_matrix(example):
 
 @every
 @pytest.mark.parametrize("n", first(2, [65, 257, 600, 64, 256]))
+@pytest.mark.some_cases(46)
 def test_blocks_join_without_seams(example, n):
     X, r = example.points(n, seed=n), example.rounding
     whole = np.empty((n, n))
@@ -99,6 +102,7 @@ def test_blocks_join_without_seams(example, n):
 
 @every_on_points
 @pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "csc_array", "coo_matrix"])
+@pytest.mark.some_cases(88)
 def test_sparse_points_give_what_dense_points_give(example, form):
     X, Z, r = example.points(30), example.points(20, seed=3), example.rounding
     X[np.abs(X) < 0.6] = 0.0
@@ -203,6 +207,7 @@ def test_points_of_different_width_are_refused(example):
 
 @every
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.some_cases(46)
 def test_points_that_are_not_finite_are_refused(example, bad):
     X = example.points(4)
     X[2, 1] = bad

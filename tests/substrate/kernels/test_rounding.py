@@ -47,6 +47,7 @@ def points(seed):
 
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*KERNELS, *BY_COLUMN])
+@pytest.mark.some_cases(9)
 def test_values_are_as_near_as_the_kernel_says(name, part):
     compared = 0
     for seed in range(part, 5 if name == "Matern 0.8" else 25, 2):  # a Bessel function takes its time

@@ -93,6 +93,7 @@ def test_every_kernel_class_has_derivatives_in_its_scales_or_a_reason():
 
 
 @pytest.mark.parametrize("kernel", [*KNOWN, *MORE], ids=repr)
+@pytest.mark.some_cases(27)
 def test_derivatives_are_limits_of_differences(kernel):
     X, Z, W = some_points()
     exact = exact_gradient(kernel.kernel if isinstance(kernel, SinglePrecision) else kernel, X, Z, W)
@@ -178,6 +179,7 @@ def test_offsets_do_not_matter(kernel):
 
 @pytest.mark.parametrize("kernel", BY_COLUMN, ids=repr)
 @pytest.mark.parametrize("apart", [1e4, 1e9, 1e200])
+@pytest.mark.some_cases(9)
 def test_clusters_far_apart_do_not_drown_each_other(kernel, apart):
     """Pairs that are near each other count, and lie far from the common centre."""
     rng = np.random.default_rng(5)

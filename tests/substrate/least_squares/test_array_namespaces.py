@@ -35,6 +35,7 @@ def data(n=60, d=3, outputs=2):
 @everywhere
 @pytest.mark.parametrize("gamma", [1.0, 1e8])
 @pytest.mark.parametrize("unit", [1.0, 1e80])
+@pytest.mark.some_cases(4)
 def test_the_saddle_system(home, gamma, unit):
     send, (X, Y, v) = sender(home), data()
     ridge = ridge_of(gamma, v)

@@ -29,6 +29,7 @@ def values(K, columns, bias, coefficients):
 @pytest.mark.parametrize("gamma", [1e-8, 1e-2, 1.0, 1e3, 1e6])
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(10.0), Linear()], ids=repr)
 @pytest.mark.parametrize("size", [0, 1, 13, 40])
+@pytest.mark.some_cases(30)
 def test_decision_values_are_those_of_the_pseudo_inverse(gamma, kernel, size):
     """:place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: against numpy."""
     K, M, B = data(gamma=gamma, kernel=kernel)

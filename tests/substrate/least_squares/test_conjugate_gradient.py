@@ -160,6 +160,7 @@ def test_a_tighter_tolerance_comes_closer():
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 255, 256, 257, 512, 700])
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear(), Componentwise(RBF(0.7))], ids=repr)
+@pytest.mark.some_cases(14)
 def test_kernel_product_is_the_product_over_block_boundaries(n, kernel):
     X, _ = make(n)
     V = np.random.default_rng(3).normal(size=(n, 3))

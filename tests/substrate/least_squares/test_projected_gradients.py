@@ -118,6 +118,7 @@ def test_equal_rows_in_the_sample():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.some_cases(9)
 def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     X, Y = make()
     ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))

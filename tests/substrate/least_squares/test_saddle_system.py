@@ -40,6 +40,7 @@ def _failures(gram, ridge, y, solved):
 @every_kernel
 @pytest.mark.parametrize("n", [2, 3, 50, 130])
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3])
+@pytest.mark.some_cases(24)
 def test_equals_the_dense_bordered_system(kernel, n, gamma):
     """:equation [Suykens2002]_ (5), (12)-(13): against the dense system, with and without weights."""
     X, y = _data(n)
@@ -186,6 +187,7 @@ def test_repeated_points_at_a_large_gamma_reach_lapacks_backward_error():
 @pytest.mark.parametrize("constant", [0.0, 3.0, 0.1, -1e8, 1e-150, 1e150])
 @pytest.mark.parametrize("n", [2, 7, 100])
 @every_kernel
+@pytest.mark.some_cases(36)
 def test_a_constant_target_gives_no_support_and_its_value_as_bias(constant, n, kernel):
     X, _ = _data(n)
     gram, ridge, solved = _fit(kernel, X, np.full(n, constant), 10.0)
@@ -197,6 +199,7 @@ def test_a_constant_target_gives_no_support_and_its_value_as_bias(constant, n, k
 @every_kernel
 @pytest.mark.parametrize("power", [-498, -40, 40, 498])
 @pytest.mark.parametrize("gamma", [1e-8, 1.0, 1e10])
+@pytest.mark.some_cases(24)
 def test_a_power_of_two_in_the_target_is_a_power_of_two_in_the_solution(kernel, power, gamma):
     X, y = _data(25)
     _, _, plain = _fit(kernel, X, y, gamma)

@@ -69,6 +69,7 @@ def test_the_unique_solution_is_that_of_a_conic_solver(share):
 
 @pytest.mark.parametrize("shape", [(40, 12), (12, 40), (2, 7), (7, 2), (20, 20)], ids=str)
 @pytest.mark.parametrize("share", [0.5, 0.05, 1e-3, 1e-7])
+@pytest.mark.some_cases(10)
 def test_rectangular_matrices_of_atoms(shape, share):
     rng = np.random.default_rng(4)
     Phi, y = rng.normal(size=shape), rng.normal(size=shape[0])
@@ -180,6 +181,7 @@ def test_a_smaller_zeta_never_fits_worse():
 
 @pytest.mark.parametrize("share", [0.1, 1e-2, 1e-4])
 @pytest.mark.parametrize("sigma", [1.0, 10.0, 100.0])
+@pytest.mark.some_cases(5)
 def test_tied_inputs(sigma, share):
     X, y = motorcycle()
     Phi = RBF(sigma)(X)

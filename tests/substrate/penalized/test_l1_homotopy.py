@@ -99,6 +99,7 @@ def test_without_the_equality_it_is_lars_path(shape):
 
 @pytest.mark.parametrize("zero_sum", [True, False])
 @pytest.mark.parametrize("seed", range(14))
+@pytest.mark.some_cases(14)
 def test_residuals_at_knots_and_midpoints(seed, zero_sum):
     kind, Phi, y = l1_instance(seed)
     path = l1_path(Phi, y, zero_sum=zero_sum)

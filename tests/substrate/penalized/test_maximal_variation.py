@@ -92,6 +92,7 @@ def assert_solved(coordinates, y, rho, tolerance=1e-6):
 @pytest.mark.parametrize("share", [0.7, 0.2, 0.01])
 @over_bias
 @over_choices
+@pytest.mark.some_cases(18)
 def test_the_optimum_is_that_of_a_conic_solver(choice, bias, share):
     """:equation [Pelckmans2005]_ (25): against a conic solver."""
     coordinates, y = instance(choice, bias)
@@ -218,6 +219,7 @@ def test_rho_bound_can_be_met():
 
 @over_bias
 @over_choices
+@pytest.mark.some_cases(6)
 def test_from_rho_max_on_everything_is_exactly_zero(choice, bias):
     for seed in range(2):
         coordinates, y = instance(choice, bias, seed=seed)
@@ -272,6 +274,7 @@ def test_rho_max_is_proved_by_multipliers(choice, bias):
 @pytest.mark.parametrize("seed", first(1, range(4)))
 @over_bias
 @pytest.mark.parametrize("choice", ["shared linear", "shared quadratic", "decoupled linear", "decoupled RBF, ridge"])
+@pytest.mark.some_cases(4)
 def test_zeros_are_exact_along_the_path_and_the_conic_solver_has_them_too(choice, bias, seed):
     coordinates, y = instance(choice, bias, seed=seed)
     largest, zeros = rho_max(coordinates, y), []

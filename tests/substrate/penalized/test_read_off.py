@@ -110,6 +110,7 @@ def folds(request):
         return Folds(*CASES[request.param])
 
 
+@pytest.mark.some_cases(3)
 def test_folds_add_up_to_the_brute_force_sum_over_a_dense_grid(folds):
     read = folds.read()
     low, high = read.values[0], 1.1 * read.values[-1]
@@ -121,6 +122,7 @@ def test_folds_add_up_to_the_brute_force_sum_over_a_dense_grid(folds):
     assert_allclose(read.errors, [folds.followed(float(value)) for value in read.values], rtol=1e-6)
 
 
+@pytest.mark.some_cases(3)
 def test_the_bound_is_below_independent_solves_of_all_folds(folds):
     read = folds.read()
     low, high = max(read.coverage[0], 1e-3 * read.values[-1]), 1.1 * read.values[-1]

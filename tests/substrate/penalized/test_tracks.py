@@ -179,6 +179,7 @@ def test_variation_optima_lie_within_the_radius_of_a_coarse_path(variation):
     assert used > 1e-3, "the coarse path is far enough off for the radius to matter"
 
 
+@pytest.mark.some_cases(3)
 def test_variation_bound_is_below_independent_solves(variation):
     full = variation.fold.path
     solves = []
@@ -326,6 +327,7 @@ def test_l1_errors_are_those_of_the_machine_and_interpolate(sparse):
 
 
 @pytest.mark.parametrize("every", [3, 1000])
+@pytest.mark.some_cases(5)
 def test_l1_radii_hold_against_the_active_set(sparse, every):
     rng = np.random.default_rng(2)
     full = sparse.fold.path
@@ -358,6 +360,7 @@ def test_l1_radii_hold_against_a_conic_solver():
             assert moved <= radius_at(track, k, theta) * (1.0 + 1e-6) + 1e-6
 
 
+@pytest.mark.some_cases(3)
 def test_l1_bound_is_below_independent_solves(sparse):
     full = sparse.fold.path
     zetas = np.geomspace(full.values[0], 1.1 * full.values[-1], 40)
@@ -372,6 +375,7 @@ def test_l1_bound_is_below_independent_solves(sparse):
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.01, 2.0, -1.0])
+@pytest.mark.some_cases(15)
 def test_a_tampered_coefficient_raises_the_gap_and_lowers_the_bound(sparse, factor):
     path = sparse.fold.path
     exact = read_off([sparse.fold.track], [path])

@@ -139,6 +139,7 @@ def test_one_expansion_per_component_with_a_ridge():
 
 
 @pytest.mark.parametrize("seed", first(10, range(30)))
+@pytest.mark.some_cases(5)
 def test_random_instances_complete_or_say_so(seed):
     kind, parts, target = variation_instance(seed)
     path = variation_path(parts, target)

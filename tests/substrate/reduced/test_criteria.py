@@ -98,6 +98,7 @@ def test_rows_computed_again_at_each_call_are_those_kept(monkeypatch):
 @pytest.mark.parametrize("centre", [-12.0, -3.0, 2.0])
 @pytest.mark.parametrize("name", ["loo", "gcv", "evidence", "folds"])
 @pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)
+@pytest.mark.some_cases(24)
 def test_the_error_of_interpolation_is_below_its_bound(half, centre, name, kernel):
     criterion = criteria(kernel)[name]
     samples = criterion.sample((centre + half * points())[None, :])

@@ -41,6 +41,7 @@ def fitted(kernel, solution, points=BASIS):
 
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(10.0), Linear(), Polynomial(2, 1.0)], ids=repr)
+@pytest.mark.some_cases(6)
 def test_the_outputs_are_those_of_the_direct_solve(kernel, gamma):
     rows, features, origin, K = pieces(kernel)
     statistic = accumulate(rows, features, origin, 1.0 / gamma)

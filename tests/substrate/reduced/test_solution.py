@@ -56,6 +56,7 @@ def test_the_fit_is_that_of_stacked_least_squares(kernel, gamma, method):
 
 @pytest.mark.parametrize("points", [X[:40], X[:3], X, np.repeat(X[:10], 3, axis=0)], ids=["40", "3", "all", "tied"])
 @pytest.mark.parametrize("kernel", [RBF(1.5), Linear()], ids=repr)
+@pytest.mark.some_cases(4)
 def test_leave_one_out_is_one_refit_a_row(kernel, points):
     """:place [Cawley2004]_ section 2.6: against one refit a row."""
     (_, leverages, residuals), spectrum = left_out(kernel, X, Y[:, :1], points, 5.0)

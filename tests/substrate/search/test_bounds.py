@@ -37,6 +37,7 @@ def test_polynomials_are_their_own_interpolants():
 @pytest.mark.parametrize("half", [0.5, 1.5, 3.0, 6.0])
 @pytest.mark.parametrize("centre", [-18.0, -7.0, -1.0, 3.0])
 @pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
+@pytest.mark.some_cases(24)
 def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
     spectrum = centred_spectrum(Gram.of(kernel, X))
     inner = centred_spectrum(Gram.of(kernel, X[::2]))

@@ -71,6 +71,7 @@ def assert_global(criterion, lambdas, gap=1e-4):
 @pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("target", first(2, TARGETS))
+@pytest.mark.some_cases(25)
 def test_never_worse_than_a_fine_grid_and_the_bound_is_below_all_of_it(which, kernel, target):
     made, lambdas = criteria(kernel, SMALL, TARGETS[target])
     assert_global(made[which], lambdas)
@@ -78,6 +79,7 @@ def test_never_worse_than_a_fine_grid_and_the_bound_is_below_all_of_it(which, ke
 
 @pytest.mark.parametrize("which", ["loo", "gcv", "evidence", "validation", "folds"])
 @pytest.mark.parametrize("gap", [1e-2, 1e-6])
+@pytest.mark.some_cases(5)
 def test_the_gap_is_reached_on_motorcycle(which, gap):
     made, lambdas = criteria(RBF(10.0), X, Y)
     found = assert_global(made[which], lambdas, gap)

@@ -159,6 +159,7 @@ def test_what_the_expansions_leave_out_is_bounded(kernel):
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.some_cases(5)
 def test_no_point_of_a_cell_is_below_its_bound(seed):
     worst, _ = worst_of_cells(seed)
     assert worst <= 0.0

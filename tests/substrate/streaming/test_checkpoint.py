@@ -111,6 +111,7 @@ def test_an_interrupt_while_a_state_is_kept_leaves_the_one_before(tmp_path, monk
 
 @pytest.mark.parametrize("begun", [1, 6, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 20))])
 @pytest.mark.parametrize("executor", [Serial(), Joblib(1), Joblib(3)], ids=repr)
+@pytest.mark.some_cases(3)
 def test_another_executor_goes_on_from_any_leaf(tmp_path, begun, executor):
     class Leaves(Breaking):
         level = 0

@@ -1,0 +1,188 @@
+"""Where the time of the ordinary tests goes, by folder and by file, in seconds of CPU time.
+
+``python tests/times.py`` runs the tests of every folder in one process each, one after the other, and prints a map of
+the folders: what they check, how many cases they have and what they take. ``--write`` writes it to ``tests/README.md``;
+with the names of folders (``python tests/times.py tests/bad_input --write``) only these are run, and the rows of the
+others stay. CPU time, with that of the processes that a test starts, is the same on a machine that does other work too;
+on two cores the whole run takes about half of it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "tests" / "README.md"
+#: The folders with tests, and what they check.
+FOLDERS = {
+    "tests": "the README, examples and tutorials; the direction of imports; laws that hypothesis tries on all models; "
+    "the smoke test of other interpreters",
+    "tests/bad_input": "every estimator and every page on bad, strange and extreme input: refused in words, or right",
+    "tests/benchmarks": "the record of the benchmarks and how it is written",
+    "tests/docs": "generated pages: ledger, errata, vocabulary, reference, pages that move",
+    "tests/problems": "pages and estimators: against solvers, oracles and exact arithmetic; searches, intervals, files",
+    "tests/problems/command_line": "the command `substrate`: tables, reports, interrupts, terminals",
+    "tests/problems/displays": "the numbers in the pictures",
+    "tests/problems/reproductions": "the published studies, in small",
+    "tests/substrate": "the ground: arrays, archives, conventions, data sets, the Gram matrix, solvers, threads",
+    "tests/substrate/certificates": "certificates, exact sums, doubled precision, numbers with a radius",
+    "tests/substrate/composition": "composed machines: grammar, spans, the structured method, certificates",
+    "tests/substrate/declarations": "what declared pages share",
+    "tests/substrate/fusion": "`fuse` and `fuse_problem`: paths, bounds, searches of one to three parameters",
+    "tests/substrate/ingredients": "terms and constraints with their multipliers",
+    "tests/substrate/kernels": "kernels: naive loops, algebra, derivatives, rounding",
+    "tests/substrate/least_squares": "saddle systems, leave-one-out, spectra, conjugate gradients, pruning, weights",
+    "tests/substrate/penalized": "L1, Huber and maximal variation: active sets and exact paths",
+    "tests/substrate/reduced": "reduced bases: sums over rows, criteria, folds",
+    "tests/substrate/search": "the searches of gamma and of widths, and their bounds",
+    "tests/substrate/streaming": "rows in passes: sources, executors, checkpoints, the same bits",
+    "tests/substrate/uncertainty": "calibration, conformal sets, jackknife, label sets",
+}
+#: How many files are listed by themselves.
+SLOWEST = 12
+HEADING = "| folder | checks | cases | CPU seconds |"
+FILES = "| file | cases | CPU seconds |"
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of those that it has waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+class Clock:
+    """A plugin that adds up the CPU time of every test with its fixtures, by file."""
+
+    def __init__(self) -> None:
+        self.cases: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Measure one test."""
+        before = cpu_seconds()
+        result = yield
+        name = item.nodeid.partition("::")[0]
+        self.cases[name] += 1
+        self.seconds[name] += cpu_seconds() - before
+        return result
+
+
+def files_of(folder: str) -> list[str]:
+    """Return the test files of a folder, without those of the folders in it."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("test_*.py"))
+
+
+def measure_here(folder: str, target: str) -> int:
+    """Run a folder in this process, write what its files took, and return the exit status."""
+    clock = Clock()
+    status = pytest.main(["-n0", "-q", "-p", "no:cacheprovider", *files_of(folder)], plugins=[clock])
+    shared = cpu_seconds() - sum(clock.seconds.values())  # imports and collection
+    files = {name: (clock.cases[name], seconds) for name, seconds in clock.seconds.items()}
+    Path(target).write_text(json.dumps({"shared": shared, "files": files}), encoding="utf-8")
+    return int(status)
+
+
+def measure(folder: str) -> dict[str, Any]:
+    """Run a folder in a process of its own."""
+    with tempfile.TemporaryDirectory() as temporary:
+        target = Path(temporary, "times.json")
+        command = [sys.executable, __file__, "--here", str(target), folder]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
+        return dict(json.loads(target.read_text(encoding="utf-8")))
+
+
+def read_rows(text: str, heading: str) -> dict[str, list[str]]:
+    """Return the cells of a table of the page, by the name in the first."""
+    lines = text.splitlines()
+    if heading not in lines:
+        return {}
+    cells = [line.strip("| ").split(" | ") for line in lines[lines.index(heading) + 2 :]]
+    ends = next((place for place, row in enumerate(cells) if row == [""]), len(cells))
+    return {row[0].strip("`"): row for row in cells[:ends]}
+
+
+def make_page(times: dict[str, dict[str, Any]], old: str = "") -> str:
+    """Return the page, with the times of the folders that were run and those that it had of the others."""
+    known, listed = read_rows(old, HEADING), read_rows(old, FILES)
+    folders: dict[str, tuple[str, str]] = {}
+    files = {name: (row[1], row[2]) for name, row in listed.items() if str(Path(name).parent) not in times}
+    for folder in FOLDERS:
+        if folder in times:
+            found = times[folder]["files"].values()
+            seconds = times[folder]["shared"] + sum(seconds for _, seconds in found)
+            folders[folder] = f"{sum(cases for cases, _ in found)}", f"{seconds:.0f}"
+            files |= {name: (f"{cases}", f"{taken:.1f}") for name, (cases, taken) in times[folder]["files"].items()}
+        elif folder in known:
+            folders[folder] = known[folder][2], known[folder][3]
+        else:
+            folders[folder] = "?", "?"
+    rows = [f"| `{name}` | {FOLDERS[name]} | {cases} | {seconds} |" for name, (cases, seconds) in folders.items()]
+    total = [sum(float(part) for part in column if part != "?") for column in zip(*folders.values(), strict=True)]
+    said = re.search(r"one process on (\w+)", old)
+    machine = platform.machine() if times or said is None else said[1]
+    longest = sorted(files, key=lambda name: -float(files[name][1]))[:SLOWEST]
+    return "\n".join(
+        [
+            "# Tests",
+            "",
+            "What the folders check, and the CPU time of the ordinary run (`pytest`, without the cases that are",
+            f"marked slow) in one process on {machine}, imports included. On two cores it takes about half of that.",
+            "Made by `python tests/times.py --write`, or with names of folders for these alone; not edited by hand.",
+            "",
+            HEADING,
+            "|---|---|---|---|",
+            *rows,
+            f"| all | | {total[0]:.0f} | {total[1]:.0f} |",
+            "",
+            "The files that take most:",
+            "",
+            FILES,
+            "|---|---|---|",
+            *(f"| `{name}` | {files[name][0]} | {files[name][1]} |" for name in longest),
+            "",
+            "`tests/oracles` holds slow and obvious programs that the fast ones are compared with, the walk over",
+            "all models (`every_model.py`), and the draw of the cases that the ordinary run has of a check",
+            'which all models share (`sampled_cases.py`); `pytest -m ""` runs all cases.',
+            "",
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print or write the map."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", help="folders to run; all by default")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--here", metavar="FILE", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    chosen = [folder.rstrip("/") for folder in given.folders] or list(FOLDERS)
+    unknown = sorted(set(chosen) - FOLDERS.keys())
+    if unknown:
+        parser.error(f"no folders with tests: {', '.join(unknown)}; choose from {', '.join(FOLDERS)}")
+    if given.here:
+        return measure_here(chosen[0], given.here)
+    old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    times: dict[str, dict[str, Any]] = {}
+    for folder in chosen:
+        times[folder] = measure(folder)
+        if given.write:  # after every folder, so that an interrupted run leaves what it has measured
+            PAGE.write_text(make_page(times, old), encoding="utf-8")
+    if not given.write:
+        print(make_page(times, old))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
