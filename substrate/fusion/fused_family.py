@@ -219,6 +219,8 @@ class FusedFamily:
         both = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
         self.both = ConicFamily(both, [*parameters, weight])
         self.solves = 0
+        #: The validation error that counts as none in h, which a search sets.
+        self.resolution = 0.0
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
@@ -266,7 +268,7 @@ class FusedFamily:
             return -np.inf
         family.remember(point.x)
         self.both.remember(point.x[: self.both.q.shape[1]])
-        lowest = family.lower_bound(theta, point)
+        lowest = family.lower_bound(theta, point, self.resolution / s)
         terms, _ = family.terms(point.x, np.zeros_like(point.x))
         parts = family.coefficients(theta) * terms
         column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
@@ -294,7 +296,7 @@ class FusedFamily:
         except SolverError:
             return -np.inf
         both.remember(point.x)
-        lowest = both.lower_bound(theta, point)
+        lowest = both.lower_bound(theta, point, self.resolution / s)
         values, _ = both.terms(point.x, np.zeros_like(point.x))
         knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
