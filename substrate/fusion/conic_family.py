@@ -261,7 +261,7 @@ class ConicFamily:
         found._single = np.append(self._single, np.ones(more, dtype=bool))
         found._blocks = np.append(self._blocks, np.full(more, self.reach.size))
         found.reach = np.append(self.reach, 1.0)
-        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), (more + 1,))]
+        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
         found._free = True
         found._arrange()
         return found

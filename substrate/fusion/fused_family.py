@@ -147,12 +147,12 @@ class FusedColumn(FusedVertex):
     blurs: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
 
-    @property
+    @property  # type: ignore[override]
     def theta(self) -> tuple[float, ...]:
         """The values of the weights."""
         return self.knots[0].theta
 
-    @property
+    @property  # type: ignore[override]
     def weights(self) -> Array:
         """The weights of the parts."""
         return self.knots[0].weights
@@ -162,12 +162,12 @@ class FusedColumn(FusedVertex):
         """The knots."""
         return self.knots
 
-    @property
+    @property  # type: ignore[override]
     def validation(self) -> float:
         """The smallest validation error at a knot."""
         return min(knot.validation for knot in self.knots)
 
-    @property
+    @property  # type: ignore[override]
     def epsilon(self) -> float:
         """The largest of the knots' distances from an optimum."""
         return max(knot.epsilon for knot in self.knots)
