@@ -66,20 +66,27 @@ class StructuredPoint:
 
 
 def structured_solution(
-    structure: Structure, deadline: float | None = None, verbose: bool = False, warm: Warm | None = None
+    structure: Structure,
+    deadline: float | None = None,
+    verbose: bool = False,
+    warm: Warm | None = None,
+    accuracy: float = 0.0,
 ) -> StructuredPoint | str:
     """A solution, to the accuracy that rounding allows; or the status of a method that failed.
 
-    ``warm`` is that of a program of the same shape, to begin with.
+    ``warm`` is that of a program of the same shape, to begin with; ``accuracy`` the relative gap and residual that are
+    enough.
     """
     p = ScaledProgram(structure)
     with np.errstate(all="ignore"):
         try:
-            found = _iterated(p, deadline, verbose, warm) if p.m else _without_rows(p)
+            found = _iterated(p, deadline, verbose, warm, accuracy) if p.m else _without_rows(p)
         except np.linalg.LinAlgError as error:
             found = f"failed ({error})"
     if isinstance(found, str):
-        return found if warm is None or found == OUT_OF_TIME else structured_solution(structure, deadline, verbose)
+        if warm is None or found == OUT_OF_TIME:
+            return found
+        return structured_solution(structure, deadline, verbose, accuracy=accuracy)
     x = structure.whole(found.u * p.unit)
     inside = None if found.inside is None else structure.whole(found.inside * p.unit)
     z = structure.multipliers(x, _balanced(p, found.u, found.z) * (p.worth / p.unit))
@@ -116,7 +123,9 @@ def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
     return p.into(warm[0])
 
 
-def _iterated(p: ScaledProgram, deadline: float | None, verbose: bool, warm: Warm | None) -> _Found | str:
+def _iterated(
+    p: ScaledProgram, deadline: float | None, verbose: bool, warm: Warm | None, accuracy: float
+) -> _Found | str:
     m = p.m
     u, s, z = _start(p, warm)
     early: list[Iterate] = [(u, s, z)] * len(_EARLY)
@@ -149,6 +158,7 @@ def _iterated(p: ScaledProgram, deadline: float | None, verbose: bool, warm: War
         lost = lost or (gap <= _GAP and stalled > 0 and least <= 2.0 * _RESIDUAL)
         if (
             lost
+            or merit <= accuracy
             or (gap <= _GAP and residual <= _RESIDUAL)
             or stalled >= (_STALLED if least < _USABLE else 4 * _STALLED)
         ):

@@ -42,8 +42,12 @@ _RATIOS = (4.0, 10.0)
 _LOWEST = 1e-4
 #: How much better than needed a predicted bound may be missed by, as a share of the gap, before a cell is cut unseen.
 _HOPE = 0.15
+#: How far from all others a parameter of zero is, in logarithms.
+_FAR = 1e3
 #: How often a cell is cut at most by a prediction alone.
 _BLIND = 2
+#: Share of the gap that the residual of a dual point may take.
+_RESOLUTION = 1e-3
 #: Share of the gap that counts as no loss.
 _NEGLIGIBLE = 1e-2
 #: Share of the gap within which the search stays, for what rounding changes afterwards.
@@ -103,11 +107,14 @@ class CellSearch:
     #: For each fold the vertices where h is known, and the columns of parameters in constraints.
     _fused: list[list[FusedVertex]] = field(init=False)
     _columns_at: list[dict[tuple[Theta, tuple[Theta, ...]], FusedColumn]] = field(init=False)
+    _positions: list[Array] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._fused = [[] for _ in self.families]
         self._columns_at = [{} for _ in self.families]
+        count = len(self.families[0].base.parameters) if self.families else 0
+        self._positions = [np.zeros((0, count)) for _ in self.families]
 
     @property
     def solves(self) -> int:
@@ -211,6 +218,8 @@ class CellSearch:
         best = self.best[0]
         self.progress(self.solves, best, min(cell.bound, best))
         target = self.target()
+        for family in self.families:
+            family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
         cell.bound = max(cell.bound, self._known(cell))
         hopeful = self._predicted(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
@@ -328,25 +337,23 @@ class CellSearch:
 
     def _model(self, number: int, vertex: FusedVertex) -> FusedVertex | None:
         """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
-        if vertex.known:
-            return vertex
-        return min(self._fused[number], key=lambda other: self._distance(vertex, other), default=None)
+        known = self._fused[number]
+        if vertex.known or not known:
+            return vertex if vertex.known else None
+        if self._positions[number].shape[0] < len(known):
+            new = [_position(other) for other in known[self._positions[number].shape[0] :]]
+            self._positions[number] = np.vstack([*self._positions[number], *new])
+        return known[int(np.abs(self._positions[number] - _position(vertex)).sum(axis=1).argmin())]
 
     def _loss(self, number: int, knot: FusedVertex, s: float) -> float:
         model = self._model(number, knot)
         return math.nan if model is None else model.loss(s)
 
-    def _distance(self, one: FusedVertex, other: FusedVertex) -> float:
-        """How far two vertices are from each other, in logarithms; those of the same parameters are the nearest."""
-        total = 0.0
-        for a, b in zip(_middle(one), _middle(other), strict=True):
-            total += abs(math.log(a / b)) if a > 0.0 and b > 0.0 else (0.0 if a == b else 1e3)
-        return total
 
-
-def _middle(vertex: FusedVertex) -> Theta:
-    """The weights of a vertex, and the middle of its parameters in constraints."""
-    return (*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0))
+def _position(vertex: FusedVertex) -> Array:
+    """The logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
+    values = np.array([*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0)])
+    return np.where(values > 0.0, np.log(np.maximum(np.abs(values), np.finfo(float).tiny)), -_FAR + values)
 
 
 class _SpentError(Exception):

@@ -60,6 +60,8 @@ FAR = 1000.0
 _ACCURACY = 1e-10
 #: Entries of A from which a quadratic program is solved by its structure.
 _LARGE = 4000
+#: Relative gap and residual that are enough for such a program, and how many of the latest have their iterates kept.
+_ENOUGH, _WARM = 1e-11, 60
 #: Corrections of a dual point, and the smallest share of the largest multiplier that one may move.
 _CORRECTIONS, _SMALLEST = 3, 1e-9
 #: Share of the value that a residual may take off before the point is corrected once more.
@@ -187,10 +189,10 @@ class ConicFamily:
         self._heights = np.diff(self.A.indptr) + _OPERATIONS
         self._depths = np.diff(self._indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
         self._solver: Any = None
-        #: Whether programs are solved by their structure, which is kept, as are early iterates of the latest one.
+        #: Whether programs are solved by their structure, which is kept, as are early iterates of the latest ones.
         self._structured = self.program.quadratic and self.A.nnz >= _LARGE
         self._structure: Any = None
-        self._warm: Any = None
+        self._warm: list[tuple[Array, Any]] = []
         self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
         self._inside: Array | None = None
         self._share = _SMALLEST_SHARE
@@ -266,7 +268,7 @@ class ConicFamily:
         found._single = np.append(self._single, np.ones(more, dtype=bool))
         found._blocks = np.append(self._blocks, np.full(more, self.reach.size))
         found.reach = np.append(self.reach, 1.0)
-        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), (more + 1,))]
+        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
         found._free = True
         found._arrange()
         return found
@@ -329,7 +331,7 @@ class ConicFamily:
         """Solve at theta; raise where the solver finds no point."""
         weights = self.coefficients(theta)
         data, q = weights @ self._P, weights @ self.q
-        point = self._by_structure(self.matrix(weights), q)
+        point = self._by_structure(theta, self.matrix(weights), q)
         if point is not None:
             return point
         status = ""
@@ -348,26 +350,28 @@ class ConicFamily:
             raise SolverError(f"Clarabel found no optimum at {tuple(map(float, theta))}: {status}")
         return best
 
-    def _by_structure(self, P: Any, q: Array) -> ConicPoint | None:
-        """Solve a large quadratic program by its structure, from iterates of the latest one; None where that fails."""
+    def _by_structure(self, theta: Sequence[float], P: Any, q: Array) -> ConicPoint | None:
+        """Solve a large quadratic program by its structure, from iterates of the nearest one; None where that fails."""
         if not self._structured:
             return None
         program = replace(self.program, P=P, q=q)
         structure: Any = None
+        place = np.log(np.maximum(np.abs(theta), np.finfo(float).tiny))
         if self._structure is not None:
             program.take_over(self._structure.program)
             structure = renewed(self._structure, program)
         if structure is None:
-            structure, self._warm = find_structure(program, ()), None
+            structure, self._warm = find_structure(program, ()), []
         if isinstance(structure, str):
             self._structured = False
             return None
         self._structure = structure
-        point = structured_solution(structure, warm=self._warm)
+        nearest = min(self._warm, key=lambda pair: float(np.abs(pair[0] - place).sum()), default=(place, None))
+        point = structured_solution(structure, warm=nearest[1], accuracy=_ENOUGH)
         if isinstance(point, str):
-            self._warm = None
             return None
-        self._warm = point.warm
+        if point.warm is not None:
+            self._warm = [*self._warm[-_WARM:], (place, point.warm)]
         return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
@@ -456,8 +460,11 @@ class ConicFamily:
             errors[i] = 1.01 * (rounding + moved) + 4.0 * EPS * abs(values[i])
         return values, errors
 
-    def lower_bound(self, theta: Sequence[float], point: ConicPoint) -> float:
-        """Bound the optimal value at theta from below by a dual point, with all rounding."""
+    def lower_bound(self, theta: Sequence[float], point: ConicPoint, enough: float = 0.0) -> float:
+        """Bound the optimal value at theta from below by a dual point, with all rounding.
+
+        The point is corrected until its residual takes off no more than ``enough``.
+        """
         weights = self.coefficients(theta)
         P, q = self.matrix(weights), weights @ self.q
         best, before = -np.inf, np.inf
@@ -467,7 +474,7 @@ class ConicFamily:
             r = P @ w + q - self.A.T @ z
             value, rest = self._dual_value(weights, P, q, w, z, r)
             best = max(best, value)
-            if correction == _CORRECTIONS or rest <= _SETTLED * abs(value) or rest > 0.5 * before:
+            if correction == _CORRECTIONS or rest <= max(_SETTLED * abs(value), enough) or rest > 0.5 * before:
                 break
             before = rest
             step = self._corrected(P, w, z, r)

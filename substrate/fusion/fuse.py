@@ -21,7 +21,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import positive
 from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
@@ -32,7 +32,7 @@ from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.output_map import weighed_map
-from substrate.fusion.parametric_qp import Knot, ParametricQP
+from substrate.fusion.parametric_qp import ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
 from substrate.fusion.validated_machine import (
@@ -44,6 +44,7 @@ from substrate.fusion.validated_machine import (
 )
 from substrate.fusion.validation import Validation, checked_pair, checked_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, checked_loss
+from substrate.fusion.variations import component_variations
 
 __all__ = ["fuse"]
 
@@ -51,6 +52,8 @@ Progress = Callable[[int, float, float], None]
 
 #: Largest number of solves, for one parameter and for several.
 _BUDGETS = (500, 2000)
+#: Solves of a fold over one weight by simplices, before the refinement of one parameter is tried.
+_FIRST = 80
 
 _RADIUS = (
     "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
@@ -174,7 +177,7 @@ def fuse(
         given = _given_ends(names, box)
         shown = _shown(progress)
         refusal = None
-        if several and judged == SQUARED:
+        if judged == SQUARED and (several or (box is None and top is None)):
             found = _by_simplices(machines, sets, final, names, box, target, budget, shown, n_jobs)
             if isinstance(found, Fusion):
                 return found
@@ -215,14 +218,27 @@ def _by_simplices(
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | DeclarationError:
-    """The fusion over several weights by chords over simplices, or why there are none."""
+    """The fusion over weights by chords over simplices, or why there are none.
+
+    One weight of squares is left to others: as its inverse, or over a range.
+    """
     try:
-        for one in machines:
-            AffineTerms.of(one.problem, parameters_of(one, names))
+        terms = [AffineTerms.of(one.problem, parameters_of(one, names)) for one in machines]
     except DeclarationError as refusal:
         return refusal
-    found = fuse_jointly(machines, sets, final, names, box, gap, budget, progress, n_jobs)
-    return DeclarationError("") if found is None else found
+    if len(names) == 1 and terms[0].ridge >= 0:
+        return DeclarationError("")
+    if len(names) > 1:
+        found = fuse_jointly(machines, sets, final, names, box, gap, budget, progress, n_jobs)
+        return DeclarationError("") if found is None else found
+    first = min(budget, _FIRST * len(machines))
+    try:
+        found = fuse_jointly(machines, sets, final, names, box, gap, first, progress, n_jobs)
+    except DeclarationError as refusal:  # no upper end is found
+        return refusal
+    ended = found is not None and ("interrupted" in found.stop or ("budget" in found.stop and first == budget))
+    # near a weight of zero the refinement of one parameter has better knots, and proves more
+    return found if found is not None and (ended or found.certificate.holds) else DeclarationError("")
 
 
 def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation]) -> list[Fold] | DeclarationError:
@@ -367,7 +383,7 @@ def _path(name: str, final: Machine, folds: list[Fold], found: Refined, weight: 
     knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
     top = np.inf if found.complete else float(values[-1])
     covered = (float(values[0]), top)
-    variation = _variations(final, folds[0], knots[0]) if len(folds) == 1 else None
+    variation = component_variations(final, folds[0], knots[0]) if len(folds) == 1 else None
     if folds[0].program.inverse:
         with np.errstate(divide="ignore"):  # rho = 0 is an infinite weight
             values = 1.0 / values[::-1]
@@ -375,20 +391,3 @@ def _path(name: str, final: Machine, folds: list[Fold], found: Refined, weight: 
         covered = (1.0 / top, np.inf)
         variation = None if variation is None else variation[::-1]
     return FusedPath(name, values, errors, knots, covered, (), found.stop, variation)
-
-
-def _variations(machine: Machine, fold: Fold, knots: tuple[Knot, ...]) -> Array | None:
-    """The maximal variation of every component at the knots, where a machine has components."""
-    compiled = machine._compiled[0]
-    parts = compiled.frame.components
-    if len(machine._compiled) > 1 or parts is None or len(parts) < 2:
-        return None
-    sizes = np.zeros((len(knots), len(parts)))
-    for column in range(*compiled.substrate.columns or (1,)):
-        places = compiled.places(fold.program.columns, column)[: parts[0].shape[1]]
-        Z = np.array([knot.x[places] for knot in knots]) * fold.program.unit
-        if compiled.frame.kind == "coefficients":
-            signs = compiled.substrate.signs
-            Z = Z * signs.reshape(signs.shape[0], -1)[:, column]
-        sizes = np.maximum(sizes, np.column_stack([np.abs(Z @ part.T).max(axis=1) for part in parts]))
-    return sizes

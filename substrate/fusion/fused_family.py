@@ -147,12 +147,12 @@ class FusedColumn(FusedVertex):
     blurs: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
 
-    @property
+    @property  # type: ignore[override]
     def theta(self) -> tuple[float, ...]:
         """The values of the weights."""
         return self.knots[0].theta
 
-    @property
+    @property  # type: ignore[override]
     def weights(self) -> Array:
         """The weights of the parts."""
         return self.knots[0].weights
@@ -162,12 +162,12 @@ class FusedColumn(FusedVertex):
         """The knots."""
         return self.knots
 
-    @property
+    @property  # type: ignore[override]
     def validation(self) -> float:
         """The smallest validation error at a knot."""
         return min(knot.validation for knot in self.knots)
 
-    @property
+    @property  # type: ignore[override]
     def epsilon(self) -> float:
         """The largest of the knots' distances from an optimum."""
         return max(knot.epsilon for knot in self.knots)
@@ -222,6 +222,8 @@ class FusedFamily:
         both = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
         self.both = ConicFamily(both, [*parameters, weight], unit)
         self.solves = 0
+        #: The validation error that counts as none in h, which a search sets.
+        self.resolution = 0.0
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
@@ -269,7 +271,7 @@ class FusedFamily:
             return -np.inf
         family.remember(point.x)
         self.both.remember(point.x[: self.both.q.shape[1]])
-        lowest = family.lower_bound(theta, point)
+        lowest = family.lower_bound(theta, point, self.resolution / s)
         terms, _ = family.terms(point.x, np.zeros_like(point.x))
         parts = family.coefficients(theta) * terms
         column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
@@ -297,7 +299,7 @@ class FusedFamily:
         except SolverError:
             return -np.inf
         both.remember(point.x)
-        lowest = both.lower_bound(theta, point)
+        lowest = both.lower_bound(theta, point, self.resolution / s)
         values, _ = both.terms(point.x, np.zeros_like(point.x))
         knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))

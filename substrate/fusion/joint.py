@@ -1,4 +1,4 @@
-r"""Fusion over two or three parameters: the box, the folds, the search, and the result.
+r"""Fusion over one to three parameters by chords: the box, the folds, the search, and the result.
 
 .. math::
 
@@ -24,7 +24,7 @@ from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, bound_beyond, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
-from substrate.fusion.result import Fusion, JointPath
+from substrate.fusion.result import FusedPath, Fusion, JointPath
 from substrate.fusion.simplex_search import Progress, Searched, cell_simplices, searched
 from substrate.fusion.validated_machine import (
     Candidate,
@@ -35,6 +35,7 @@ from substrate.fusion.validated_machine import (
 )
 from substrate.fusion.validation import Validation
 from substrate.fusion.validation_loss import SQUARED
+from substrate.fusion.variations import component_variations
 
 __all__ = ["fuse_jointly"]
 
@@ -106,9 +107,16 @@ def _fusion(
     found = replace(found, stop=end_of_search(found.stop, chosen))
     error = chosen.total / weight
     lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
+    several = len(names) > 1
+    fused = [(f"fused over {name}", _range(one)) for name, one in zip(names, ends, strict=True)]
+    kind = "simplices" if several else "intervals"
     facts = [
-        *((f"fused over {name}", _range(one)) for name, one in zip(names, ends, strict=True)),
-        ("search", f"{store.solves} solves, {len(found.simplices)} simplices; {found.stop}"),
+        *(
+            fused
+            if several
+            else [("fused over", f"{names[0]} {_range(ends[0])}"), *_end(names[0], store, chosen, ends[0])]
+        ),
+        ("search", f"{store.solves} solves, {len(found.simplices)} {kind}; {found.stop}"),
         ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", found.unproved),
     ]
     fold, corner = store.folds[0], tuple(chosen.values[name] for name in names)
@@ -116,11 +124,11 @@ def _fusion(
     # magnify those of the fit
     determined = fold.reach.determined(store.knots[0][store.best].x)
     agreement = (1e-5, fold.program.unit * fold.reach.largest(fold.program.tau(corner))) if determined else (1e-3, 0.0)
-    formula = "validation error - lower bound over the box"
+    formula = f"validation error - lower bound over {'the box' if several else 'the values covered'}"
     title = f"Fusion over {' and '.join(names)}"
-    row = ("gap of the search", formula)
+    row = ("gap of the search" if several else f"gap of {names[0]}", formula)
     certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts, len(store.corners))
-    path = JointPath(
+    path: Any = JointPath(
         tuple(names),
         np.array(store.corners),
         store.squares / weight,
@@ -130,8 +138,33 @@ def _fusion(
         found.stop,
     )
     proved = dict(zip(names, ends, strict=True))
+    if not several:
+        path = _line(names[0], final, store, ends[0], weight, found.stop)
     words, least = SQUARED.words, least_error(sets)
     return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
+
+
+def _line(
+    name: str, final: Machine, store: KnotStore, ends: tuple[float, float], weight: float, stop: str
+) -> FusedPath:
+    """The knots over one parameter, ascending."""
+    values = np.array(store.corners).ravel()
+    order = np.argsort(values)
+    knots = tuple(tuple(own[k] for k in order) for own in store.knots)
+    variation = component_variations(final, store.folds[0], knots[0]) if len(knots) == 1 else None
+    return FusedPath(name, values[order], store.squares[order] / weight, knots, ends, (), stop, variation)
+
+
+def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) -> list[tuple[str, str]]:
+    """State that the value of one parameter is at an end of its range."""
+    value, values = chosen.values[name], np.array(store.corners).ravel()
+    if value <= values.min():
+        return [("choice", f"at {value:g}, the lower end of its range")]
+    if np.isinf(ends[1]) and store.squares[values.argmax()] <= (1.0 + 1e-9) * store.squares.min():
+        return [("choice", f"at {value:g}; the largest values of its range validate as well")]
+    if value < values.max():
+        return []
+    return [("choice", f"at {value:g}, the upper end of its range; box= looks further")]
 
 
 def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
