@@ -54,6 +54,8 @@ class FusedKnot:
     adopted: bool = False
     #: Whether another optimum was looked for.
     examined: bool = False
+    #: The point behind ``terms``; x is another one where it is adopted.
+    feasible: Array = field(default_factory=lambda: np.zeros(0))
     #: For each s how far the dual bound behind h(s) is below the value at the solver's point.
     blurs: dict[float, float] = field(default_factory=dict)
 
@@ -135,9 +137,10 @@ class FusedFamily:
         lowest = base.lower_bound(theta, point)
         epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
         epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
-        return FusedKnot(
-            theta, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), self.validation_at(found[0])
-        )
+        validation = self.validation_at(found[0])
+        knot = FusedKnot(theta, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation)
+        knot.feasible = found[0]
+        return knot
 
     def validation_at(self, x: Array) -> float:
         """The validation error at a point of the problem; its variables are left there."""

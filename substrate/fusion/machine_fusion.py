@@ -16,6 +16,7 @@ from substrate.arrays import Array
 from substrate.composition import Machine
 from substrate.fusion.cell_search import CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily
+from substrate.fusion.fusion_proof import FusionProof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts
 from substrate.fusion.result import FusedPath, Fusion
@@ -81,7 +82,10 @@ def fuse_over_range(
     errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / rows
     knots = tuple(tuple(search.knots[theta][fold] for theta in thetas) for fold in range(len(families)))
     path = FusedPath(name, np.array(thetas).ravel(), errors, knots, ends, (), search.stop)
-    return Fusion(name, value, error, lower, chosen.result, path, certificate)
+    proof = None
+    if np.isfinite(lower) and search.covered:
+        proof = FusionProof.of(search, [name], [ends], chosen.values, error, lower, float(rows))
+    return Fusion(name, value, error, lower, chosen.result, path, certificate, proof)
 
 
 def _candidates(name: str, families: Sequence[MachineFamily], search: CellSearch) -> Iterator[Candidate]:

@@ -1,6 +1,6 @@
 """The result of a fusion: the best parameter, the machine there, and the proof."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,10 @@ class Fusion:
         The knots.
     certificate
         The certificate of the machine and of the search.
+    proof
+        The numbers behind the bound, a :class:`~substrate.fusion.fusion_proof.FusionProof`, where a range was searched
+        (``box=`` given, or no path over all values exists): ``proof.save(path)`` writes them, and
+        :func:`~substrate.fusion.check_fusion` checks such a file without solving anything. None elsewhere.
     """
 
     parameter: str
@@ -85,6 +89,7 @@ class Fusion:
     result: Any
     path: FusedPath
     certificate: Certificate
+    proof: Any = field(default=None, repr=False)
 
     @property
     def values(self) -> dict[str, float]:
