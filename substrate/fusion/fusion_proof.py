@@ -95,7 +95,7 @@ class ProgramNumbers:
     @property
     def entries(self) -> int:
         """How many numbers dense matrices would hold."""
-        return self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2
+        return int(self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2)
 
     def equals(self, other: "ProgramNumbers") -> bool:
         """Whether two programs have the same numbers, whatever is assumed of the radius."""
@@ -350,9 +350,10 @@ class _Fold:
         if len(cell) == 2:
             return bound_interval(pairs, D, [self.epsilons[k] for k in cell])
         steep = np.maximum(D.max(axis=0), 0.0)
-        chosen = [
-            max(known, key=lambda pair, d=d: pair[1] - 0.5 * pair[0] * d) for known, d in zip(pairs, steep, strict=True)
-        ]  # type: ignore[misc]
+        chosen = []
+        for known, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in known]
+            chosen.append(known[int(np.argmax(gains))])
         s, h = np.array(chosen).T
         return bound_game(h - s * D - 4.0 * EPS * (np.abs(h) + s * np.abs(D)))
 
