@@ -1,6 +1,7 @@
 """Fusion of training and validation, with a certified global optimum."""
 
 from substrate.fusion.fuse import fuse
+from substrate.fusion.fusion_proof import FusionProof, check_fusion, prove_fusion
 from substrate.fusion.kernel_fusion import KernelFusion, fuse_kernels
 from substrate.fusion.problem_fusion import ProblemFusion, fuse_problem
 from substrate.fusion.result import FusedPath, Fusion, JointFusion, JointPath
@@ -8,11 +9,14 @@ from substrate.fusion.result import FusedPath, Fusion, JointFusion, JointPath
 __all__ = [
     "FusedPath",
     "Fusion",
+    "FusionProof",
     "JointFusion",
     "JointPath",
     "KernelFusion",
     "ProblemFusion",
+    "check_fusion",
     "fuse",
     "fuse_kernels",
     "fuse_problem",
+    "prove_fusion",
 ]

@@ -136,6 +136,8 @@ class ConicFamily:
         self._size = unit
         edges = [*sorted(set(self.columns.values())), n]
         self._blocks = np.searchsorted(edges, np.arange(n), side="right") - 1
+        #: The corrected points behind the lower bounds, for a proof that can be checked again.
+        self.witnesses: dict[tuple[float, ...], ConicPoint] = {}
         #: The largest size of each coordinate's variable at any point so far.
         self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
         self.cones = form.cones
@@ -473,7 +475,8 @@ class ConicFamily:
             z = in_dual_cone(self.program, z)
             r = P @ w + q - self.A.T @ z
             value, rest = self._dual_value(weights, P, q, w, z, r)
-            best = max(best, value)
+            if value > best:
+                best, self.witnesses[tuple(theta)] = value, ConicPoint(w, z)
             if correction == _CORRECTIONS or rest <= max(_SETTLED * abs(value), enough) or rest > 0.5 * before:
                 break
             before = rest

@@ -121,6 +121,8 @@ class FusedKnot(FusedVertex):
     adopted: bool = False
     #: Whether another optimum was looked for.
     examined: bool = False
+    #: The point behind ``terms``; x is another one where it is adopted.
+    feasible: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def points(self) -> "tuple[FusedKnot, ...]":
@@ -241,7 +243,9 @@ class FusedFamily:
         epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
         epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
         validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
-        return FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
+        knot = FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
+        knot.feasible = found[0]
+        return knot
 
     def validation_at(self, x: Array) -> float:
         """The validation error at a point of the problem; its variables are left there."""

@@ -18,6 +18,7 @@ from substrate.composition import Machine
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import Cell, CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily
+from substrate.fusion.fusion_proof import FusionProof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
 from substrate.fusion.result import FusedPath, Fusion, JointPath
@@ -114,7 +115,11 @@ def fuse_over_box(
     path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
     proved = dict(zip(names, ends, strict=True))
     words = sets[0].loss.words
-    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
+    proof = None
+    if np.isfinite(lower) and search.covered and not families[0].base.placed:
+        proof = FusionProof.of(search, names, ends, chosen.values, error, lower, float(weight))
+    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
+    return Fusion(*known, words, least, chosen.folds, proof)
 
 
 def _title(words: str, name: str, names: Sequence[str]) -> str:

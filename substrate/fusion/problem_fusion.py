@@ -11,7 +11,7 @@ The bound needs nothing but that the problem and the same problem with v beside 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
@@ -22,6 +22,7 @@ from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
+from substrate.fusion.fusion_proof import FusionProof
 from substrate.fusion.validated_machine import describe_values, state_proof
 
 __all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts", "solvable_box"]
@@ -62,6 +63,9 @@ class ProblemFusion:
         Why the search ended, in words.
     certificate
         Holds where the gap that was asked for is proved.
+    proof
+        The numbers behind the bound: ``proof.save(path)`` writes them, and :func:`~substrate.fusion.check_fusion`
+        checks such a file without solving anything. None where the box is not covered.
     """
 
     values: dict[str, float]
@@ -73,6 +77,7 @@ class ProblemFusion:
     solves: int
     stop: str
     certificate: Certificate
+    proof: FusionProof | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -213,7 +218,10 @@ def _result(
     tried = np.array(list(search.knots))
     errors = np.array([knots[0].validation for knots in search.knots.values()])
     proved = dict(zip(names, box, strict=True))
-    return ProblemFusion(values, error, lower, proved, tried, errors, search.solves, search.stop, certificate)
+    proof = None
+    if np.isfinite(lower) and search.covered and not search.families[0].base.placed:
+        proof = FusionProof.of(search, names, box, values, error, lower)
+    return ProblemFusion(values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
 
 
 def search_facts(search: CellSearch) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The result of a fusion: the best values of its parameters, the machine there, and the proof."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,10 @@ class Fusion:
     folds
         The machines of the folds at the best values, in the order of the folds; empty for one validation set. Their
         predictions on the rows held back have ``validation_error``.
+    proof
+        The numbers behind the bound, a :class:`~substrate.fusion.fusion_proof.FusionProof`, where a range was searched
+        (``box=`` given, or no path over all values exists): ``proof.save(path)`` writes them, and
+        :func:`~substrate.fusion.check_fusion` checks such a file without solving anything. None elsewhere.
     """
 
     values: dict[str, float]
@@ -134,6 +138,7 @@ class Fusion:
     loss: str = SQUARED.words
     least: float = 0.0
     folds: tuple[Any, ...] = ()
+    proof: Any = field(default=None, repr=False)
 
     @property
     def parameter(self) -> str:

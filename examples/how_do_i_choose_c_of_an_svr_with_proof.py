@@ -1,0 +1,54 @@
+"""How do I choose C of a support vector machine with proof, and the width of its kernel?
+======================================================================================
+
+``fuse`` bounds the validation error for every C in a range, and ``fuse_kernels`` does so for a list of kernels. The
+proof is a file, which another person checks without solving anything.
+"""
+
+import tempfile
+from pathlib import Path
+
+import cvxpy as cp
+import matplotlib.pyplot as plt
+import numpy as np
+
+from substrate import Machine, Substrate, fuse_kernels
+from substrate.fusion import check_fusion
+from substrate.kernels import RBF
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 6.0, size=(60, 1))
+y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=60)
+
+
+def svr(kernel, X, y):
+    """Declare a support vector regression with a tube of width 0.1."""
+    s, C = Substrate(kernel, X, y), cp.Parameter(nonneg=True, name="C")
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+
+
+best = fuse_kernels(
+    svr,
+    [RBF(0.3), RBF(1.0), RBF(3.0)],
+    over="C",
+    data=(X[:30], y[:30]),
+    validation=(X[30:], y[30:]),
+    gap=0.02,
+    box={"C": (0.01, 100.0)},
+)
+print(f"{best.name}, C = {best.C:.4g}: validation error {best.validation_error:.5f}")
+print(f"no C from 0.01 to 100 of the three kernels is below {best.lower_bound:.5f}\n")
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "proof.npz"
+    best.best.proof.save(path)
+    print(check_fusion(path), end="\n\n")
+
+print(best.certificate)
+
+# %%
+# The dashed line is proved for all values of C and the three kernels; kernels between them are not covered.
+_, ax = plt.subplots()
+best.plot(ax)
+ax.set_title(f"No C and none of the kernels is better by more than {best.gap:.1%}")
+plt.show()

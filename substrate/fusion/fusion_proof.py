@@ -1,0 +1,630 @@
+r"""The proof of a fusion as plain numbers: saved, read by another person, and checked without solving anything.
+
+What :mod:`substrate.fusion.universal_bound` needs is a finite list of numbers: the conic program of the problem and the
+one with the validation error beside it (each affine in the parameters); a feasible point :math:`x_j` at every vertex; a
+dual point (w, z) behind every bound; and the cells. The check computes from these, in this order,
+
+1. that every :math:`x_j` is feasible: the equalities are satisfied exactly by a correction of some of its coordinates,
+   which is enclosed, and the inequalities and cones hold for all that is enclosed;
+2. that every z is in the dual cone, and with :math:`r = P w + q - A^T z` the lower bound
+
+   .. math:: \tfrac12 w^T P w + q^T w - z^T (A w + b) + d - \sum_j \min\left(\frac{r_j^2}{2 p_j}, |r_j| R_j\right)
+
+   of the least value of its program, the first term where the diagonal entry :math:`p_j` is the only one of its row;
+3. :math:`D_{jk}` and :math:`h_k(s)`, and with them the bound of every cell;
+4. that the cells cover the box.
+
+The formulas are written once, over enclosed numbers (:mod:`substrate.certificates.enclosed`): in double precision for
+:func:`check_fusion`, in balls for :func:`prove_fusion`.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from substrate.archive import read_archive, write_archive
+from substrate.arrays import EPS, Array
+from substrate.certificates import PROVED, Certificate, Row
+from substrate.certificates.balls import Balls, above, below, flint, precision
+from substrate.certificates.enclosed import Double, Enclosed
+from substrate.errors import DataError, DeclarationError
+from substrate.fusion.cell_search import starting_levels
+from substrate.fusion.simplex_search import between, cell_simplices
+from substrate.fusion.universal_bound import bound_game, bound_interval
+
+__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "prove_fusion"]
+
+_KIND = "proof of a fusion"
+#: Entries of the largest program that is proved in balls.
+_MOST_ENTRIES = 100_000
+#: What a recomputed bound may be below the one that is stated, relative to the validation error.
+_SLACK = 1e-9
+_CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
+
+Cones = tuple[tuple[str, int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class ProgramNumbers:
+    """A conic program whose objective is affine in weights: its parts P_i, q_i, d_i, one A and b, and the cones.
+
+    ``cones`` are pairs of a kind and sizes, with the row where each kind begins; ``radius`` is the distance of an
+    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds.
+    """
+
+    P: tuple[Any, ...]
+    q: Array
+    d: Array
+    A: Any
+    b: Array
+    cones: Cones
+    radius: Array
+
+    @classmethod
+    def of(cls, family: Any) -> "ProgramNumbers":
+        """Copy the numbers of a :class:`~substrate.fusion.conic_family.ConicFamily`."""
+        k = len(family.d)
+        P = tuple(sp.csr_array(family.matrix(row)) for row in np.eye(k))
+        program = family.program
+        cones: list[tuple[str, int, tuple[int, ...]]] = []
+        for kind, rows in (("Zero", program.equal), ("NonNeg", program.linear)):
+            if rows.size:
+                if not np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
+                    raise DeclarationError("the rows of a kind of cone are not one block; this proof cannot be saved")
+                cones.append((kind, int(rows[0]), (int(rows.size),)))
+        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.parts]
+        return cls(
+            P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
+        )
+
+    def rows(self, kind: str) -> Iterator[slice]:
+        """The rows of every cone of a kind."""
+        for one, start, sizes in self.cones:
+            if one == kind:
+                for size in sizes:
+                    yield slice(start, start + size)
+                    start += size
+
+    @property
+    def entries(self) -> int:
+        """How many numbers dense matrices would hold."""
+        return int(self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2)
+
+    def equals(self, other: "ProgramNumbers") -> bool:
+        """Whether two programs have the same numbers, whatever is assumed of the radius."""
+        same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
+        if (
+            not same
+            or abs(self.A - other.A).sum()
+            or any(abs(a - b).sum() for a, b in zip(self.P, other.P, strict=True))
+        ):
+            return False
+        pairs = ((self.q, other.q), (self.d, other.d), (self.b, other.b))
+        return all(np.array_equal(one, two) for one, two in pairs)
+
+
+@dataclass(frozen=True)
+class FoldProof:
+    """What is known of one problem: its programs, its vertices, and the dual points.
+
+    ``points`` are feasible, ``duals`` those of the problem itself, one row per vertex, w and z behind each other;
+    ``fused`` those with the validation error beside it: row, vertex and s of each are in ``places``.
+    """
+
+    base: ProgramNumbers
+    both: ProgramNumbers
+    points: Array
+    duals: Array
+    places: Array
+    fused: Array
+
+
+@dataclass(frozen=True)
+class FusionProof:
+    """The proof of a fusion: parameters, box, vertices, cells and one record per fold.
+
+    ``lower_bound`` and ``validation_error`` are what the fusion stated, both divided by ``divisor`` of the sums that
+    the folds bound.
+    """
+
+    names: tuple[str, ...]
+    box: tuple[tuple[float, float], ...]
+    values: dict[str, float]
+    validation_error: float
+    lower_bound: float
+    gap: float
+    divisor: float
+    thetas: Array
+    cells: Any
+    folds: tuple[FoldProof, ...]
+
+    @classmethod
+    def of(
+        cls,
+        search: Any,
+        names: Sequence[str],
+        box: Sequence[tuple[float, float]],
+        values: Mapping[str, float],
+        error: float,
+        lower: float,
+        divisor: float = 1.0,
+    ) -> "FusionProof":
+        """Copy what a :class:`~substrate.fusion.cell_search.CellSearch` found."""
+        cells = [*search.settled, *(cell for _, _, cell in search.open)]
+        if not search.covered or any(len(getattr(cell, "places", ())) > 1 for cell in cells):
+            raise DeclarationError(
+                "this fusion has no proof that can be saved: its box is not covered, or a parameter is in a constraint"
+            )
+        used = list(dict.fromkeys(theta for cell in cells for theta in cell.corners))
+        number = {theta: k for k, theta in enumerate(used)}
+        folds = []
+        for fold, family in enumerate(search.families):
+            knots = [search.knots[theta][fold] for theta in used]
+            points = np.array([knot.feasible for knot in knots])
+            duals = np.array([np.concatenate(family.base.witnesses[theta]) for theta in used])
+            places, fused = [], []
+            for k, knot in enumerate(knots):
+                for s, h in knot.fused.items():
+                    if np.isfinite(h):
+                        places.append((float(k), s))
+                        fused.append(np.concatenate(family.both.witnesses[*knot.theta, 1.0 / s]))
+            width = family.both.q.shape[1] + family.both.b.size
+            folds.append(
+                FoldProof(
+                    ProgramNumbers.of(family.base),
+                    ProgramNumbers.of(family.both),
+                    points,
+                    duals,
+                    np.array(places).reshape(-1, 2),
+                    np.array(fused).reshape(-1, width),
+                )
+            )
+        corners = np.array([[number[theta] for theta in cell.corners] for cell in cells], dtype=np.int64)
+        ranges = tuple((float(low), float(high)) for low, high in box)
+        return cls(
+            tuple(names), ranges, dict(values), error, lower, search.gap, divisor, np.array(used), corners, tuple(folds)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the proof in the format of model files: plain arrays and a JSON header, without pickle."""
+        content = {
+            "kind": _KIND,
+            "names": list(self.names),
+            "box": [list(ends) for ends in self.box],
+            "values": dict(self.values),
+            "validation_error": self.validation_error,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "divisor": self.divisor,
+            "folds": len(self.folds),
+            "cones": [[_cones(program) for program in (fold.base, fold.both)] for fold in self.folds],
+        }
+        arrays: dict[str, Any] = {"thetas": self.thetas, "cells": self.cells}
+        for number, fold in enumerate(self.folds):
+            for name in ("points", "duals", "places", "fused"):
+                arrays[f"fold{number}.{name}"] = getattr(fold, name)
+            for word, program in (("base", fold.base), ("both", fold.both)):
+                arrays |= {f"fold{number}.{word}.{name}": array for name, array in _arrays_of(program)}
+        write_archive(path, content, arrays, check=lambda archive: _checked_shapes(_read(archive)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> "FusionProof":
+        """Read a proof; a file that is something else, or damaged, is refused."""
+        archive = read_archive(path, max_bytes)
+        try:
+            if archive.content.get("kind") != _KIND:
+                raise DataError(f"{path} is no proof of a fusion; it is read by problems.load if it is a model")
+            proof = _read(archive)
+            _checked_shapes(proof)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise DataError(f"{path} is refused: it does not describe a proof, {error!r}"[:500]) from error
+        return proof
+
+    def check(self) -> Certificate:
+        """Compute every bound again, in double precision with its rounding; nothing is solved."""
+        return self._certificate(_lower_bound(self, Double), "checked in double precision, with all rounding")
+
+    def prove(self, bits: int = 160) -> Certificate:
+        """Compute every bound again in ball arithmetic, for programs of up to a few hundred rows."""
+        flint()
+        size = max(program.entries for fold in self.folds for program in (fold.base, fold.both))
+        if size > _MOST_ENTRIES:
+            raise DataError(
+                f"the program has {size} entries, and proofs in balls are for up to {_MOST_ENTRIES}; use check()"
+            )
+        with precision(bits):
+            return self._certificate(_lower_bound(self, Balls), f"proved in balls of {bits} bits")
+
+    def _certificate(self, found: "float | str", how: str) -> Certificate:
+        reason = found if isinstance(found, str) else ""
+        bound = -np.inf if isinstance(found, str) else found / self.divisor
+        scale = abs(self.validation_error)
+        rows = (
+            Row("bound as stated", max(self.lower_bound - bound, 0.0), scale, _SLACK, "lower bound stated - computed"),
+            Row(
+                "gap of the search",
+                self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
+                scale,
+                self.gap * (1.0 + 1e-6),
+                "validation error stated - lower bound computed",
+            ),
+        )
+        ranges = ", ".join(f"{n} from {low:g} to {high:g}" for n, (low, high) in zip(self.names, self.box, strict=True))
+        vertices = (
+            f"{len(self.thetas)} vertices, {len(self.cells)} cells, {sum(len(f.fused) for f in self.folds)} bounds"
+        )
+        facts = [
+            (PROVED, f"no value below {bound:.6g} for {ranges}" if not reason else f"nothing: {reason}"),
+            ("how", how),
+            ("proof", vertices),
+            ("taken as given", "the numbers of the programs, and the validation error of the values chosen"),
+            (
+                "radius of the bound",
+                "where no square determines a variable, its optimum is within the radius in the file",
+            ),
+        ]
+        return Certificate(f"Proof of the fusion over {' and '.join(self.names)}", rows, tuple(facts))
+
+    def matches(self, problem: Any, validation: Any) -> bool:
+        """Whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
+        from substrate.fusion.fused_family import FusedFamily
+
+        known = {parameter.name(): parameter for parameter in problem.parameters()}
+        missing = [name for name in self.names if name not in known]
+        if missing or len(self.folds) != 1:
+            return False
+        family = FusedFamily(problem, [known[name] for name in self.names], validation)
+        fold = self.folds[0]
+        return fold.base.equals(ProgramNumbers.of(family.base)) and fold.both.equals(ProgramNumbers.of(family.both))
+
+
+def check_fusion(path: str | os.PathLike[str], max_bytes: float | None = None) -> Certificate:
+    """Check a saved proof of a fusion in double precision with all rounding; nothing is solved.
+
+    The certificate holds where the bound that the file states, and its gap, follow from the numbers in it. Whether
+    these are the numbers of a problem of yours says ``FusionProof.load(path).matches(problem, validation)``.
+    """
+    return FusionProof.load(path, max_bytes).check()
+
+
+def prove_fusion(path: str | os.PathLike[str], bits: int = 160) -> Certificate:
+    """Check a saved proof of a small fusion in ball arithmetic, with the extra ``[proof]``."""
+    return FusionProof.load(path).prove(bits)
+
+
+# --- the check ------------------------------------------------------------------------------------------------------
+
+
+class _UnprovedError(Exception):
+    """A part of a proof that does not hold, with the reason."""
+
+
+def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float | str:
+    """The bound over the box, or why there is none."""
+    try:
+        _check_cover(proof)
+        knots = [_Fold(fold, proof.thetas, numbers) for fold in proof.folds]
+        return min(sum(fold.bound(cell) for fold in knots) for cell in proof.cells.tolist())
+    except _UnprovedError as reason:
+        return str(reason)
+
+
+class _Fold:
+    """The bounds of one fold, computed from its record."""
+
+    def __init__(self, fold: FoldProof, thetas: Array, numbers: type[Enclosed]) -> None:
+        base, both = _Program(fold.base, numbers), _Program(fold.both, numbers)
+        n, m = fold.base.q.shape[1], fold.both.q.shape[1]
+        self.weights = [np.append(1.0, theta) for theta in thetas]
+        parts = [base.parts_at(x) for x in fold.points]
+        #: p_k is any number; D the upper end of phi_k(x_j) - p_k.
+        self.p = [float(_midpoint(_dot(numbers, w, part))) for w, part in zip(self.weights, parts, strict=True)]
+        self._numbers, self._parts = numbers, parts
+        self.epsilons = []
+        for k, dual in enumerate(fold.duals):
+            lowest = base.lower_bound(self.weights[k], dual[:n], dual[n:])
+            self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], parts[k]) - lowest), 0.0))
+        self.pairs: list[list[tuple[float, float]]] = [[] for _ in thetas]
+        for (vertex, s), dual in zip(fold.places, fold.fused, strict=True):
+            k = int(vertex)
+            weights = np.append(self.weights[k], 1.0 / s)
+            lowest = both.lower_bound(weights, dual[:m], dual[m:])
+            self.pairs[k].append((float(s), s * _down(lowest - self.p[k], abs(lowest) + abs(self.p[k]))))
+
+    def bound(self, cell: Sequence[int]) -> float:
+        """The bound on a cell."""
+        D = np.zeros((len(cell), len(cell)))
+        for j, one in enumerate(cell):
+            for k, other in enumerate(cell):
+                D[j, k] = _upper(_dot(self._numbers, self.weights[other], self._parts[one]) - self.p[other])
+        pairs = [self.pairs[k] for k in cell]
+        if not all(pairs):
+            return -np.inf
+        if len(cell) == 2:
+            return bound_interval(pairs, D, [self.epsilons[k] for k in cell])
+        steep = np.maximum(D.max(axis=0), 0.0)
+        chosen = []
+        for known, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in known]
+            chosen.append(known[int(np.argmax(gains))])
+        s, h = np.array(chosen).T
+        return bound_game(h - s * D - 4.0 * EPS * (np.abs(h) + s * np.abs(D)))
+
+
+class _Program:
+    """A program with its matrices as enclosed numbers."""
+
+    def __init__(self, program: ProgramNumbers, numbers: type[Enclosed]) -> None:
+        self.given, self.numbers = program, numbers
+        self.P = [P.toarray() for P in program.P]
+        self.A = program.A.toarray()
+        others = sum(np.abs(P) for P in self.P)
+        self.single = np.count_nonzero(others - np.diag(np.diag(others)), axis=1) == 0
+        self.equal = np.concatenate([np.zeros(0, int), *(np.arange(r.start, r.stop) for r in program.rows("Zero"))])
+        if self.equal.size:
+            rows = self.A[self.equal]
+            # columns that alone determine the equalities: those that pivoting takes first
+            _, triangle, order = scipy.linalg.qr(rows, mode="economic", pivoting=True)
+            sizes = np.abs(np.diag(triangle))
+            if rows.shape[0] > rows.shape[1] or sizes.min() <= 1e-12 * sizes.max():
+                raise _UnprovedError("the equalities depend on each other")
+            self.pivots = order[: rows.shape[0]]
+
+    def _exact(self, values: Any) -> Any:
+        return self.numbers.exact(values).careful()
+
+    def parts_at(self, x: Array) -> list[Any]:
+        """The parts of the objective at a feasible point next to x, enclosed."""
+        point = self._exact(x)
+        b = self.given.b
+        if self.equal.size:
+            square = self.numbers.exact(self.A[np.ix_(self.equal, self.pivots)])
+            residual = (self._exact(self.A[self.equal]) @ point + b[self.equal]).rounded()
+            point = point + square.solve(-residual).place(self.pivots, x.size)
+        self._check_slack((self._exact(self.A) @ point + b).rounded())
+        found = []
+        for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
+            linear = (point * q).total()
+            quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
+            found.append((linear + quadratic + float(d)).rounded())
+        return found
+
+    def _check_slack(self, slack: Any) -> None:
+        program = self.given
+        lower = np.array([_lower(slack.take(k)) for k in range(program.b.size)])
+        for rows in program.rows("NonNeg"):
+            if lower[rows].min(initial=0.0) < 0.0:
+                raise _UnprovedError("a point is not feasible: an inequality is violated")
+        for rows in program.rows("SOC"):
+            norm = slack.take(slice(rows.start + 1, rows.stop))
+            room = slack.take(rows.start) * slack.take(rows.start) - (norm * norm).total()
+            if lower[rows.start] < 0.0 or _lower(room) < 0.0:
+                raise _UnprovedError("a point is not feasible: outside a second-order cone")
+        for rows in program.rows("ExpCone"):
+            u, v, w = (slack.take(k) for k in range(rows.start, rows.stop))
+            if not (lower[rows.start + 1] > 0.0 and _lower(w - v * _exponential(u / v)) >= 0.0):
+                raise _UnprovedError("a point is not feasible: outside an exponential cone")
+
+    def lower_bound(self, weights: Array, w: Array, z: Array) -> float:
+        """Bound the least value of the program from below by a dual point."""
+        self._check_dual(z)
+        P = sum(
+            (self._exact(P) * weight for P, weight in zip(self.P[1:], weights[1:], strict=True)), self._exact(self.P[0])
+        )
+        q = sum(
+            (self._exact(q) * weight for q, weight in zip(self.given.q[1:], weights[1:], strict=True)),
+            self._exact(self.given.q[0]),
+        )
+        self._check_convex(weights)
+        x, pressure = self._exact(w), self._exact(z)
+        pulled = P @ x
+        r = abs((pulled + q - self._exact(self.A.T) @ pressure).rounded())
+        diagonal = P.rounded().take((np.arange(w.size), np.arange(w.size)))
+        positive = np.array([_lower(diagonal.take(k)) > 0.0 for k in range(w.size)]) & self.single
+        lost = r * self.given.radius
+        if positive.any():
+            safe = diagonal.select(positive, np.ones(w.size))
+            lost = (r * r / (safe * 2.0)).select(positive, lost)
+        slack = self._exact(self.A) @ x + self.given.b
+        value = (x * pulled).total() * 0.5 + (x * q).total() - (pressure * slack).total()
+        d = _dot(self.numbers, weights, [self.numbers.exact(one) for one in self.given.d])
+        return _lower(value + d - lost.sum())
+
+    def _check_convex(self, weights: Array) -> None:
+        """Check that P has no negative eigenvalue beyond rounding: cvxpy knows this of a problem, a file need not."""
+        P = sum(weight * P for weight, P in zip(weights, self.P, strict=True))
+        values = np.diag(P) if self.single.all() else np.linalg.eigvalsh(P)
+        if values.min(initial=0.0) < -1e-12 * np.abs(values).max(initial=0.0):
+            raise _UnprovedError("a program is not convex")
+
+    def _check_dual(self, z: Array) -> None:
+        program = self.given
+        for rows in program.rows("NonNeg"):
+            if z[rows].min(initial=0.0) < 0.0:
+                raise _UnprovedError("a multiplier is negative")
+        for rows in program.rows("SOC"):
+            head, tail = self.numbers.exact(z[rows.start]), self.numbers.exact(z[rows.start + 1 : rows.stop])
+            if z[rows.start] < 0.0 or _lower(head * head - (tail * tail).total()) < 0.0:
+                raise _UnprovedError("multipliers are outside a second-order cone")
+        for rows in program.rows("ExpCone"):
+            u, v, w = (self.numbers.exact(one) for one in z[rows])
+            if z[rows.start] == 0.0:
+                inside = z[rows.start + 1] >= 0.0 and z[rows.start + 2] >= 0.0
+            else:
+                inside = z[rows.start] < 0.0 and _lower(w + u * _exponential(v / u - 1.0)) >= 0.0
+            if not inside:
+                raise _UnprovedError("multipliers are outside the dual of an exponential cone")
+
+
+def _dot(numbers: type[Enclosed], weights: Array, parts: Sequence[Any]) -> Any:
+    """The sum of weights times parts, enclosed."""
+    total = numbers.exact(np.float64(0.0))
+    for weight, part in zip(weights, parts, strict=True):
+        total = total + part * float(weight)
+    return total
+
+
+def _exponential(number: Any) -> Any:
+    """The exponential of one number, enclosed."""
+    if isinstance(number, Balls):
+        return Balls(number.value.exp())
+    middle, radius = float(number.midpoint), number.error().upper()
+    if not middle + radius < 700.0:
+        return Double(np.float64(0.0), np.inf)
+    value = math.exp(middle)
+    # the library's exponential is taken to be within four units in the last place
+    return Double(np.float64(value), 4.0 * EPS * value + value * math.expm1(radius) * (1.0 + 8.0 * EPS))
+
+
+def _midpoint(number: Any) -> float:
+    return float(number.midpoint)
+
+
+def _lower(number: Any) -> float:
+    """A double that is not above one enclosed number."""
+    if isinstance(number, Balls):
+        return below(number.value)
+    found = number.rounded()
+    value = float(found.midpoint) - found.error().upper()
+    return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
+
+
+def _upper(number: Any) -> float:
+    """A double that is not below one enclosed number."""
+    if isinstance(number, Balls):
+        return above(number.value)
+    return -_lower(-number)
+
+
+def _down(value: float, size: float) -> float:
+    return value - 4.0 * EPS * size
+
+
+def _check_cover(proof: FusionProof) -> None:
+    """Check that the cells cover the box: in one dimension one behind the other, in several by cutting again."""
+    cells = [tuple(tuple(proof.thetas[k].tolist()) for k in cell) for cell in proof.cells.tolist()]
+    if len(proof.names) == 1:
+        place = proof.box[0][0]
+        for (low,), (high,) in sorted((min(cell), max(cell)) for cell in cells):
+            if low > place:
+                raise _UnprovedError(f"the cells leave a hole from {place:g} to {low:g}")
+            place = max(place, high)
+        if place < proof.box[0][1]:
+            raise _UnprovedError(f"the cells end at {place:g}")
+        return
+    covered = {frozenset(cell): True for cell in cells}
+    vertices = {corner for cell in cells for corner in cell}
+    for corners in cell_simplices([starting_levels(low, high, True) for low, high in proof.box]):
+        if not _is_covered(corners, covered, vertices):
+            raise _UnprovedError("the cells do not cover the box")
+
+
+def _is_covered(corners: tuple[Any, ...], covered: dict[frozenset[Any], bool], vertices: set[Any]) -> bool:
+    """Whether a simplex is a cell, or both of its halves at a vertex on one of its edges are covered; kept for each."""
+    key = frozenset(corners)
+    if key not in covered:
+        covered[key] = False
+        for i, j in combinations(range(len(corners)), 2):
+            middle = between(corners[i], corners[j])
+            if middle is None or middle not in vertices or middle in corners:
+                continue
+            halves = [tuple(middle if k == out else c for k, c in enumerate(corners)) for out in (i, j)]
+            if all(_is_covered(half, covered, vertices) for half in halves):
+                covered[key] = True
+                break
+    return covered[key]
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def _cones(program: ProgramNumbers) -> list[Any]:
+    return [[kind, start, list(sizes)] for kind, start, sizes in program.cones]
+
+
+def _arrays_of(program: ProgramNumbers) -> Iterator[tuple[str, Any]]:
+    yield from (("q", program.q), ("d", program.d), ("b", program.b), ("radius", program.radius))
+    for name, matrix in (("A", program.A), *((f"P{k}", P) for k, P in enumerate(program.P))):
+        entries = sp.coo_array(matrix)
+        yield f"{name}_rows", entries.row.astype(np.int64)
+        yield f"{name}_columns", entries.col.astype(np.int64)
+        yield f"{name}_values", entries.data.astype(float)
+
+
+def _read(archive: Any) -> FusionProof:
+    content, arrays = archive.content, archive.arrays
+
+    def program(prefix: str, cones: Any) -> ProgramNumbers:
+        q, b = arrays[f"{prefix}.q"], arrays[f"{prefix}.b"]
+        n, m = q.shape[1], b.size
+
+        def matrix(name: str, height: int) -> Any:
+            rows, columns, values = (arrays[f"{prefix}.{name}_{part}"] for part in ("rows", "columns", "values"))
+            return sp.csr_array((values, (rows, columns)), shape=(height, n))
+
+        P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
+        read = tuple((str(kind), int(start), tuple(int(size) for size in sizes)) for kind, start, sizes in cones)
+        return ProgramNumbers(P, q, arrays[f"{prefix}.d"], matrix("A", m), b, read, arrays[f"{prefix}.radius"])
+
+    folds = []
+    for number in range(int(content["folds"])):
+        base, both = content["cones"][number]
+        folds.append(
+            FoldProof(
+                program(f"fold{number}.base", base),
+                program(f"fold{number}.both", both),
+                *(arrays[f"fold{number}.{name}"] for name in ("points", "duals", "places", "fused")),
+            )
+        )
+    numbers = {name: float(content[name]) for name in ("validation_error", "lower_bound", "gap", "divisor")}
+    return FusionProof(
+        tuple(str(name) for name in content["names"]),
+        tuple((float(low), float(high)) for low, high in content["box"]),
+        {str(name): float(value) for name, value in content["values"].items()},
+        **numbers,
+        thetas=arrays["thetas"],
+        cells=arrays["cells"],
+        folds=tuple(folds),
+    )
+
+
+def _checked_shapes(proof: FusionProof) -> None:
+    """Refuse numbers that do not fit together, or that are not finite."""
+    k = len(proof.names)
+    vertices = proof.thetas.shape[0]
+    fits = proof.thetas.shape == (vertices, k) and proof.cells.ndim == 2 and proof.cells.shape[1] == k + 1
+    fits = fits and len(proof.box) == k and proof.cells.size > 0 and proof.divisor > 0.0 and bool(proof.folds)
+    fits = fits and proof.cells.dtype.kind == "i" and proof.cells.min() >= 0 and proof.cells.max() < vertices
+    for fold in proof.folds:
+        for program, parts in ((fold.base, k + 1), (fold.both, k + 2)):
+            n, m = program.q.shape[1], program.b.size
+            fits = (
+                fits and program.q.shape == (parts, n) and program.d.shape == (parts,) and program.radius.shape == (n,)
+            )
+            fits = fits and all(kind in _CONES and size > 0 for kind, _, sizes in program.cones for size in sizes)
+            fits = fits and _cover_rows(program.cones, m)
+            sizes = (program.q, program.d, program.b, program.A.data, *(P.data for P in program.P), program.radius)
+            fits = fits and all(np.isfinite(one).all() for one in sizes) and bool((program.radius >= 0.0).all())
+        n, m = fold.base.q.shape[1], fold.base.b.size
+        fits = fits and fold.points.shape == (vertices, n) and fold.duals.shape == (vertices, n + m)
+        fits = fits and fold.fused.shape == (len(fold.places), fold.both.q.shape[1] + fold.both.b.size)
+        fits = fits and fold.places.ndim == 2 and fold.places.shape[1] == 2 and bool((fold.places[:, 1] > 0.0).all())
+        at = fold.places[:, 0]
+        fits = fits and bool(((at >= 0) & (at < vertices) & (at == np.floor(at))).all())
+        fits = fits and all(np.isfinite(one).all() for one in (fold.points, fold.duals, fold.places, fold.fused))
+    if not fits:
+        raise DataError("the numbers of this proof do not fit together; save it again from the fusion")
+
+
+def _cover_rows(cones: Cones, height: int) -> bool:
+    """Whether every row is in exactly one cone."""
+    seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
+    exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
+    return exponential and sorted(seen) == list(range(height))
