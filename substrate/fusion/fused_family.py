@@ -46,6 +46,8 @@ class FusedVertex:
     #: The smallest validation error here, and how far a point may be above the smallest objective.
     validation: float
     epsilon: float
+    #: p, or the largest of its sizes.
+    value: float
     #: The pairs s and h(s); how far the dual bound behind h(s) is below the value at the solver's point; and by how
     #: much the objective there is below p.
     fused: dict[float, float]
@@ -130,7 +132,7 @@ class FusedKnot(FusedVertex):
         return (self,)
 
     @property
-    def value(self) -> float:
+    def value(self) -> float:  # type: ignore[override]
         """p: the objective at the point of the vertex."""
         return float(self.weights @ self.terms)
 
@@ -149,13 +151,13 @@ class FusedColumn(FusedVertex):
     blurs: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
 
-    @property  # type: ignore[override]
-    def theta(self) -> tuple[float, ...]:
+    @property
+    def theta(self) -> tuple[float, ...]:  # type: ignore[override]
         """The values of the weights."""
         return self.knots[0].theta
 
-    @property  # type: ignore[override]
-    def weights(self) -> Array:
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
         """The weights of the parts."""
         return self.knots[0].weights
 
@@ -164,18 +166,18 @@ class FusedColumn(FusedVertex):
         """The knots."""
         return self.knots
 
-    @property  # type: ignore[override]
-    def validation(self) -> float:
+    @property
+    def validation(self) -> float:  # type: ignore[override]
         """The smallest validation error at a knot."""
         return min(knot.validation for knot in self.knots)
 
-    @property  # type: ignore[override]
-    def epsilon(self) -> float:
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
         """The largest of the knots' distances from an optimum."""
         return max(knot.epsilon for knot in self.knots)
 
     @property
-    def value(self) -> float:
+    def value(self) -> float:  # type: ignore[override]
         """The largest p in absolute value."""
         return max(abs(knot.value) for knot in self.knots)
 

@@ -230,7 +230,7 @@ def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
     from sklearn.model_selection import LeaveOneOut, check_cv
 
     first = machine.substrates[0]
-    labels = first.y if first.task == "classification" and first.y.shape[:1] == (n,) else None
+    labels: Any = first.y if first.task == "classification" and first.y.shape[:1] == (n,) else None
     if labels is not None and labels.ndim == 2:
         labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=labels is not None)
