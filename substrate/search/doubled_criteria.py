@@ -133,19 +133,23 @@ def least_further(rows: FewRows, criterion: str, splits: Sequence[Split], search
         return None
     if bool((search.values <= search.floor).all()) or not all(row.passes for row in search.rows()):
         return None  # nothing would change
+    with np.errstate(all="ignore"):  # what is not finite is not used
+        L = rows.features()
+        return None if L is None or L.shape[1] == 0 else _least(rows, L, criterion, splits, search)
+
+
+def _least(rows: FewRows, L: Doubled, criterion: str, splits: Sequence[Split], search: GammaSearch) -> Array | None:
     end = 1.0 / search.gamma_range[1]
-    L = rows.features()
-    if L is None or L.shape[1] == 0 or min(rows.least_eigenvalue(L, train) for train, _ in splits) > _SATURATED * end:
+    if min(rows.least_eigenvalue(L, train) for train, _ in splits) > _SATURATED * end:
         return None
     lambdas = np.concatenate([1.0 / search.gamma, end / _FACTOR ** np.arange(_POINTS + 1)])
-    with np.errstate(all="ignore"):
-        values = rows.criteria(L, criterion, splits, lambdas)
-        if search.gamma.size == 1:
-            values = values.mean(axis=1, keepdims=True)
-        chosen, ended, further = values[: search.gamma.size].diagonal(), *np.split(values[search.gamma.size :], [1])
-        last = search.curve[np.argmax(search.seen)]
-        agreed = np.abs(chosen / ended[0] - search.values / last) <= _AGREED * search.values / last
-        least = np.where(np.isfinite(further), further, np.inf).min(axis=0) * (last / ended[0])
+    values = rows.criteria(L, criterion, splits, lambdas)
+    if search.gamma.size == 1:
+        values = values.mean(axis=1, keepdims=True)
+    chosen, ended, further = values[: search.gamma.size].diagonal(), *np.split(values[search.gamma.size :], [1])
+    last = search.curve[np.argmax(search.seen)]
+    agreed: Any = np.abs(chosen / ended[0] - search.values / last) <= _AGREED * search.values / last
+    least: Array = np.where(np.isfinite(further), further, np.inf).min(axis=0) * (last / ended[0])
     return least if bool(agreed.all()) else None
 
 

@@ -27,7 +27,7 @@ def errors_of(machine, result, exact):
     """The true error of each substrate, in the norm of its row."""
     answer, known = result.certificate.answer, machine._answer._kept.known
     assert len(known) == len(exact)
-    about_mean = answer.about.endswith("about their mean")
+    about_mean = "about their mean" in answer.about
     return [
         true_error(expansion.f, f, one.tie.weights, about_mean)
         for expansion, f, one in zip(result.expansions, exact, known, strict=True)
