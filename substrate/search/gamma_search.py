@@ -69,6 +69,8 @@ _SURVEY = 0.5 * float(np.log(10.0))
 _FURTHER = 1e-2
 #: A criterion is known where rounding can raise its root by no more than this share.
 _KNOWN = 0.1
+#: Share of a criterion by which rounding may change it where its fall is measured: such falls are no rounding.
+_SHARP = 0.02
 #: Points, and rounds of them, that find where the criterion becomes negligible.
 _CROSSING, _ROUNDS = 33, 3
 #: Values this near each other, relatively, are a tie: the larger lambda, the smoother machine, wins.
@@ -178,6 +180,14 @@ class _Survey:
         known = np.logical_and.accumulate(known)
         return cls(criterion, lambdas, values, lower, squared, known, floor, gap)
 
+    @property
+    def sharp(self) -> Any:
+        """Whether rounding can change the criterion by next to nothing, there and above."""
+        with np.errstate(invalid="ignore"):
+            near: Any = (self.upper - self.lower <= _SHARP * np.maximum(self.values, self.floor)).all(axis=1)
+        near[:3] = True
+        return np.logical_and.accumulate(near & self.known)
+
     def end(self, usual: float | None) -> float:
         """The lambda at which the range ends."""
         least = np.minimum.accumulate(self.values, axis=0)
@@ -218,13 +228,13 @@ class _Survey:
     def beyond(self, end: float, found: GammaSearch) -> Array:
         """The least criterion to expect outside of a range with this end.
 
-        What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the known
-        ones end, their fall is continued.
+        What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the ones end
+        that are known so well that a small change is one, their fall is continued.
         """
         outside = self.outside(end)
         if self.criterion.lift > 0.0:  # beyond 1/lift K + I/gamma is not positive definite
             return np.asarray(np.minimum(outside, found.values))
-        last = int(np.flatnonzero(self.known)[-1])
+        last = int(np.flatnonzero(self.sharp)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
             outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest]))
