@@ -247,6 +247,15 @@ class CellSearch:
         heapq.heapify(cells)
         self.open = cells  # at once, so that an interrupt leaves no hole
 
+    def confirm(self, cells: Sequence[Cell]) -> None:
+        """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
+        for cell in cells:
+            if self._known(cell) >= self.lower_bound:
+                continue
+            for fold, knots in enumerate(self._columns(cell)):
+                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
+                    self.families[fold].fuse(knot, s)
+
     def _cut(self, cell: Cell, blind: int) -> list[Cell]:
         """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
         lengths: dict[tuple[bool, int, int], float] = {}

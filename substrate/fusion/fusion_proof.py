@@ -44,8 +44,9 @@ __all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "prove_fusion"]
 _KIND = "proof of a fusion"
 #: Entries of the largest program that is proved in balls.
 _MOST_ENTRIES = 100_000
-#: What a recomputed bound may be below the one that is stated, relative to the validation error.
-_SLACK = 1e-9
+#: What a recomputed bound may be below the one that is stated, as a share of the gap: the radius in the file is the one
+#: at the end of the search, and that of a bound is of when it was computed.
+_SLACK = 0.01
 _CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
 
 Cones = tuple[tuple[str, int, tuple[int, ...]], ...]
@@ -162,6 +163,7 @@ class FusionProof:
             raise DeclarationError(
                 "this fusion has no proof that can be saved: its box is not covered, or a parameter is in a constraint"
             )
+        search.confirm(cells)
         used = list(dict.fromkeys(theta for cell in cells for theta in cell.corners))
         number = {theta: k for k, theta in enumerate(used)}
         folds = []
@@ -247,7 +249,13 @@ class FusionProof:
         bound = -np.inf if isinstance(found, str) else found / self.divisor
         scale = abs(self.validation_error)
         rows = (
-            Row("bound as stated", max(self.lower_bound - bound, 0.0), scale, _SLACK, "lower bound stated - computed"),
+            Row(
+                "bound as stated",
+                max(self.lower_bound - bound, 0.0),
+                scale,
+                _SLACK * self.gap,
+                "lower bound stated - computed",
+            ),
             Row(
                 "gap of the search",
                 self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,

@@ -18,6 +18,7 @@ from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, u
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
+from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.least_squares.kernel_products import (
     CarefulProducts,
     KernelProducts,
@@ -168,15 +169,32 @@ def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordin
     return bounds
 
 
-def _point_values(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, v: Array) -> tuple[Doubled, ...]:
-    """Enclose the values of the expansion A v, which is not rounded, in accurate kernel values."""
+def _doubled_values(kernel: Componentwise, X: Any, a: Array) -> list[Doubled] | None:
+    """Enclose the same by kernel values in doubled precision; None where a kernel has none."""
+    values = []
+    for number, part in enumerate(kernel.components(X.shape[1])):
+        found = doubled_matrix(part, X)
+        if found is None:
+            return None
+        (high, low), share = found
+        s = np.sqrt(np.maximum(part.diag(X), 0.0))
+        values.append(Doubled(high, low, at_most(share * np.outer(s, s))) @ (a if a.ndim == 1 else a[:, number].copy()))
+    return values
+
+
+def _point_values(
+    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, v: Array, doubled: bool = False
+) -> tuple[Doubled, ...] | None:
+    """Enclose the values of the expansion A v, which is not rounded, in accurate kernel values, or in doubled ones."""
     tables = coordinates.coefficients if coordinates.decoupled else coordinates.coefficients[None]
     exact = [Doubled(table) @ v for table in tables]
     near = [one.midpoint for one in exact]
     rest = [(one - high).midpoint for one, high in zip(exact, near, strict=True)]
     a, left = (np.column_stack(parts) if coordinates.decoupled else parts[0] for parts in (near, rest))
-    both = zip(_exact_values(kernel, X, a, True), _exact_values(kernel, X, left, False), strict=True)
-    return tuple(one + other for one, other in both)
+    values = _doubled_values(kernel, X, a) if doubled else _exact_values(kernel, X, a, True)
+    if values is None:
+        return None
+    return tuple(one + other for one, other in zip(values, _exact_values(kernel, X, left, False), strict=True))
 
 
 def answer_of(
@@ -195,8 +213,13 @@ def answer_of(
     rows, radii = [], _radii_of_parts(kernel, X, coordinates)
     values, known = DoubledComponents(coordinates, radii), (y, rho, witness, fitted)
     if radii is not None:
-        values = replace(values, point=_point_values(kernel, X, coordinates, witness.v))
-        rows.append(variation_accuracy(values, *known, tolerance=tolerance))
+        for doubled in (False, True):
+            point = _point_values(kernel, X, coordinates, witness.v, doubled)
+            if point is None:
+                break
+            rows.append(variation_accuracy(replace(values, point=point), *known, tolerance=tolerance))
+            if rows[-1].passes:
+                break
     else:  # the directions are those that double precision computes, and the stored expansion is compared
         for careful in (False, True):
             stored = sum_of(_exact_values(kernel, X, a, careful)) + b

@@ -102,7 +102,7 @@ def spoilt(proof, name, change):
 
 def test_what_was_changed_is_noticed(fused):
     proof = fused[0].proof
-    assert not replace(proof, lower_bound=1.01 * proof.lower_bound).check().holds
+    assert not replace(proof, lower_bound=1.05 * proof.lower_bound).check().holds
     assert not replace(proof, cells=proof.cells[:-1]).check().holds
     assert not replace(proof, box=((1e-3, 1e2),)).check().holds
     assert not replace(proof, validation_error=2.0 * proof.validation_error).check().holds

@@ -206,7 +206,7 @@ def test_the_radius_of_a_gradient_moves_fitted_values_by_no_more_than_its_bound(
     """Whatever the signs of errors in the coordinates of the basis; the sharp bound is the smaller one."""
     found = summed(kernel, X, Y, POINTS)
     spectrum, lam = found[-1], 0.1
-    basis = BasisMatrix(kernel, POINTS, found[1], spectrum.features)
+    basis = BasisMatrix(KernelValues(kernel, POINTS), found[1], spectrum.features)
     curvature = spectrum.curvature(basis, found[0].product_terms, found[3].sums.lengths)
     reach = curvature.at(lam, 1e-15, np.sqrt(len(X)))
     H = curvature.scatter + lam * np.eye(curvature.features.rank)

@@ -41,6 +41,7 @@ COMBINED = {
     "Survey": {"low": np.minimum, "high": np.maximum},
     "Bins": {},
     "Gathered": {"found": join},
+    "ColumnFactor": {"low": np.minimum, "high": np.maximum},
     "Counted": {"parts": add_in_pairs, "largest": max},
 }
 KINDS = {kind.__name__: kind for kind in Tally.__subclasses__() if kind.__module__.startswith("substrate.")}
