@@ -254,7 +254,7 @@ class CellSearch:
                 continue
             for fold, knots in enumerate(self._columns(cell)):
                 for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
-                    self.families[fold].fuse(knot, s)
+                    self.families[fold].fuse(knot, s, look=False)
 
     def _cut(self, cell: Cell, blind: int) -> list[Cell]:
         """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""

@@ -254,12 +254,16 @@ class FusedFamily:
         self.base.assign(x)
         return float(np.asarray(self.validation.value).item())
 
-    def fuse(self, vertex: FusedVertex, s: float) -> float:
-        """Return h(s) at a vertex, a lower value of it, and keep it; -inf where the solver fails."""
+    def fuse(self, vertex: FusedVertex, s: float, look: bool = True) -> float:
+        """Return h(s) at a vertex, a lower value of it, and keep it; -inf where the solver fails.
+
+        With ``look``, another optimum that validates better is adopted where there is one.
+        """
         if s not in vertex.fused:
             if isinstance(vertex, FusedKnot):
                 vertex.fused[s] = self._fused(vertex, s)
-                self._look_for_others(vertex, s)
+                if look:
+                    self._look_for_others(vertex, s)
             elif isinstance(vertex, FusedColumn):
                 vertex.fused[s] = self._fused_column(vertex, s)
         return vertex.fused[s]

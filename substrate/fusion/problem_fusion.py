@@ -212,15 +212,15 @@ def _result(
         share = f"{error - lower:.2g} above the least over the box"
         facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
     certificate = Certificate(title, (optimal, found), (*facts, *limits, *search_facts(search)))
+    proof = None
+    if np.isfinite(lower) and search.covered and not search.families[0].base.placed:
+        proof = FusionProof.of(search, names, box, values, error, lower)
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)
     tried = np.array(list(search.knots))
     errors = np.array([knots[0].validation for knots in search.knots.values()])
     proved = dict(zip(names, box, strict=True))
-    proof = None
-    if np.isfinite(lower) and search.covered and not search.families[0].base.placed:
-        proof = FusionProof.of(search, names, box, values, error, lower)
     return ProblemFusion(values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
 
 

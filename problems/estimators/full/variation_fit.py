@@ -178,7 +178,7 @@ def _doubled_values(kernel: Componentwise, X: Any, a: Array) -> list[Doubled] | 
             return None
         (high, low), share = found
         s = np.sqrt(np.maximum(part.diag(X), 0.0))
-        values.append(Doubled(high, low, at_most(share * np.outer(s, s))) @ (a if a.ndim == 1 else a[:, number].copy()))
+        values.append(Doubled(high, low, at_most(share) * np.outer(s, s)) @ (a if a.ndim == 1 else a[:, number].copy()))
     return values
 
 
