@@ -1,5 +1,5 @@
 """How do I choose the width of a tube with proof?
-==============================================
+===============================================
 
 Errors within the tube of a support vector regression cost nothing. Its width is in the constraints, and ``fuse`` bounds
 the validation error for every width in a range.

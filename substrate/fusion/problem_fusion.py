@@ -64,7 +64,7 @@ class ProblemFusion:
     certificate
         Holds where the gap that was asked for is proved.
     proof
-        The numbers behind the bound: ``proof.save(path)`` writes them, and :func:`~substrate.fusion.check_fusion`
+        The numbers behind the bound: ``proof.save(path)`` writes them, and ``substrate.fusion.check_fusion``
         checks such a file without solving anything. None where the box is not covered.
     """
 

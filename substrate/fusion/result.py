@@ -125,7 +125,7 @@ class Fusion:
     proof
         The numbers behind the bound, a :class:`~substrate.fusion.fusion_proof.FusionProof`, where a range was searched
         (``box=`` given, or no path over all values exists): ``proof.save(path)`` writes them, and
-        :func:`~substrate.fusion.check_fusion` checks such a file without solving anything. None elsewhere.
+        ``substrate.fusion.check_fusion`` checks such a file without solving anything. None elsewhere.
     """
 
     values: dict[str, float]

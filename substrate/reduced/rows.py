@@ -233,7 +233,7 @@ class BasisValues(RowValues):
 
     @abstractmethod
     def careful_rounding(self, X: Any) -> float:
-        """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
+        """Return what ``rounding`` is for values by :meth:`fill_carefully`."""
 
     @abstractmethod
     def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
@@ -336,7 +336,7 @@ class KernelValues(BasisValues):
             self.kernel.fill_carefully(X, self.points, out)
 
     def careful_rounding(self, X: Any) -> float:
-        """Return what :meth:`rounding` is for values by :meth:`fill_carefully`."""
+        """Return what ``rounding`` is for values by :meth:`fill_carefully`."""
         if is_sparse(X) or is_sparse(self.points):
             return self.rounding(X)
         return self._at_least_once(self.kernel.careful_rounding(np.concatenate([X, self.points])))

@@ -2,7 +2,7 @@ r"""The criterion of a machine of few rows where rounding hides it: beyond the e
 
 With a kernel that is much wider than the data, or with few rows, a criterion may rise by an order of magnitude and fall
 again where :math:`\lambda = 1/\gamma` is below the rounding of the kernel matrix. Doubled precision sees there. Kernel
-values are computed by the formula of the kernel (:mod:`~substrate.kernels.doubled_matrix`) and factored with pivots,
+values are computed by the formula of the kernel (``substrate.kernels.doubled_matrix``) and factored with pivots,
 
 .. math:: K = L L^T, \qquad \tilde L = L - Q Q^T L, \qquad \tilde y = y - Q Q^T y ,
 
