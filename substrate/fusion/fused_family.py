@@ -11,6 +11,7 @@ of two. Where parameters are in constraints, a vertex is one of the weights besi
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -35,7 +36,7 @@ _FLAT = 0.9
 _BEYOND = 64.0
 
 
-class FusedVertex:
+class FusedVertex(ABC):
     """What is known of h at a vertex: of a simplex of weights, and a place or a simplex of the other parameters."""
 
     __slots__ = ()
@@ -55,9 +56,9 @@ class FusedVertex:
     drops: dict[float, float]
 
     @property
+    @abstractmethod
     def points(self) -> "tuple[FusedKnot, ...]":
         """The knots at the corners of the parameters in constraints."""
-        raise NotImplementedError
 
     @property
     def steep(self) -> float:

@@ -65,7 +65,7 @@ SYMMETRIC = [name for name in MEMBERS if not name.startswith(("KernelRows", "Sta
 SYSTEMS = [name for name in SYMMETRIC if not name.startswith("Kernel")]
 
 
-def close(found, expected, terms):
+def assert_close(found, expected, terms):
     """Up to the rounding of sums of so many terms, and of kernel values that are computed in another way."""
     assert found.shape == expected.shape
     assert_allclose(to_numpy(found), expected, rtol=0.0, atol=8.0 * terms * EPS * max(np.abs(expected).max(), 1.0))
@@ -90,10 +90,10 @@ def test_shape_products_and_blocks_are_those_of_the_matrix(name):
     assert operator.shape == (m, n)
     for columns in (1, 3, 20):
         V, U = GENERATOR.normal(size=(n, columns)), GENERATOR.normal(size=(m, columns))
-        close(operator.product(on_device_of(home, V)), matrix @ V, 8 * n)
-        close(operator.adjoint(on_device_of(home, U)), matrix.T @ U, 8 * m)
+        assert_close(operator.product(on_device_of(home, V)), matrix @ V, 8 * n)
+        assert_close(operator.adjoint(on_device_of(home, U)), matrix.T @ U, 8 * m)
     rows, columns = np.array([0, 3, m - 1]), np.array([n - 1, 0])
-    close(operator.block(rows, columns), matrix[np.ix_(rows, columns)], 4)
+    assert_close(operator.block(rows, columns), matrix[np.ix_(rows, columns)], 4)
 
 
 @over_members
@@ -103,7 +103,7 @@ def test_a_product_with_unit_vectors_gives_the_blocks(name):
     some = np.array([2, 0])
     unit = np.zeros((n, 2))
     unit[some, [0, 1]] = 1.0
-    close(operator.product(on_device_of(home, unit)), to_numpy(operator.block(np.arange(m), some)), 8)
+    assert_close(operator.product(on_device_of(home, unit)), to_numpy(operator.block(np.arange(m), some)), 8)
 
 
 @over_members
@@ -122,15 +122,15 @@ def test_a_symmetric_one_has_a_diagonal_and_mirrored_blocks(name):
     operator, matrix, _ = MEMBERS[name]()
     assert isinstance(operator, SymmetricOperator)
     assert operator.n == matrix.shape[0]
-    close(operator.diagonal, np.diagonal(matrix), 4)
+    assert_close(operator.diagonal, np.diagonal(matrix), 4)
     rows, columns = np.array([7, 1]), np.array([4, 9, 1])
-    close(operator.block(rows, columns), to_numpy(operator.block(columns, rows)).T, 8)
+    assert_close(operator.block(rows, columns), to_numpy(operator.block(columns, rows)).T, 8)
     if name.startswith("DeviceGram"):
         return  # its rows are chosen by numbers on the host; these two are for the choice of a basis, in numpy
     assert_array_equal(operator.diagonal_at(rows), operator.diagonal[rows])
     some = np.array([3, 8, 2, 60])
     for place in range(4):
-        close(operator.columns(some)(place), matrix[some, some[place]], 8)
+        assert_close(operator.columns(some)(place), matrix[some, some[place]], 8)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -147,7 +147,7 @@ def test_a_factor_solves_and_leaves_the_matrix_as_it_is(name):
     assert_array_equal(to_numpy(operator.diagonal), np.diagonal(matrix))
     operator.release()
     assert_array_equal(to_numpy(operator.product(on_device_of(home, V))), before)
-    close(operator.block(np.arange(n), np.arange(n)), matrix, 4)
+    assert_close(operator.block(np.arange(n), np.arange(n)), matrix, 4)
 
 
 #: Values of rows, and the matrix they have at the rows of X (of K where rows are those of a matrix).
@@ -183,13 +183,13 @@ def test_every_kind_of_values_is_walked():
 def test_tiles_products_and_adjoint_are_of_one_matrix(name):
     values, rows, matrix = VALUES[name]()
     assert values.n_basis == matrix.shape[1]
-    close(values.matrix(rows), matrix, 16)
+    assert_close(values.matrix(rows), matrix, 16)
     walked = [np.array(tile) for _, _, tile in values.walk([Block(rows[:40], None, 0), Block(rows[40:], None, 40)])]
-    close(np.concatenate(walked), matrix, 16)
+    assert_close(np.concatenate(walked), matrix, 16)
     V, U = GENERATOR.normal(size=(matrix.shape[1], 2)), GENERATOR.normal(size=(70, 2))
-    close(values.product(rows, V), matrix @ V, 8 * matrix.shape[1])
-    close(values.product(rows, V[:, 0]), matrix @ V[:, 0], 8 * matrix.shape[1])
-    close(values.adjoint(rows, U), matrix.T @ U, 8 * 70)
+    assert_close(values.product(rows, V), matrix @ V, 8 * matrix.shape[1])
+    assert_close(values.product(rows, V[:, 0]), matrix @ V[:, 0], 8 * matrix.shape[1])
+    assert_close(values.adjoint(rows, U), matrix.T @ U, 8 * 70)
 
 
 @over_values
@@ -197,9 +197,9 @@ def test_values_of_rows_and_a_source_are_an_operator(name):
     values, rows, matrix = VALUES[name]()
     operator, V = KernelRows(values, ArraySource(rows, None)), GENERATOR.normal(size=(matrix.shape[1], 2))
     assert operator.shape == matrix.shape
-    close(operator.product(V), matrix @ V, 8 * matrix.shape[1])
+    assert_close(operator.product(V), matrix @ V, 8 * matrix.shape[1])
     some = np.array([1, 5])
-    close(operator.block(some, np.array([2, 0])), matrix[np.ix_(some, [2, 0])], 16)
+    assert_close(operator.block(some, np.array([2, 0])), matrix[np.ix_(some, [2, 0])], 16)
 
 
 @pytest.mark.parametrize("name", ["KernelValues", "MatrixColumns"])
@@ -214,8 +214,8 @@ def test_what_is_known_of_a_basis(name):
     assert values.deviation(rows, matrix) <= values.rounding(rows) + values.careful_rounding(rows)
     assert values.deviation(rows, np.where(matrix == matrix[0, 0], np.nan, matrix)) == np.inf
     assert values.most_directions == 9
-    close(values.diagonal(Block(rows, None, 0)), np.ones(70), 4)
-    close(values.expand(rows, np.ones((9, 1)), 0.5), matrix.sum(axis=1, keepdims=True) + 0.5, 80)
+    assert_close(values.diagonal(Block(rows, None, 0)), np.ones(70), 4)
+    assert_close(values.expand(rows, np.ones((9, 1)), 0.5), matrix.sum(axis=1, keepdims=True) + 0.5, 80)
     assert_array_equal(values.distinct_vectors(own), np.arange(9))
     (high, low), rounding = values.doubled_matrix(own)
     assert np.abs(high + low - own).max() <= values.basis_rounding() + rounding
@@ -241,5 +241,5 @@ def test_columns_of_a_matrix_refuse_what_only_a_kernel_knows():
 
 def test_directions_of_a_stacked_basis_are_orthonormal_and_have_no_constant():
     basis, values = stacked()
-    close(basis.adjoint(values), np.eye(basis.rank), 70 * 8)
+    assert_close(basis.adjoint(values), np.eye(basis.rank), 70 * 8)
     assert np.abs(basis.adjoint(np.ones((70, 1)))).max() <= 70 * EPS * 8
