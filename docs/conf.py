@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "citations",
+    "docstring_template",
     "gallery",
     "moving_pages",
     "own_names",

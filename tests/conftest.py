@@ -6,6 +6,7 @@ Oracles are slow and obvious programs that the fast ones are compared with.
 import os
 import signal
 import sys
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -118,6 +119,25 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.numerical)
     if item.nodeid.removeprefix("tests/").startswith(REPEATED):
         item.add_marker(pytest.mark.slow)
+
+
+def pytest_addoption(parser):
+    """Let several runs, each with the BLAS kernel of another processor, share the cases of every test."""
+    parser.addoption("--share", default="1/1", metavar="I/N", help="the I-th of N shares of the cases of every test")
+
+
+@pytest.hookimpl(trylast=True)  # of what the marks leave
+def pytest_collection_modifyitems(config, items):
+    """Keep the share that is asked for: every test is in every share, with other cases where it has several."""
+    part, parts = (int(number) for number in config.getoption("share").split("/"))
+    if parts == 1:
+        return
+    cases = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {id(item) for group in cases.values() for item in (group[part - 1 :: parts] or [group[part % len(group)]])}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
 
 
 @cache

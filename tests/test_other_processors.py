@@ -3,6 +3,7 @@
 import importlib.util
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +26,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(other_processors.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     monkeypatch.setattr(other_processors, "flags_of", lambda text: frozenset({"sse4_2", "avx2", "fma"}))
     monkeypatch.setattr(other_processors, "probed", answered)
-    monkeypatch.setattr(other_processors, "tested", lambda environment, paths, processes: (0, "...\n12 passed in 3s\n"))
+    monkeypatch.setattr(other_processors, "tested", lambda *arguments: (0, "...\n12 passed in 3s\n"))
     return monkeypatch
 
 
@@ -88,6 +89,29 @@ def test_one_line_a_kernel(machine, capsys):
     ]
 
 
+def test_the_kernels_share_the_cases(machine):
+    shares = []
+    machine.setattr(other_processors, "tested", lambda *arguments: (shares.append(arguments[-1]), (0, "passed"))[1])
+    assert other_processors.main() == 0
+    assert shares == ["1/2", "2/2"]
+
+
+def test_every_case_is_in_one_share_and_every_test_in_all(request):
+    names = [*(f"a.py::test_many[{case}]" for case in range(5)), "a.py::test_two[x]", "a.py::test_two[y]", "a.py::test"]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    kept, deselected = [], []
+    for part in (1, 2):
+        hook = SimpleNamespace(pytest_deselected=lambda items: deselected.append(len(items)))
+        config = SimpleNamespace(getoption=lambda name, part=part: f"{part}/2", hook=hook)
+        share = list(items)
+        _conftest(request).pytest_collection_modifyitems(config, share)
+        kept.append([item.nodeid for item in share])
+    assert sorted({*kept[0], *kept[1]}) == sorted(names)
+    assert set(kept[0]) & set(kept[1]) == {"a.py::test"}
+    assert [len(share) for share in kept] == [5, 4]
+    assert deselected == [3, 4]
+
+
 def test_without_another_kernel_two_threads_run_and_one_processor_runs_no_two(machine, capsys):
     machine.setattr(other_processors, "CHOICES", {})
     assert other_processors.main() == 0
@@ -108,7 +132,7 @@ def test_the_kernel_of_the_ordinary_run_is_not_run_again(machine, capsys):
 
 
 def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
-    def some(environment, paths, processes):
+    def some(environment, paths, processes, share):
         failed = environment.get("OPENBLAS_CORETYPE") == "Nehalem"
         return (1, "E  1 != 2\n1 failed in 3s\n") if failed else (0, "12 passed in 3s\n")
 
@@ -120,9 +144,7 @@ def test_a_kernel_whose_tests_fail_fails_and_shows_them(machine, capsys):
 
 
 def test_a_kernel_that_is_not_taken_fails_without_a_test(machine, capsys):
-    machine.setattr(
-        other_processors, "tested", lambda environment, paths, processes: pytest.fail("tested all the same")
-    )
+    machine.setattr(other_processors, "tested", lambda *arguments: pytest.fail("tested all the same"))
     machine.setattr(
         other_processors, "probed", lambda environment: [["openblas", "Zen", int(environment["OPENBLAS_NUM_THREADS"])]]
     )
@@ -139,11 +161,7 @@ def test_another_blas_is_skipped_by_name(machine, capsys):
 
 def test_the_tests_are_there_and_marked(request):
     """Every name of the list is a file or a folder with tests, and nothing else is marked."""
-    conftest = next(
-        plugin
-        for plugin in request.config.pluginmanager.get_plugins()
-        if getattr(plugin, "__file__", None) and Path(plugin.__file__) == ROOT / "tests" / "conftest.py"
-    )
+    conftest = _conftest(request)
     for name in conftest.NUMERICAL:
         path = ROOT / "tests" / name
         assert path.is_file() or list(path.rglob("test_*.py")), name
@@ -159,6 +177,14 @@ def test_the_tests_are_there_and_marked(request):
         item = _Item(ROOT / "tests" / name)
         conftest.pytest_itemcollected(item)
         assert item.marked == expected, name
+
+
+def _conftest(request):
+    return next(
+        plugin
+        for plugin in request.config.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) and Path(plugin.__file__) == ROOT / "tests" / "conftest.py"
+    )
 
 
 class _Item:
