@@ -5,7 +5,7 @@ was written. Nodes of one kernel are in :mod:`substrate.kernels.nested`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 from substrate.arrays import EPS, Array
 from substrate.errors import DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number
+from substrate.kernels.derivatives import Orders, split_orders
 from substrate.namespaces import namespace_of
 
 __all__ = ["LARGE", "Kernel", "Product", "Sum", "underflows"]
@@ -85,6 +86,10 @@ class _Pair(Kernel):
         """The reason of the side that has no derivatives."""
         return self.left.not_smooth or self.right.not_smooth
 
+    def largest_order(self, columns: Collection[int]) -> float:
+        """The least of both sides and all inputs: of a product, each side has some of the derivatives."""
+        return min(side.largest_order([column]) for side in (self.left, self.right) for column in columns)
+
     @property
     def decays(self) -> bool:
         """Whether both sides decay."""
@@ -112,14 +117,9 @@ class Sum(_Pair):
         values = self.left.evaluate(X, Z, dtype)
         return values + self.right.evaluate(X, Z, dtype)
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The sum of both."""
-        return self.left._gradient(X, Z, column) + self.right._gradient(X, Z, column)
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """The sum of both."""
-        sides = (self.left, self.right)
-        return np.asarray(sum(side._mixed_derivative(X, Z, column, other) for side in sides))
+        return self.left._derivative(X, Z, left, right) + self.right._derivative(X, Z, left, right)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of both."""
@@ -208,19 +208,13 @@ class Product(_Pair):
         values = self.left.evaluate(X, Z, dtype)
         return values * self.right.evaluate(X, Z, dtype)
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """The rule of a product."""
-        k, m = self.left, self.right
-        return np.asarray(k._gradient(X, Z, column) * m(X, Z) + k(X, Z) * m._gradient(X, Z, column))
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """The rule of a product, in x and then in z."""
-        k, m = self.left, self.right
-        straight = k._mixed_derivative(X, Z, column, other) * m(X, Z) + k(X, Z) * m._mixed_derivative(
-            X, Z, column, other
-        )
-        crossed = k._gradient(X, Z, column) * m._gradient(Z, X, other).T
-        return np.asarray(straight + crossed + k._gradient(Z, X, other).T * m._gradient(X, Z, column))
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """By the rule of Leibniz in both arguments."""
+        total = np.zeros((X.shape[0], Z.shape[0]))
+        for times_x, a, c in split_orders(left):
+            for times_z, b, d in split_orders(right):
+                total += times_x * times_z * (self.left._derivative(X, Z, a, b) * self.right._derivative(X, Z, c, d))
+        return total
 
     def relevances(self, spreads: Array) -> Array:
         """The root of the sum of the squares of both."""

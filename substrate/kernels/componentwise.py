@@ -13,7 +13,7 @@ Each input has one kernel, and one width, in its main effect and in all its inte
 components, :math:`\sum_t f_t k_t`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Self
@@ -24,6 +24,7 @@ from substrate.arrays import EPS, Array, check_memory, non_negative, whole_numbe
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.interactions import count_of, groups_of, multipliers, summed
 from substrate.kernels.nested import Restricted, Scaled, column_tuple
 
@@ -176,13 +177,15 @@ class Componentwise(Kernel):
         parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         return next((part.not_smooth for part in parts if part.not_smooth), "")
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """The sum over the components."""
-        return np.asarray(sum(part._gradient(X, Z, column) for part in self.components(X.shape[1])))
+    def largest_order(self, columns: Collection[int]) -> float:
+        """That of the roughest component that depends on one of these inputs."""
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.largest_order([0])
+        return min(part.largest_order([column]) for part in self.kernel for column in columns)
 
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The sum over the components."""
-        return np.asarray(sum(part._mixed_derivative(X, Z, column, other) for part in self.components(X.shape[1])))
+        return np.asarray(sum(part._derivative(X, Z, left, right) for part in self.components(X.shape[1])))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""

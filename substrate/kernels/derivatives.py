@@ -1,26 +1,54 @@
 r"""Derivatives of kernels in their inputs, for machines that read derivatives of f.
 
-With the features :math:`\varphi` of a kernel, those of the derivative in input c are
-:math:`\varphi_c(x) = \partial \varphi(x) / \partial x_c`, and
+With the features :math:`\varphi` of a kernel, those of a derivative are :math:`D^a \varphi(x)`, :math:`a` the order in
+each input, and
 
 .. math::
 
-    \langle \varphi_c(x), \varphi(z) \rangle = \frac{\partial k(x, z)}{\partial x_c}, \qquad
-    \langle \varphi_c(x), \varphi_d(z) \rangle = \frac{\partial^2 k(x, z)}{\partial x_c \, \partial z_d}
+    \langle D^a \varphi(x), D^b \varphi(z) \rangle = D_x^a D_z^b \, k(x, z)
 
-([Solak2003]_ section 2). The derivative in the second argument alone is the first formula with x and z exchanged. They
-exist where k has the mixed second derivative, also at x = z.
+([Solak2003]_ section 2, for first orders). They exist where k has the derivative with a = b, also at x = z. A kernel of
+the scaled distance, :math:`k(x, z) = g(\|v\|^2)` with :math:`v_c = (x_c - z_c)/u_c`, has, with
+:math:`n = a + b` and a sum over all :math:`0 \le 2 m \le n`,
+
+.. math::
+
+    D_x^a D_z^b \, k = (-1)^{|b|} \prod_c u_c^{-n_c} \sum_m \Big(\prod_c \frac{n_c!}{m_c!\,(n_c - 2 m_c)!}
+    (2 v_c)^{n_c - 2 m_c}\Big)\, g^{(|n| - |m|)}(\|v\|^2) ,
+
+since :math:`\frac{d^n}{dv^n} g(v^2) = \sum_m \frac{n!}{m!(n-2m)!} (2v)^{n-2m} g^{(n-m)}(v^2)`, one input after another.
+One of the inner product, :math:`k = p(x^T z)`, has, with a sum over :math:`m \le \min(a, b)`,
+
+.. math::
+
+    D_x^a D_z^b \, k = \sum_m \Big(\prod_c \binom{a_c}{m_c} \binom{b_c}{m_c} m_c!\; z_c^{a_c - m_c} x_c^{b_c - m_c}\Big)
+    \, p^{(|a| + |b| - |m|)}(x^T z) .
 """
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_points
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import is_device_array
 
-__all__ = ["Derivatives", "checked_column"]
+__all__ = [
+    "Derivatives",
+    "Orders",
+    "checked_column",
+    "checked_orders",
+    "differentiate_distance",
+    "differentiate_inner_product",
+    "split_orders",
+]
+
+#: The order of a derivative in every input that has one.
+Orders = Mapping[int, int]
 
 
 def checked_column(column: Any, n_features: int) -> int:
@@ -30,38 +58,150 @@ def checked_column(column: Any, n_features: int) -> int:
     return operator.index(column)
 
 
+def checked_orders(orders: Any, n_features: int) -> dict[int, int]:
+    """Return the order in every input that has one, from a mapping such as ``{0: 2, 1: 1}``."""
+    if not isinstance(orders, Mapping):
+        raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
+    found: dict[int, int] = {}
+    for column, order in orders.items():
+        if isinstance(order, bool) or not hasattr(order, "__index__") or operator.index(order) < 0:
+            raise DeclarationError(f"the order in column {column!r} must be an integer >= 0, received {order!r}")
+        if operator.index(order):
+            found[checked_column(column, n_features)] = operator.index(order)
+    return dict(sorted(found.items()))
+
+
+def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int, int]]]:
+    """Yield the terms of the rule of Leibniz: a multiplicity, and the orders of the first and of the second factor."""
+    for parts in product(*(range(order + 1) for order in orders.values())):
+        first = {column: part for column, part in zip(orders, parts, strict=True) if part}
+        second = {column: order - part for (column, order), part in zip(orders.items(), parts, strict=True)}
+        multiplicity = math.prod(math.comb(order, part) for order, part in zip(orders.values(), parts, strict=True))
+        yield multiplicity, first, {column: part for column, part in second.items() if part}
+
+
+def differentiate_distance(
+    directions: Mapping[int, Array], orders: Orders, profile: Callable[[int, int], Array]
+) -> Array:
+    r"""Return the sum above without its units and its sign, for a kernel of the distance.
+
+    Parameters
+    ----------
+    directions
+        :math:`v_c / r` for every input with an order, r the distance; zero where r is.
+    orders
+        n, at least one.
+    profile
+        :math:`r^p g^{(j)}(r^2)` as a function of j and p: a derivative of g may be infinite at zero, where its
+        product with the differences is not.
+    """
+    total: Any = 0.0
+    for halves in product(*(range(order // 2 + 1) for order in orders.values())):
+        factor, power, along = 1.0, 0, None
+        for (column, order), m in zip(orders.items(), halves, strict=True):
+            p = order - 2 * m
+            factor *= math.factorial(order) / (math.factorial(m) * math.factorial(p)) * 2.0**p
+            power += p
+            if p:
+                piece = directions[column] ** p
+                along = piece if along is None else along * piece
+        values = factor * profile(sum(orders.values()) - sum(halves), power)
+        total = total + (values if along is None else along * values)
+    return np.asarray(total)
+
+
+def differentiate_inner_product(
+    X: Array, Z: Array, left: Orders, right: Orders, profile: Callable[[int], Array | float]
+) -> Array:
+    """Return the sum above for a kernel of the inner product; ``profile`` is the j-th derivative of p, by j."""
+    columns = sorted({*left, *right})
+    total = np.zeros((X.shape[0], Z.shape[0]))
+    for shared in product(*(range(min(left.get(c, 0), right.get(c, 0)) + 1) for c in columns)):
+        factor, over_x, over_z = 1.0, np.ones(X.shape[0]), np.ones(Z.shape[0])
+        for c, m in zip(columns, shared, strict=True):
+            a, b = left.get(c, 0), right.get(c, 0)
+            factor *= math.comb(a, m) * math.comb(b, m) * math.factorial(m)
+            over_z, over_x = over_z * Z[:, c] ** (a - m), over_x * X[:, c] ** (b - m)
+        order = sum(left.values()) + sum(right.values()) - sum(shared)
+        total += factor * (over_x[:, None] * over_z[None, :]) * profile(order)
+    return total
+
+
 class Derivatives:
-    """The derivatives of a kernel: a smooth one has ``_gradient``, ``_mixed_derivative``, and no :attr:`not_smooth`."""
+    """The derivatives of a kernel: a smooth one has ``_derivative``, or both ``_gradient`` and ``_mixed_derivative``.
+
+    The latter two are enough for derivatives of first order.
+    """
 
     @property
     def not_smooth(self) -> str:
         """Why there are no derivatives, and what to do instead; empty where there are."""
         return "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
 
+    def largest_order(self, columns: Collection[int]) -> float:
+        """The largest order of a derivative in these inputs that is a bounded functional of w; infinity for all."""
+        return 0.0 if self.not_smooth else math.inf
+
+    def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
+        """The derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
+
+        Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
+        """
+        rows, others = self._checked(X, Z)
+        a, b = checked_orders(left, rows.shape[1]), checked_orders({} if right is None else right, rows.shape[1])
+        for orders in (a, b):
+            self.refuse_orders(orders)
+        return self._derivative(rows, others, a, b)
+
     def gradient(self, X: Any, Z: Any, column: int) -> Array:
         """The derivatives of k(x_i, z_j) in input ``column`` of x_i."""
-        left, right, (c,) = self._checked(X, Z, column)
-        return self._gradient(left, right, c)
+        left, right = self._checked(X, Z)
+        return self._derivative(left, right, {checked_column(column, left.shape[1]): 1}, {})
 
     def mixed_derivative(self, X: Any, Z: Any, column: int, other: int) -> Array:
         """The second derivatives of k(x_i, z_j), in input ``column`` of x_i and in input ``other`` of z_j."""
-        left, right, (c, d) = self._checked(X, Z, column, other)
-        return self._mixed_derivative(left, right, c, d)
+        left, right = self._checked(X, Z)
+        c, d = (checked_column(which, left.shape[1]) for which in (column, other))
+        return self._derivative(left, right, {c: 1}, {d: 1})
 
     def refuse_derivatives(self) -> None:
         """Raise with the reason where there are none."""
         if self.not_smooth:
             raise DeclarationError(f"{self!r} has no derivatives: {self.not_smooth}")
 
-    def _checked(self, X: Any, Z: Any, *columns: Any) -> tuple[Array, Array, Sequence[int]]:
+    def refuse_orders(self, orders: Orders) -> None:
+        """Raise with the reason where functions of the kernel have no derivatives of so high an order."""
+        if not orders:
+            return
+        self.refuse_derivatives()
+        order, largest = sum(orders.values()), self.largest_order(orders.keys())
+        if order > largest:
+            raise DeclarationError(
+                f"functions of {self!r} have derivatives up to order {largest:g} there, received order {order}; "
+                "take a smoother kernel (Matern with a larger nu, or RBF)"
+            )
+
+    def _checked(self, X: Any, Z: Any) -> Sequence[Array]:
         self.refuse_derivatives()
         if is_device_array(X) or is_device_array(Z):
             raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
         left, right = real_points(X, "X"), real_points(Z, "Z")
         if left.shape[1] != right.shape[1]:
             raise DataError(f"X has {left.shape[1]} columns and Z has {right.shape[1]}; they must agree")
-        left, right = (points.toarray() if is_sparse(points) else points for points in (left, right))
-        return left, right, [checked_column(column, left.shape[1]) for column in columns]
+        return [points.toarray() if is_sparse(points) else points for points in (left, right)]
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """As :meth:`derivative`, of two checked dense point sets; by default from the two methods below."""
+        orders = (sum(left.values()), sum(right.values()))
+        if orders == (0, 0):
+            return np.asarray(self(X, Z))  # type: ignore[operator]
+        if orders == (1, 0):
+            return self._gradient(X, Z, *left)
+        if orders == (0, 1):
+            return self._gradient(Z, X, *right).T
+        if orders == (1, 1):
+            return self._mixed_derivative(X, Z, *left, *right)
+        raise self._without("_derivative")
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
         """As :meth:`gradient`, of two checked dense point sets."""

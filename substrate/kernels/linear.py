@@ -10,6 +10,7 @@ from substrate.arrays import EPS, Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.namespaces import namespace_of, paired_sums
 
 __all__ = [
@@ -81,13 +82,9 @@ class Linear(Kernel):
         """Empty: it is linear."""
         return ""
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """z_c."""
-        return np.repeat(Z[None, :, column], X.shape[0], axis=0)
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """One where both are the same input."""
-        return np.full((X.shape[0], Z.shape[0]), float(column == other))
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Of the identity: zero beyond the first order of x'z."""
+        return differentiate_inner_product(X, Z, left, right, lambda j: X @ Z.T if j == 0 else float(j == 1))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """None: it has no scale."""

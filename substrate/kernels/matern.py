@@ -13,6 +13,7 @@ column, :math:`s^2 = 2 \nu \sum_c (x_c - z_c)^2 / \sigma_c^2`, and since
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,10 @@ import numpy as np
 from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Formula, Number
-from substrate.kernels.distances import Units, differences, exact_squared_distance, metric_distances
+from substrate.kernels.distances import Units, exact_squared_distance, metric_distances
 from substrate.kernels.on_device import euclidean_distances
 from substrate.kernels.scales import squares_by_column
-from substrate.kernels.widths import KernelOfDistance, one_of
+from substrate.kernels.widths import KernelOfDistance
 from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]
@@ -92,22 +93,28 @@ class Matern(KernelOfDistance):
             return ""
         return f"functions of a Matern kernel have some for nu > 1 only, not for nu = {self.nu:g}; take nu=1.5 or more"
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """-(x_c - z_c)/u^2 m(s)/(2 nu - 2), u the unit of s and m the kernel of smoothness nu - 1."""
-        s, unit = self._scaled_distances(X, Z), one_of(self._unit(X.shape[1]), column)
-        slope = _bessel_form(s, self.nu - 1.0) / (2.0 * self.nu - 2.0)
-        return np.asarray(-(differences(X, Z, column) / unit) * slope / unit)
+    def largest_order(self, columns: Collection[int]) -> float:
+        """The largest integer below nu."""
+        return 0.0 if self.not_smooth else math.ceil(self.nu) - 1.0
 
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """As the derivative of :meth:`gradient`, by d(s^nu K_nu(s))/ds = -s^nu K_(nu-1)(s)."""
-        s = self._scaled_distances(X, Z)
-        one, another = (one_of(self._unit(X.shape[1]), which) for which in (column, other))
-        apart = np.where(s > 0.0, s, 1.0)
-        along = (differences(X, Z, column) / one / apart) * (differences(X, Z, other) / another / apart)
-        bend = along * _bessel_bend(s, self.nu)
-        return np.asarray(
-            ((column == other) * _bessel_form(s, self.nu - 1.0) - bend) / (2.0 * self.nu - 2.0) / one / another
-        )
+    def _profile(self, r: Array, order: int, power: int) -> Array:
+        """(-1/2)^order 2^(1-nu)/Gamma(nu) r^(nu-order+power) K_(nu-order)(r), since q = r^2/2 has d/dq = 1/r d/dr."""
+        from scipy.special import gammaln, kve
+
+        index, tiny = self.nu - order, np.finfo(np.float64).tiny
+        front = math.log(2.0) * (1.0 - self.nu - order) - float(gammaln(self.nu))
+        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+            lengths = np.log(np.maximum(r, tiny))
+            bessel = kve(abs(index), r)
+            values = np.exp(front + (index + power) * lengths - r + np.log(np.where(np.isfinite(bessel), bessel, 1.0)))
+            if index == 0.0:
+                near: Any = 0.0  # a logarithm times a power
+            else:  # the first term of the series, where the Bessel function overflows
+                first = front + (abs(index) - 1.0) * math.log(2.0) + float(gammaln(abs(index)))
+                exponent = power + min(2.0 * index, 0.0)
+                near = np.exp(first + exponent * lengths) if exponent else math.exp(first)
+                near = np.where(r > 0.0, near, 0.0 if exponent else near)
+        return np.asarray((-1.0) ** order * np.where(np.isfinite(bessel) & (r > 0.0), values, near))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """As above, weighted and added up; of one width, the sum over the columns."""

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -12,6 +12,7 @@ from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders
 from substrate.namespaces import namespace_of, take_columns
 
 __all__ = ["Nested", "Restricted", "Scaled", "column_tuple"]
@@ -52,6 +53,10 @@ class Nested(Kernel):
     def not_smooth(self) -> str:
         """As the inner kernel."""
         return self.kernel.not_smooth
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """As the inner kernel."""
+        return 0.0 if self.not_smooth else self.kernel.largest_order(columns)
 
     @property
     def decays(self) -> bool:
@@ -122,13 +127,9 @@ class Scaled(Nested, node="scaled"):
             raise self._overflow()
         return values
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """The multiple."""
-        return self.factor * self.kernel._gradient(X, Z, column)
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """The multiple."""
-        return self.factor * self.kernel._mixed_derivative(X, Z, column, other)
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """The factor times that of the inner kernel."""
+        return self.factor * self.kernel._derivative(X, Z, left, right)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of the inner kernel, with the factor."""
@@ -233,18 +234,18 @@ class Restricted(Nested, node="restricted"):
         """The inner kernel's values."""
         return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """The inner kernel's, zero in other columns."""
-        if column not in self.columns:
-            return np.zeros((X.shape[0], Z.shape[0]))
-        return self.kernel._gradient(self._take(X), self._take(Z), self.columns.index(column))
+    def largest_order(self, columns: Collection[int]) -> float:
+        """That of the inner kernel; derivatives in any other column are zero, and all of them exist."""
+        if not set(columns) <= set(self.columns):
+            return math.inf
+        return super().largest_order([self.columns.index(column) for column in columns])
 
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """The inner kernel's, zero in other columns."""
-        if column not in self.columns or other not in self.columns:
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """That of the inner kernel; zero in any other column."""
+        if not {*left, *right} <= set(self.columns):
             return np.zeros((X.shape[0], Z.shape[0]))
-        inside = (self.columns.index(column), self.columns.index(other))
-        return self.kernel._mixed_derivative(self._take(X), self._take(Z), *inside)
+        inside = ({self.columns.index(column): order for column, order in orders.items()} for orders in (left, right))
+        return self.kernel._derivative(self._take(X), self._take(Z), *inside)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of the inner kernel, each on these columns."""

@@ -15,6 +15,7 @@ from substrate.arrays import EPS, Array, non_negative
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.kernels.linear import (
     exact_inner_product,
     inner_products,
@@ -66,18 +67,14 @@ class Polynomial(Kernel):
         """Empty: it is a polynomial."""
         return ""
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """p u^(p-1) z_c with u = x'z + offset."""
-        return np.asarray(refuse_overflow(self.degree * self._lower_power(X, Z, 1) * Z[None, :, column], self))
-
     @np.errstate(over="ignore", invalid="ignore")
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """p (p-1) u^(p-2) z_c x_d + p u^(p-1) [c = d]."""
-        p = self.degree
-        values = float(p * (column == other)) * self._lower_power(X, Z, 1)
-        if p > 1:
-            values += p * (p - 1.0) * self._lower_power(X, Z, 2) * X[:, other, None] * Z[None, :, column]
-        return np.asarray(refuse_overflow(values, self))
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Of the power: p (p-1) ... (p-j+1) u^(p-j) with u = x'z + offset."""
+
+        def profile(j: int) -> Array | float:
+            return math.perm(self.degree, j) * self._lower_power(X, Z, j) if j <= self.degree else 0.0
+
+        return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """p u^(p-1) offset, in the logarithm of the offset where it is not zero."""

@@ -16,6 +16,7 @@ from substrate.arrays import EPS, Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import BaseKernel, Formula, Number, paired_values
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.nested import Nested
 from substrate.namespaces import to_numpy
 
@@ -67,14 +68,10 @@ class Symmetric(Nested):
         """The part as a new array."""
         return self._part(self.kernel.evaluate(X, Z, dtype), self.kernel.evaluate(-X, Z, dtype))
 
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """The other part, since the derivative in a mirrored point has the opposite sign."""
-        return np.asarray(self._part(self.kernel._gradient(X, Z, column), -self.kernel._gradient(-X, Z, column)))
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
-        """The other part."""
-        values, mirrored = (self.kernel._mixed_derivative(points, Z, column, other) for points in (X, -X))
-        return np.asarray(self._part(values, -mirrored))
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """The part of both points'; every derivative in a mirrored point changes the sign."""
+        values, mirrored = (self.kernel._derivative(points, Z, left, right) for points in (X, -X))
+        return np.asarray(self._part(values, -mirrored if sum(left.values()) % 2 else mirrored))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """The part of both points'."""

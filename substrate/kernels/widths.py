@@ -30,7 +30,8 @@ from substrate.arrays import Array, is_sparse, positive
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, ones
-from substrate.kernels.distances import MOST_DENSE, Units
+from substrate.kernels.derivatives import Orders, differentiate_distance
+from substrate.kernels.distances import MOST_DENSE, Units, differences, metric_distances
 from substrate.namespaces import to_numpy
 
 __all__ = ["KernelOfDistance", "Width", "each_distance", "median_distance", "one_of", "width"]
@@ -40,6 +41,8 @@ Width = float | str | tuple[float, ...]
 
 _RULES = ("median", "each")
 _MOST_ROWS = 1000
+#: A distance in units of the width beyond which every kernel that falls with it, times any power of it, is zero.
+_ZERO_BEYOND = 1e6
 #: The width of a column that tells nothing of its unit; its square is still a number.
 _NO_EFFECT = 1e100
 
@@ -131,6 +134,30 @@ class KernelOfDistance(Kernel, ABC):
             return self._exact(number, widths)
         inner, units, origin = self._exact(number, 1.0), [number(one) for one in widths], [number(0.0)] * n_features
         return lambda x, z: inner([(a - b) / u for a, b, u in zip(x, z, units, strict=True)], origin)
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """By the profile of the kernel, see :mod:`~substrate.kernels.derivatives`."""
+        orders = {c: left.get(c, 0) + right.get(c, 0) for c in sorted({*left, *right})}
+        unit = self._unit(X.shape[1])
+        r = np.empty((X.shape[0], Z.shape[0]))
+        metric_distances(X, Z, self.metric, unit, r)
+        divisor = np.minimum(np.where(r > 0.0, r, 1.0), np.finfo(np.float64).max)
+        with np.errstate(over="ignore"):
+            along = {c: np.clip(differences(X, Z, c) / one_of(unit, c), -divisor, divisor) / divisor for c in orders}
+        reach = np.minimum(r, _ZERO_BEYOND)
+        values = differentiate_distance(along, orders, lambda order, power: self._profile(reach, order, power))
+        for c, order in orders.items():
+            for _ in range(order):
+                values = values / one_of(unit, c)
+        return -values if sum(right.values()) % 2 else values
+
+    def _unit(self, n_features: int) -> Units:
+        """The units of the differences in the profile."""
+        return self._widths(n_features)
+
+    def _profile(self, r: Array, order: int, power: int) -> Array:
+        """r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
+        raise self._without("_profile")
 
     @abstractmethod
     def _exact(self, number: Number, sigma: float) -> Formula:

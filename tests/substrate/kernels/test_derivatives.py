@@ -1,5 +1,7 @@
 """Derivatives of kernels against differences of their formulas in exact arithmetic, and refusals with the reason."""
 
+import math
+
 import numpy as np
 import pytest
 from kernel_examples import ALL, N_FEATURES
@@ -7,7 +9,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Componentwise, Foreign, Kernel, Laplacian, Linear, Matern, Precomputed, Symmetric
+from substrate.kernels import (
+    RBF,
+    Componentwise,
+    Foreign,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    Symmetric,
+)
 from substrate.kernels.derivatives import Derivatives
 
 flint = pytest.importorskip("flint")
@@ -155,8 +168,7 @@ def test_points_must_agree_and_be_finite():
 class _Smooth(RBF):
     """A kernel that states derivatives and leaves their formulas out."""
 
-    _gradient = Derivatives._gradient
-    _mixed_derivative = Derivatives._mixed_derivative
+    _derivative = Derivatives._derivative
 
 
 def test_a_kernel_that_states_derivatives_without_formulas_is_refused_by_name():
@@ -165,3 +177,123 @@ def test_a_kernel_that_states_derivatives_without_formulas_is_refused_by_name():
         _Smooth(1.0).gradient(X, X, 0)
     with pytest.raises(DeclarationError, match=r"_Smooth.*no `_mixed_derivative`"):
         _Smooth(1.0).mixed_derivative(X, X, 0, 0)
+    with pytest.raises(DeclarationError, match=r"_Smooth.*no `_derivative`"):
+        _Smooth(1.0).derivative(X, X, {0: 2})
+
+
+def exact_derivative(kernel, x, z, left, right):
+    """Central differences of any order of the exact formula, in 3,000 bits: their error is 2^-200 of the value."""
+    step = flint.arb(2) ** -100
+    k = kernel.exact_formula(flint.arb, len(x))
+    terms = [(flint.arb(1), [flint.arb(value) for value in x], [flint.arb(value) for value in z])]
+    for side, orders in ((1, left), (2, right)):
+        for column, order in orders.items():
+            moved_terms = []
+            for term in terms:
+                for j in range(order + 1):
+                    points = [term[0] * (-1) ** j * math.comb(order, j) / step**order, list(term[1]), list(term[2])]
+                    points[side][column] = points[side][column] + (flint.arb(order) / 2 - j) * step
+                    moved_terms.append(tuple(points))
+            terms = moved_terms
+    return float(sum((weight * k(one, other) for weight, one, other in terms), flint.arb(0)))
+
+
+HIGHER = (
+    RBF(0.7),
+    RBF((0.5, 1.0, 2.0)),
+    Matern(0.8, nu=2.5),
+    Matern(1.3, nu=3.5),
+    Matern(1.1, nu=4.2),
+    Matern(1.0, nu=3.0),
+    Linear(),
+    Polynomial(4, 0.5),
+    Polynomial(2, 0.0),
+    2.0 * RBF(1.0) + Linear(),
+    RBF(1.0) * Polynomial(2, 1.0),
+    Componentwise(RBF(0.8)),
+    Componentwise(Matern(1.0, nu=3.5), order=2),
+    Symmetric(RBF(1.2), "odd"),
+    RBF(0.9).on(0, 2),
+)
+ORDERS = (({0: 2}, {}), ({0: 1, 2: 1}, {}), ({0: 2}, {0: 2}), ({0: 1, 2: 1}, {2: 2}), ({}, {1: 2}), ({0: 2}, {2: 1}))
+
+
+@pytest.mark.parametrize("kernel", HIGHER, ids=repr)
+def test_derivatives_of_higher_order_are_those_of_the_exact_formula(kernel):
+    flint.ctx.prec = 3000
+    rng = np.random.default_rng(2)
+    X, Z = rng.normal(size=(2, N_FEATURES)), rng.normal(size=(3, N_FEATURES))
+    Z[0] = X[0] + 1e-3 * rng.normal(size=N_FEATURES)
+    for left, right in ORDERS:
+        exact = [[exact_derivative(kernel, x, z, left, right) for z in Z] for x in X]
+        # what a derivative of this order is at most, by its functional's norm
+        size = (
+            1.0
+            + np.abs(kernel.derivative(X, X, left, left)).max()
+            + np.abs(kernel.derivative(Z, Z, right, right)).max()
+        )
+        assert_allclose(kernel.derivative(X, Z, left, right), exact, rtol=1e-10, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("kernel", HIGHER, ids=repr)
+def test_representers_of_second_derivatives_are_inner_products(kernel):
+    """The matrix of values, second derivatives and mixed ones is symmetric and positive semi-definite, at x = z too."""
+    X = np.random.default_rng(3).normal(size=(5, N_FEATURES))
+    X[1] = X[0]
+    readings = [{}, {0: 2}, {0: 1, 1: 1}, {2: 1}]
+    G = np.block([[kernel.derivative(X, X, left, right) for right in readings] for left in readings])
+    size = np.abs(G).max()
+    assert_allclose(G, G.T, atol=1e-12 * max(size, 1e-300))
+    assert np.linalg.eigvalsh(0.5 * (G + G.T)).min() > -1e-11 * max(size, 1e-300)
+
+
+def test_values_of_order_zero_and_the_symmetry_of_both_arguments():
+    X, Z = np.random.default_rng(4).normal(size=(2, 4, N_FEATURES))
+    kernel = Matern(1.0, nu=2.5) + RBF(0.5)
+    assert_allclose(kernel.derivative(X, Z, {}), kernel(X, Z), rtol=1e-12)
+    assert_allclose(kernel.derivative(X, Z, {0: 1, 1: 0}), kernel.gradient(X, Z, 0), rtol=1e-15)
+    assert_allclose(kernel.derivative(X, Z, {0: 2}, {1: 1}), kernel.derivative(Z, X, {1: 1}, {0: 2}).T, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "orders", "largest"),
+    [
+        (Matern(1.0, nu=1.5), {0: 2}, 1),
+        (Matern(1.0, nu=2.0), {0: 1, 1: 1}, 1),
+        (Matern(1.0, nu=2.5), {0: 3}, 2),
+        (RBF(1.0) + Matern(1.0, nu=2.5), {0: 3}, 2),
+        (RBF(1.0) * Matern(1.0, nu=2.5), {0: 2, 2: 1}, 2),
+        (Componentwise({0: RBF(1.0), 1: Matern(1.0, nu=1.5)}), {1: 2}, 1),
+    ],
+    ids=repr,
+)
+def test_orders_that_functions_of_the_kernel_do_not_have_are_refused(kernel, orders, largest):
+    X = np.zeros((2, N_FEATURES))
+    with pytest.raises(DeclarationError, match=rf"have derivatives up to order {largest} there, received order"):
+        kernel.derivative(X, X, orders)
+
+
+def test_a_rough_component_elsewhere_refuses_nothing():
+    kernel = Componentwise({0: RBF(1.0), 1: Matern(1.0, nu=1.5)})
+    assert_allclose(kernel.derivative(np.zeros((1, 3)), np.zeros((1, 3)), {0: 4}), 12.0)
+
+
+@pytest.mark.parametrize(
+    ("orders", "message"),
+    [([2], "mapping from columns"), ({0: -1}, "integer >= 0"), ({0: 1.5}, "integer >= 0"), ({7: 1}, "from 0 to 2")],
+)
+def test_orders_that_are_none_are_refused(orders, message):
+    X = np.zeros((2, N_FEATURES))
+    with pytest.raises(DeclarationError, match=message):
+        RBF(1.0).derivative(X, X, orders)
+
+
+def test_points_at_any_distance_and_in_any_unit():
+    """Nothing overflows where the kernel is zero, and units divide the derivatives."""
+    X = np.array([[0.0], [1e-200], [1e200], [3.0]])
+    for kernel in (RBF(1e-150), Matern(1e-150, nu=2.5)):
+        values = kernel.derivative(X, X, {0: 1})
+        assert np.isfinite(values).all()
+        assert_array_equal(np.diag(values), 0.0)
+    near, far = (RBF(unit).derivative(unit * X[[0, 3]], unit * X[[0, 3]], {0: 2}) * unit**2 for unit in (1.0, 1e-60))
+    assert_allclose(far, near, rtol=1e-13)
