@@ -14,6 +14,7 @@ __all__ = [
     "Fusion",
     "JointFusion",
     "KernelFusion",
+    "LinearOperator",
     "LinearPart",
     "Machine",
     "ProblemFusion",
@@ -34,7 +35,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("LinearPart", "Machine", "Result", "Substrate"):
+    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

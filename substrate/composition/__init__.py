@@ -6,8 +6,9 @@ solution.
 """
 
 from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.result import Result
 from substrate.composition.terms import LinearPart
 
-__all__ = ["LinearPart", "Machine", "Result", "Substrate"]
+__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Substrate"]

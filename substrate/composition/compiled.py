@@ -276,7 +276,7 @@ def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
 
 def _reads_elsewhere(mentioned: tuple[PlaceHolder, ...]) -> bool:
     """Whether a machine reads more than fitted values of w."""
-    return any(holder.role in ("b", "gradient") or holder.points is not None for holder in mentioned)
+    return any(holder.role in ("b", "operator") or holder.points is not None for holder in mentioned)
 
 
 def _choose(span: Span, mentioned: tuple[PlaceHolder, ...]) -> Frame:

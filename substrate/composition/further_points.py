@@ -16,7 +16,7 @@ __all__ = ["READ", "FurtherPoints", "Numbers", "keys_of"]
 
 Numbers = NDArray[np.intp]
 #: Place-holders that read w at points.
-READ = ("f", "component", "gradient")
+READ = ("f", "component", "operator")
 
 
 class FurtherPoints:
@@ -29,13 +29,13 @@ class FurtherPoints:
     def __init__(self, substrate: Substrate, holders: list[PlaceHolder], separate: bool) -> None:
         self._first = substrate.n
         self._separate = separate and len(substrate.components) > 1
-        self._known: dict[tuple[str, int], dict[bytes, int]] = {}
-        self._points: dict[tuple[str, int], list[Any]] = {}
-        self._at: dict[int, tuple[tuple[str, int], Numbers]] = {}
+        self._known: dict[tuple[str, Any], dict[bytes, int]] = {}
+        self._points: dict[tuple[str, Any], list[Any]] = {}
+        self._at: dict[int, tuple[tuple[str, Any], Numbers]] = {}
         elsewhere = [
             holder
             for holder in holders
-            if holder.points is not None or holder.role == "gradient" or self._has_own(holder)
+            if holder.points is not None or holder.role == "operator" or self._has_own(holder)
         ]
         own: dict[bytes, int] = {}
         for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
@@ -45,7 +45,7 @@ class FurtherPoints:
 
     def _has_own(self, holder: PlaceHolder) -> bool:
         """Whether a mention has representers of its own at training rows too."""
-        return holder.role == "gradient" or (holder.role == "component" and self._separate)
+        return holder.role == "operator" or (holder.role == "component" and self._separate)
 
     def _add(self, holder: PlaceHolder, points: Any, own: dict[bytes, int]) -> None:
         kind = (holder.role, holder.part)
@@ -70,9 +70,9 @@ class FurtherPoints:
         """How many representers."""
         return sum(len(known) for known in self._known.values())
 
-    def _kinds(self) -> list[tuple[str, int]]:
-        """Those of further values of f first."""
-        return sorted(self._points, key=lambda kind: (kind[0] != "f", kind))
+    def _kinds(self) -> list[tuple[str, Any]]:
+        """Those of further values of f first, then those of components; operators as they were mentioned."""
+        return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
 
     def readings(self) -> tuple[list[Reading], int]:
         """The readings, and how many representers of values of f there are, with the training rows."""
@@ -94,7 +94,7 @@ class FurtherPoints:
     def counted(self) -> str:
         """The number of representers, in words."""
         count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
-        words = {"f": "further points", "component": "points of components", "gradient": "derivatives"}
+        words = {"f": "further points", "component": "points of components", "operator": "derivatives"}
         return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
 
 

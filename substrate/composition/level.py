@@ -22,13 +22,13 @@ import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
+from substrate.composition.linear_operators import LinearOperator, sum_operators
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
-from substrate.kernels.derivatives import checked_column
 
 __all__ = ["Substrate"]
 
@@ -101,6 +101,8 @@ class Substrate(Term):
         self.name = name
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+        #: The names of the columns of a data frame, by which derivatives may ask for them.
+        self.column_names: tuple[str, ...] = tuple(map(str, getattr(X, "columns", ())))
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
@@ -215,8 +217,71 @@ class Substrate(Term):
         ``s.gradient(grid, 0) >= 0`` makes f rise on a grid, and ``cp.diff(s.gradient(grid, 0)) >= 0`` makes it convex
         there, for a grid that rises in its only column.
         """
-        self.kernel.refuse_derivatives()
-        return self._values("gradient", points, checked_column(column, self.X.shape[1]))
+        return self.derivative(points, {column: 1})
+
+    def derivative(self, points: Any, orders: Any) -> Any:
+        """A derivative of f at points (None: the training points), its order by column: ``{0: 2}`` or ``{0: 1, 1: 1}``.
+
+        Columns are numbers, or the names of the columns of a data frame X. ``s.derivative(grid, {0: 2}) >= 0`` makes f
+        convex in its first input on a grid. The kernel must have the derivative: Matern(nu) those of orders below nu.
+        """
+        return self.apply(LinearOperator.derivative(orders), points)
+
+    def laplacian(self, points: Any) -> Any:
+        """The sum of the second derivatives of f in all inputs, at points."""
+        return self.apply(sum_operators(LinearOperator.derivative({c: 2}) for c in range(self.X.shape[1])), points)
+
+    def apply(self, operator: LinearOperator, points: Any = None) -> Any:
+        """What a linear operator makes of f at points (None: the training points), affine in the variables.
+
+        ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see
+        :class:`~substrate.LinearOperator`. Values at points join the expansion as those of f do.
+        """
+        resolved = self.resolve_operator(operator)
+        values = self._values("operator", points, resolved)
+        constant = resolved.apply_to_constant(self.X if points is None else real_points(points, "points"))
+        if not self.bias or not constant.any():
+            return values
+        if self.columns:
+            return values + constant[:, None] @ cp.reshape(self.b, (1, *self.columns), order="F")
+        return values + constant * self.b
+
+    def average(self, points: Any, groups: Any = None) -> Any:
+        """The mean of f over points, or over each group of them: one entry per group, in the order of their labels."""
+        values = self.f(points)
+        if groups is None:
+            return cp.sum(values, axis=0) / values.shape[0]
+        labels = np.asarray(groups)
+        if labels.shape != values.shape[:1]:
+            raise DataError(
+                f"groups must have one label per point: expected {values.shape[0]}, received {labels.shape}"
+            )
+        names, members = np.unique(labels, return_inverse=True)
+        weights = np.equal.outer(np.arange(names.size), members).astype(np.float64)
+        return (weights / weights.sum(axis=1, keepdims=True)) @ values
+
+    def resolve_operator(self, operator: Any) -> LinearOperator:
+        """Return an operator with columns by number, refused where the kernel lacks one of its derivatives."""
+        if not isinstance(operator, LinearOperator):
+            raise DeclarationError(
+                f"expected a LinearOperator, as LinearOperator.derivative({{0: 2}}), received {operator!r}"
+            )
+        resolved = operator.resolve(self._column_number, self.X.shape[1])
+        resolved.refuse(self.kernel)
+        return resolved
+
+    def _column_number(self, column: Any) -> Any:
+        """Return the number of a named column; a number as it is."""
+        if not isinstance(column, str):
+            return column
+        if column not in self.column_names:
+            known = (
+                f"its names are {', '.join(map(repr, self.column_names))}" if self.column_names else "it has no names"
+            )
+            raise DeclarationError(
+                f"X has no column {column!r}: {known}; a column is also an integer from 0 to {self.X.shape[1] - 1}"
+            )
+        return self.column_names.index(column)
 
     @property
     def maximal_variation(self) -> Any:
@@ -272,7 +337,7 @@ class Substrate(Term):
         for holder in self._holders:
             holder.leaf.assign(values(holder))
 
-    def _values(self, role: str, points: Any, part: int) -> Any:
+    def _values(self, role: str, points: Any, part: Any) -> Any:
         if points is not None:
             points = real_points(points, "points")
             if points.shape[1] != self.X.shape[1]:
@@ -282,7 +347,7 @@ class Substrate(Term):
         n = self.n if points is None else points.shape[0]
         return self._holder(role, (n, *self.columns), points=points, part=part)
 
-    def _holder(self, role: str, shape: Any, *, points: Any = None, part: int = 0, nonneg: bool = False) -> Any:
+    def _holder(self, role: str, shape: Any, *, points: Any = None, part: Any = 0, nonneg: bool = False) -> Any:
         for holder in self._holders:
             if holder.role == role and holder.part == part and points is None and holder.points is None:
                 return holder.leaf

@@ -47,10 +47,10 @@ class Standing(cp.Variable):  # type: ignore[misc]
 class PlaceHolder:
     """A variable that stands for values of the machine at ``points`` (None: training).
 
-    ``part`` is the number of a component, or the input of a derivative.
+    ``part`` is the number of a component, or a linear operator.
     """
 
     leaf: Any
     role: str
     points: Any = None
-    part: int = 0
+    part: Any = 0

@@ -1,4 +1,4 @@
-"""What a machine reads of w at points: values of f, of a component or of a derivative, and their inner products."""
+"""What a machine reads of w at points: values of f, of a component or of an operator, and their inner products."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import VALUE, LinearOperator, inner_product_matrix
 from substrate.composition.place_holders import PlaceHolder
 
 __all__ = ["Reading", "inner_products", "points_of", "read", "reading_of"]
@@ -14,11 +15,11 @@ __all__ = ["Reading", "inner_products", "points_of", "read", "reading_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """f without its bias, its component ``part`` or its derivative in input ``column``, at points (None: training)."""
+    """f without its bias, its component ``part`` or what an operator makes of it, at points (None: training)."""
 
     points: Any = None
     part: int | None = None
-    column: int | None = None
+    operator: LinearOperator | None = None
 
 
 def reading_of(holder: PlaceHolder) -> Reading:
@@ -26,9 +27,9 @@ def reading_of(holder: PlaceHolder) -> Reading:
     return read(holder.role, holder.points, holder.part)
 
 
-def read(role: str, points: Any, part: int) -> Reading:
-    """What a role reads at points; ``part`` is the component, or the input of a derivative."""
-    return Reading(points, part if role == "component" else None, part if role == "gradient" else None)
+def read(role: str, points: Any, part: Any) -> Reading:
+    """What a role reads at points; ``part`` is the component, or the operator."""
+    return Reading(points, part if role == "component" else None, part if role == "operator" else None)
 
 
 def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
@@ -38,12 +39,8 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
         return np.zeros((P.shape[0], Q.shape[0]))
     part = right.part if left.part is None else left.part
     kernel = substrate.kernel if part is None else substrate.components[part]
-    if left.column is not None and right.column is not None:
-        return kernel.mixed_derivative(P, Q, left.column, right.column)
-    if left.column is not None:
-        return kernel.gradient(P, Q, left.column)
-    if right.column is not None:
-        return kernel.gradient(Q, P, right.column).T
+    if left.operator is not None or right.operator is not None:
+        return inner_product_matrix(kernel, left.operator or VALUE, P, right.operator or VALUE, Q)
     if right.points is substrate.basis:
         return substrate.kernel_rows(left.points, part)
     return np.asarray(kernel(P) if P is Q else kernel(P, Q))

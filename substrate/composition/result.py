@@ -10,6 +10,7 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.terms import FittedPart, LinearPart, Term
@@ -22,25 +23,32 @@ __all__ = ["Expansion", "Further", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of its derivative.
+    """Coefficients beside those of the training rows: of f at points, of its component ``part``, or of an operator.
 
-    ``column`` is the input of the derivative; both are None for f itself.
+    Both are None for f itself; ``column`` is the input of a first derivative, where the operator is one.
     """
 
     points: Any
     coefficients: Array
     part: int | None
-    column: int | None
+    operator: LinearOperator | None = None
+
+    @property
+    def column(self) -> int | None:
+        """The input of a first derivative."""
+        terms = () if self.operator is None else self.operator.terms
+        columns = [column for term in terms for column, order in term.orders if order == 1]
+        return columns[0] if len(terms) == len(columns) == 1 and len(terms[0].orders) == 1 else None
 
     @classmethod
     def of(cls, reading: Reading, coefficients: Array) -> "Further":
         """The coefficients of a reading."""
-        return cls(reading.points, coefficients, reading.part, reading.column)
+        return cls(reading.points, coefficients, reading.part, reading.operator)
 
     @property
     def reading(self) -> Reading:
         """What the coefficients belong to."""
-        return Reading(self.points, self.part, self.column)
+        return Reading(self.points, self.part, self.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,18 @@ class Expansion:
 
     def gradient(self, X: Any, column: int) -> Array:
         """The derivative of f in input ``column`` at the rows of X."""
-        self.substrate.kernel.refuse_derivatives()
-        return self._values(Reading(real_points(X), column=column))
+        return self.derivative(X, {column: 1})
+
+    def derivative(self, X: Any, orders: Any) -> Array:
+        """The derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
+        return self.apply(LinearOperator.derivative(orders), X)
+
+    def apply(self, operator: LinearOperator, X: Any) -> Array:
+        """What a linear operator makes of f at the rows of X."""
+        points, resolved = real_points(X), self.substrate.resolve_operator(operator)
+        constant = resolved.apply_to_constant(points)
+        values = self._values(Reading(points, operator=resolved))
+        return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
 
     def _values(self, wanted: Reading) -> Array:
         X, a = wanted.points, self.coefficients
@@ -146,6 +164,14 @@ class Result:
     def gradient(self, X: Any, column: int) -> Array:
         """The derivative of f in input ``column``, of a machine with one substrate."""
         return self._only("gradient").gradient(X, column)
+
+    def derivative(self, X: Any, orders: Any) -> Array:
+        """The derivative of f of these orders by column, of a machine with one substrate."""
+        return self._only("derivative").derivative(X, orders)
+
+    def apply(self, operator: LinearOperator, X: Any) -> Array:
+        """What a linear operator makes of f at the rows of X, of a machine with one substrate."""
+        return self._only("apply").apply(operator, X)
 
     def _only(self, name: str) -> Expansion:
         if len(self.expansions) != 1:

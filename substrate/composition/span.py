@@ -1,9 +1,10 @@
 r"""What the expansion of a substrate is built on: the training rows, and the points that a machine mentions elsewhere.
 
 A machine reads w by inner products :math:`\langle w, r_j \rangle`: :math:`r = \varphi(p)` for the value of f at p,
-:math:`\varphi^l(p)` for that of component l, and :math:`\partial \varphi(p) / \partial p_c` for the derivative of f in
-input c (``Kernel.gradient``). Where it penalises the norm of w, the part of w that is orthogonal to
-all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an expansion
+:math:`\varphi^l(p)` for that of component l, and :math:`L \varphi(p)` for that of :math:`L f`, L a derivative or
+another linear operator (:mod:`substrate.composition.linear_operators`). Where it penalises the norm of w, the part of w
+that is orthogonal to all :math:`r_j` changes no reading and only adds to the norm, so that the optimum over all w is an
+expansion
 
 .. math:: w = \sum_i a_i \varphi(x_i) + \sum_j a'_j r_j
 
@@ -125,7 +126,7 @@ class Span:
         factors, typical = [], 0.0
         for reading, size in zip(self.readings, self.sizes, strict=True):
             one = 1.0
-            if reading.column is None:
+            if reading.operator is None:
                 typical = typical or float(np.mean(self.substrate.kernel.diag(points_of(self.substrate, reading))))
             else:
                 own = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))

@@ -32,6 +32,7 @@ from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
+from substrate.composition.linear_operators import add_lengths
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
 from substrate.composition.span import Span
@@ -46,8 +47,8 @@ _ENTRIES = 20_000_000
 _SAME = 1e-12
 #: Roundings for each reading in a row that combines several, by sums or by a decomposition.
 _COMBINED = 10.0
-#: Inner products of derivatives lose so many times what those of values lose.
-_DERIVATIVES = 16.0
+#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
+_DERIVATIVES = 8.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +103,7 @@ def gap_of(one: CompiledSubstrate) -> Gap | None:
     if s.cutoff is not None or not frame.size:
         return None
     G, relative = _inner_products(span)
-    lengths, m = np.sqrt(np.maximum(np.diagonal(G), 0.0)), span.values
+    lengths, m = np.maximum(np.sqrt(np.maximum(np.diagonal(G), 0.0)), _uncancelled(span)), span.values
     centred, sizes = G.copy(), lengths.copy()
     if span.balanced:
         centred[:m] -= centred[:m].mean(axis=0)
@@ -120,14 +121,27 @@ def gap_of(one: CompiledSubstrate) -> Gap | None:
 def _inner_products(span: Span) -> tuple[Array, float]:
     """G by the more accurate formula where there is one, and the rounding of its entries."""
     kernel, points = span.substrate.kernel, [points_of(span.substrate, reading) for reading in span.readings]
-    plain = all(reading.column is None and reading.part is None for reading in span.readings)
+    plain = all(reading.operator is None and reading.part is None for reading in span.readings)
     if plain and not kernel.pairwise and not any(is_sparse(one) for one in points):
         every = np.vstack(points)
         G = np.empty((every.shape[0], every.shape[0]))
         kernel.fill_carefully(every, every, G)
         return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
     p = max(float(kernel.rounding(one)) for one in points)
-    return span.matrix(), (1.0 if plain else _DERIVATIVES) * p
+    order = max(reading.operator.largest_order if reading.operator else 0 for reading in span.readings)
+    return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p
+
+
+def _uncancelled(span: Span) -> Array:
+    """The sums of the lengths of all terms of each representer: what the rounding of an operator is relative to."""
+    sums = []
+    for reading in span.readings:
+        points = points_of(span.substrate, reading)
+        kernel = span.substrate.kernel if reading.part is None else span.substrate.components[reading.part]
+        sums.append(
+            np.zeros(points.shape[0]) if reading.operator is None else add_lengths(kernel, reading.operator, points)
+        )
+    return np.concatenate(sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

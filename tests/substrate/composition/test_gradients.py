@@ -161,7 +161,7 @@ def test_what_has_no_derivatives_is_refused_with_the_reason(curve, plane):
         fitted.gradient(curve[0], 0)
     smooth = Substrate(RBF(1.0), *plane)
     for column in (2, -1, 0.5, "x"):
-        with pytest.raises(DeclarationError, match="column must be an integer from 0 to 1"):
+        with pytest.raises(DeclarationError, match=r"column.* integer from 0 to 1"):
             smooth.gradient(plane[0], column)
     with pytest.raises(DataError, match="3 columns, the training points 2"):
         smooth.gradient(np.ones((4, 3)), 0)

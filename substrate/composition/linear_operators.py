@@ -1,0 +1,182 @@
+r"""Linear operators on f: sums of derivatives with coefficients, taken at points or where a map sends them.
+
+.. math:: (L f)(x) = \sum_t c_t(x) \, (D^{a_t} f)(g_t(x))
+
+with a number or a function :math:`c_t`, orders :math:`a_t` in the inputs, and a map :math:`g_t` (by default the
+identity). That is the left side of a linear differential equation, a difference :math:`f(x + h) - f(x)`, a delay, a
+derivative along a direction. Each value is a bounded functional of w where every derivative in it is; its representer
+is :math:`L_x \varphi(x)`, and the inner product of two of them is :math:`L_x M_z \, k(x, z)`, so that it needs nothing
+of the kernel but its derivatives, and joins the expansion as values of f do (:mod:`substrate.composition.span`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse, real_points
+from substrate.backends import strips
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+from substrate.kernels.derivatives import checked_orders
+
+__all__ = ["VALUE", "LinearOperator", "OperatorTerm", "add_lengths", "inner_product_matrix", "sum_operators"]
+
+#: A number, or a function of points (one row each) that returns one number for each.
+Coefficient = float | Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class OperatorTerm:
+    """A coefficient, the orders of a derivative by column, and the map of the points where it is taken."""
+
+    orders: tuple[tuple[Any, int], ...]
+    coefficients: tuple[Coefficient, ...] = ()
+    at: Callable[[Array], Any] | None = None
+
+    def evaluate_coefficients(self, points: Array) -> Array:
+        """Return the product of all coefficients at points."""
+        values = np.ones(points.shape[0])
+        for coefficient in self.coefficients:
+            values = values * _numbers(coefficient, points)
+        return values
+
+    def map_points(self, points: Array) -> Array:
+        """Return where the derivative is taken."""
+        if self.at is None:
+            return points
+        mapped = real_points(self.at(points), "the points of a linear operator")
+        if mapped.shape != points.shape:
+            raise DataError(
+                f"the map of a linear operator must return points of the shape {points.shape} that it was given, "
+                f"received {mapped.shape}"
+            )
+        return np.asarray(mapped)
+
+
+@dataclass(frozen=True)
+class LinearOperator:
+    """A linear operator on functions, to be read by :meth:`substrate.Substrate.apply`.
+
+    Operators are added, subtracted and multiplied by numbers, and by functions of the points from the left.
+
+    Examples
+    --------
+    The heat operator in (x, t), and a difference over one unit of x:
+
+    >>> from substrate import LinearOperator
+    >>> heat = LinearOperator.derivative({1: 1}) - 0.1 * LinearOperator.derivative({0: 2})
+    >>> step = LinearOperator.value(at=lambda points: points + [1.0, 0.0]) - LinearOperator.value()
+    """
+
+    terms: tuple[OperatorTerm, ...]
+
+    @classmethod
+    def derivative(cls, orders: Mapping[Any, int], at: Callable[[Array], Any] | None = None) -> "LinearOperator":
+        """Return the derivative of these orders by column; ``at`` maps the points to where it is taken."""
+        if not isinstance(orders, Mapping):
+            raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
+        if at is not None and not callable(at):
+            raise DeclarationError(f"at must be a function of points, received {at!r}")
+        return cls((OperatorTerm(tuple(orders.items()), (), at),))
+
+    @classmethod
+    def value(cls, at: Callable[[Array], Any] | None = None) -> "LinearOperator":
+        """Return the operator that takes the value of f, where ``at`` maps the points to."""
+        return cls.derivative({}, at)
+
+    def __add__(self, other: Any) -> "LinearOperator":
+        if not isinstance(other, LinearOperator):
+            return NotImplemented
+        return LinearOperator(self.terms + other.terms)
+
+    def __sub__(self, other: Any) -> "LinearOperator":
+        return self + (-1.0) * other if isinstance(other, LinearOperator) else NotImplemented
+
+    def __neg__(self) -> "LinearOperator":
+        return -1.0 * self
+
+    def __rmul__(self, factor: Any) -> "LinearOperator":
+        """Multiply by a number or by a function of the points."""
+        if not callable(factor):
+            factor = float(factor)
+        return LinearOperator(tuple(replace(t, coefficients=(factor, *t.coefficients)) for t in self.terms))
+
+    def resolve(self, columns: Callable[[Any], int], n_features: int) -> "LinearOperator":
+        """Return the operator with columns by number, checked, without orders of zero."""
+        resolved = []
+        for term in self.terms:
+            orders: dict[int, int] = {}
+            for column, order in term.orders:
+                for number, checked in checked_orders({columns(column): order}, n_features).items():
+                    orders[number] = orders.get(number, 0) + checked
+            resolved.append(replace(term, orders=tuple(sorted(orders.items()))))
+        return LinearOperator(tuple(resolved))
+
+    @property
+    def largest_order(self) -> int:
+        """The largest order of a derivative in it."""
+        return max((sum(order for _, order in term.orders) for term in self.terms), default=0)
+
+    def refuse(self, kernel: Kernel) -> None:
+        """Raise with the reason where functions of the kernel lack one of the derivatives."""
+        for term in self.terms:
+            kernel.refuse_orders(dict(term.orders))
+
+    def apply_to_constant(self, points: Any) -> Array:
+        """Return L 1 at points: what a bias of one adds."""
+        dense = _dense(points)
+        constants = (term.evaluate_coefficients(dense) for term in self.terms if not term.orders)
+        return np.asarray(sum(constants, np.zeros(dense.shape[0])))
+
+
+#: What reads f itself.
+VALUE = LinearOperator.value()
+
+
+def inner_product_matrix(kernel: Kernel, left: LinearOperator, P: Any, right: LinearOperator, Q: Any) -> Array:
+    """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
+    rows, columns = _dense(P), _dense(Q)
+    total = np.zeros((rows.shape[0], columns.shape[0]))
+    for one in left.terms:
+        for other in right.terms:
+            values = kernel.derivative(
+                one.map_points(rows), other.map_points(columns), dict(one.orders), dict(other.orders)
+            )
+            total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
+    return total
+
+
+def add_lengths(kernel: Kernel, operator: LinearOperator, P: Any) -> Array:
+    """Return the sum of the lengths of the terms of L_x phi(x), which cancellation in L does not make smaller."""
+    points = _dense(P)
+    total = np.zeros(points.shape[0])
+    for term in operator.terms:
+        orders, at = dict(term.orders), term.map_points(points)
+        blocks = [np.diagonal(kernel.derivative(at[rows], at[rows], orders, orders)) for rows in strips(len(at), 64)]
+        total += np.abs(term.evaluate_coefficients(points)) * np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
+    return total
+
+
+def sum_operators(operators: Iterable[LinearOperator]) -> LinearOperator:
+    """Return the sum."""
+    return LinearOperator(tuple(term for operator in operators for term in operator.terms))
+
+
+def _dense(points: Any) -> Array:
+    return np.asarray(points.toarray() if is_sparse(points) else points)
+
+
+def _numbers(coefficient: Coefficient, points: Array) -> Any:
+    if not callable(coefficient):
+        return coefficient
+    values = np.asarray(coefficient(points), dtype=np.float64)
+    if values.shape not in ((), (points.shape[0],)):
+        raise DataError(
+            f"a coefficient of a linear operator must be one number per point: expected shape {(points.shape[0],)}, "
+            f"received {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise DataError("a coefficient of a linear operator contains NaN or infinity at these points")
+    return values

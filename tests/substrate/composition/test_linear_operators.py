@@ -1,0 +1,191 @@
+"""Linear operators on f: what they are, how they join the expansion, and equations that they state."""
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from substrate import LinearOperator, Machine, Substrate
+from substrate.composition.linear_operators import add_lengths, inner_product_matrix
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise, Linear, Matern, Polynomial
+
+derivative, value = LinearOperator.derivative, LinearOperator.value
+STEP = np.array([0.5, 0.0])
+
+
+@pytest.fixture
+def plane():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(14, 2))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=14)
+
+
+def ridge(s, weight=10.0):
+    return 0.5 * s.squared_norm + 0.5 * weight * cp.sum_squares(s.e)
+
+
+def second_difference(predict, P, one, other, step=1e-3):
+    """The mixed second derivative by central differences, or the second one where both are the same."""
+    u, v = step * np.eye(P.shape[1])[one], step * np.eye(P.shape[1])[other]
+    return (predict(P + u + v) - predict(P + u - v) - predict(P - u + v) + predict(P - u - v)) / (4.0 * step**2)
+
+
+KERNELS = [RBF(1.0), Matern(1.5, 3.5), Polynomial(4, 1.0), RBF(2.0) * Polynomial(2, 1.0), Componentwise(RBF(1.5))]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_second_derivatives_are_limits_of_differences_of_predictions(plane, kernel):
+    X, y = plane
+    P = np.random.default_rng(2).normal(size=(5, 2))
+    s = Substrate(kernel, X, y)
+    bend, twist = s.derivative(P, {0: 2}), s.derivative(P, {0: 1, 1: 1})
+    result = Machine(s, minimize=ridge(s), subject_to=[bend >= -0.2, twist <= 0.3]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    size = np.abs(y).max() + np.abs(bend.value).max()
+    assert_allclose(bend.value, second_difference(result.predict, P, 0, 0), atol=2e-5 * size)
+    assert_allclose(twist.value, second_difference(result.predict, P, 0, 1), atol=2e-5 * size)
+    assert_allclose(result.derivative(P, {0: 2}), bend.value, atol=1e-9 * size)
+    assert bend.value.min() >= -0.2 - 1e-6 * size
+    assert_allclose(s.laplacian(P).value, (s.derivative(P, {0: 2}) + s.derivative(P, {1: 2})).value, atol=1e-9 * size)
+
+
+def test_the_optimum_is_that_over_all_w():
+    """Against the features themselves: with a quartic kernel w has five entries, and two rows span two of them."""
+    rng = np.random.default_rng(3)
+    x, p = rng.uniform(-1.0, 1.0, size=2), np.linspace(-1.0, 1.0, 7)
+    y = rng.normal(size=2)
+    s = Substrate(Polynomial(4, 1.0), x[:, None], y)
+    result = Machine(s, minimize=ridge(s), subject_to=[s.derivative(p[:, None], {0: 2}) >= 0.5]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    roots, powers = np.sqrt([1.0, 4.0, 6.0, 4.0, 1.0]), np.arange(5)
+    w, b = cp.Variable(5), cp.Variable()
+    bend = (powers * (powers - 1.0) * p[:, None] ** np.maximum(powers - 2, 0) * roots) @ w
+    e = y - (np.vander(x, 5, increasing=True) * roots) @ w - b
+    raw = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + 5.0 * cp.sum_squares(e)), [bend >= 0.5])
+    raw.solve(solver="CLARABEL", tol_gap_rel=1e-11, tol_gap_abs=1e-11)
+    assert_allclose(result.objective, raw.value, rtol=1e-6)
+    assert_allclose(result.derivative(p[:, None], {0: 2}), bend.value, atol=1e-5)
+
+
+def test_an_ordinary_differential_equation_by_collocation():
+    """f'' + f = 0, f(0) = 0, f'(0) = 1 has the solution sin x; the equation contains f, and so the bias."""
+    grid = np.linspace(0.0, 3.0, 16)[:, None]
+    s = Substrate(RBF(2.0), grid[:2], np.zeros(2))
+    equation = derivative({0: 2}) + value()
+    rules = [s.apply(equation, grid) == 0.0, s.f(grid[:1]) == 0.0, s.derivative(grid[:1], {0: 1}) == 1.0]
+    result = Machine(s, minimize=s.squared_norm, subject_to=rules).solve()
+    fine = np.linspace(0.0, 3.0, 301)[:, None]
+    assert_allclose(result.predict(fine), np.sin(fine[:, 0]), atol=1e-4)
+    assert_allclose(result.apply(equation, fine), 0.0, atol=1e-3)
+
+
+def test_an_operator_with_coefficients_that_vary_and_points_that_move(plane):
+    X, y = plane
+    P = np.random.default_rng(4).normal(size=(6, 2))
+    moved = value(at=lambda points: points + STEP) - value()
+    along = (lambda points: points[:, 1]) * derivative({0: 1}) - 2.0 * derivative({1: 1})
+    s = Substrate(RBF(1.2), X, y)
+    step, slope = s.apply(moved, P), s.apply(along, P)
+    result = Machine(s, minimize=ridge(s), subject_to=[step >= -0.5, slope <= 1.0]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert_allclose(step.value, result.predict(P + STEP) - result.predict(P), atol=1e-8)
+    expected = P[:, 1] * result.gradient(P, 0) - 2.0 * result.gradient(P, 1)
+    assert_allclose(slope.value, expected, atol=1e-8)
+    assert_allclose(result.apply(along, P), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_value_is_that_of_f_with_its_bias(plane, bias):
+    X, y = plane
+    s = Substrate(RBF(1.0), X, y + 5.0, bias=bias)
+    P = X[:4] + 0.1
+    twice = s.apply(2.0 * value(), P)
+    result = Machine(s, minimize=ridge(s), subject_to=[twice <= 11.0]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert_allclose(twice.value, 2.0 * result.predict(P), rtol=1e-7)
+    assert_allclose(result.apply(2.0 * value(), P), twice.value, rtol=1e-7)
+
+
+def test_several_outputs(plane):
+    X, y = plane
+    Y = np.column_stack([y, -2.0 * y + 3.0])
+    s = Substrate(RBF(1.0), X, Y)
+    P = X[:3] + 0.2
+    mixed = s.apply(derivative({0: 2}) + 3.0 * value(), P)
+    result = Machine(s, minimize=ridge(s), subject_to=[mixed <= 8.0]).solve()
+    assert mixed.shape == (3, 2)
+    assert_allclose(mixed.value, result.derivative(P, {0: 2}) + 3.0 * result.predict(P), rtol=1e-6, atol=1e-6)
+
+
+def test_averages_over_all_points_and_over_groups(plane):
+    X, y = plane
+    s = Substrate(RBF(1.0), X, y)
+    groups = np.where(X[:, 0] > 0.0, "right", "left")
+    gap = s.average(X, groups)[1] - s.average(X, groups)[0]
+    result = Machine(s, minimize=ridge(s), subject_to=[gap == 0.0, s.average(X) == 1.0]).solve()
+    fitted = result.predict(X)
+    assert_allclose(fitted[groups == "left"].mean(), fitted[groups == "right"].mean(), atol=1e-6)
+    assert_allclose(fitted.mean(), 1.0, atol=1e-6)
+    with pytest.raises(DataError, match="one label per point: expected 14"):
+        s.average(X, groups[:3])
+
+
+def test_columns_by_name(plane):
+    X, y = plane
+    frame = pd.DataFrame(X, columns=["price", "age"])
+    s = Substrate(RBF(1.0), frame, y)
+    Machine(s, minimize=ridge(s)).solve()
+    assert_allclose(s.derivative(X, {"age": 1}).value, s.gradient(X, 1).value)
+    assert_allclose(s.gradient(X, "price").value, s.derivative(X, {0: 1}).value)
+    with pytest.raises(DeclarationError, match="no column 'size': its names are 'price', 'age'"):
+        s.derivative(X, {"size": 1})
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.8), Matern(1.1, 2.5), Polynomial(3, 0.5), RBF(1.0) + Linear()], ids=repr)
+def test_rounding_is_relative_to_the_terms_before_they_cancel(kernel):
+    """Against exact arithmetic: a difference over 1e-7 has a representer of that length, and errors of the values'."""
+    flint = pytest.importorskip("flint")
+    flint.ctx.prec, kept = 300, flint.ctx.prec
+    try:
+        P = np.random.default_rng(5).normal(size=(6, 2))
+        near = value(at=lambda points: points + 2e-7 * STEP) - value()
+        formula = kernel.exact_formula(flint.arb, 2)
+        moved = P + 2e-7 * STEP
+
+        def k(x, z):
+            return formula([flint.arb(float(a)) for a in x], [flint.arb(float(a)) for a in z])
+
+        exact = [
+            [float(k(moved[i], moved[j]) - k(moved[i], P[j]) - k(P[i], moved[j]) + k(P[i], P[j])) for j in range(6)]
+            for i in range(6)
+        ]
+        found = inner_product_matrix(kernel, near, P, near, P)
+        lengths = add_lengths(kernel, near, P)
+        allowed = 8.0 * max(kernel.rounding(P), np.finfo(float).eps) * np.outer(lengths, lengths)
+        assert (np.abs(found - exact) <= allowed).all()
+        assert (lengths > 0.5).all()
+    finally:
+        flint.ctx.prec = kept
+
+
+def test_what_is_no_operator_or_has_no_derivative_is_refused(plane):
+    s = Substrate(Matern(1.0, 1.5), *plane)
+    with pytest.raises(DeclarationError, match="derivatives up to order 1 there, received order 2"):
+        s.derivative(None, {0: 2})
+    with pytest.raises(DeclarationError, match="up to order 1"):
+        s.laplacian(None)
+    with pytest.raises(DeclarationError, match="expected a LinearOperator"):
+        s.apply({0: 2})
+    with pytest.raises(DeclarationError, match="mapping from columns"):
+        derivative([1])
+    with pytest.raises(DeclarationError, match="at must be a function"):
+        value(at=3)
+    smooth = Substrate(RBF(1.0), *plane)
+    with pytest.raises(DataError, match=r"one number per point: expected shape \(14,\), received \(14, 2\)"):
+        smooth.apply((lambda P: P) * value())
+    with pytest.raises(DataError, match="NaN or infinity"):
+        smooth.apply((lambda P: P[:, 0] * np.nan) * value())
+    with pytest.raises(DataError, match="must return points of the shape"):
+        Machine(smooth, minimize=ridge(smooth) + cp.sum_squares(smooth.apply(value(at=lambda P: P[:2])))).solve()
