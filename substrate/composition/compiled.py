@@ -251,7 +251,7 @@ class CompiledSubstrate:
         if holder.points is None and holder.role == "f":
             return frame.training
         if holder.points is None and holder.role == "component" and frame.components is not None:
-            return frame.components[holder.part]
+            return np.asarray(frame.components[holder.part])
         rows = self.span.rows(reading_of(holder))
         return frame.map_from(rows - frame.centre if holder.role == "f" else rows)
 

@@ -181,7 +181,7 @@ class Componentwise(Kernel):
         """That of the roughest component that depends on one of these inputs."""
         if isinstance(self.kernel, Kernel):
             return self.kernel.largest_order([0])
-        return min(part.largest_order([column]) for part in self.kernel for column in columns)
+        return float(min(part.largest_order([column]) for part in self.kernel for column in columns))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The sum over the components."""
