@@ -20,8 +20,20 @@ from substrate.backends import strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
+from substrate.kernels.integrals import volumes
 
-__all__ = ["VALUE", "LinearOperator", "OperatorTerm", "add_lengths", "inner_product_matrix", "sum_operators"]
+__all__ = [
+    "VALUE",
+    "BoxIntegral",
+    "Functional",
+    "LinearOperator",
+    "OperatorTerm",
+    "add_lengths",
+    "evaluation_points",
+    "inner_product_matrix",
+    "rows_of",
+    "sum_operators",
+]
 
 #: A number, or a function of points (one row each) that returns one number for each.
 Coefficient = float | Callable[[Array], Any]
@@ -131,13 +143,54 @@ class LinearOperator:
         return np.asarray(sum(constants, np.zeros(dense.shape[0])))
 
 
+@dataclass(frozen=True)
+class BoxIntegral:
+    """The integral of f over boxes; its points are the boxes, lower ends first: one row of 2 d numbers each."""
+
+    largest_order = 0
+
+    def refuse(self, kernel: Kernel) -> None:
+        """Raise with the reason where the kernel has no integrals."""
+        kernel.refuse_integrals()
+
+    def apply_to_constant(self, points: Any) -> Array:
+        """Return the volumes of the boxes."""
+        return volumes(boxes_of(points))
+
+
+#: What a machine reads: an operator at points, or an integral over boxes.
+Functional = LinearOperator | BoxIntegral
+
+
+def boxes_of(points: Any) -> Array:
+    """Return the boxes, (m, d, 2), that the rows of an integral's points stand for."""
+    rows = np.asarray(points)
+    return np.moveaxis(rows.reshape(rows.shape[0], 2, -1), 1, 2)
+
+
+def rows_of(boxes: Array) -> Array:
+    """Return one row per box, lower ends first."""
+    return np.moveaxis(boxes, 2, 1).reshape(boxes.shape[0], -1)
+
+
 #: What reads f itself.
 VALUE = LinearOperator.value()
 
 
-def inner_product_matrix(kernel: Kernel, left: LinearOperator, P: Any, right: LinearOperator, Q: Any) -> Array:
+def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functional, Q: Any) -> Array:
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
-    rows, columns = _dense(P), _dense(Q)
+    if isinstance(left, BoxIntegral):
+        if isinstance(right, BoxIntegral):
+            return kernel.double_integral(boxes_of(P), boxes_of(Q))
+        return inner_product_matrix(kernel, right, Q, left, P).T
+    rows = _dense(P)
+    if isinstance(right, BoxIntegral):
+        integrals = np.zeros((rows.shape[0], Q.shape[0]))
+        for term in left.terms:
+            values = kernel.integral(term.map_points(rows), boxes_of(Q), dict(term.orders))
+            integrals += term.evaluate_coefficients(rows)[:, None] * values
+        return integrals
+    columns = _dense(Q)
     total = np.zeros((rows.shape[0], columns.shape[0]))
     for one in left.terms:
         for other in right.terms:
@@ -148,8 +201,14 @@ def inner_product_matrix(kernel: Kernel, left: LinearOperator, P: Any, right: Li
     return total
 
 
-def add_lengths(kernel: Kernel, operator: LinearOperator, P: Any) -> Array:
+def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
     """Return the sum of the lengths of the terms of L_x phi(x), which cancellation in L does not make smaller."""
+    if isinstance(operator, BoxIntegral):
+        # no longer than the integral of the lengths of phi, which is what rounding is relative to
+        boxes = boxes_of(P)
+        lower, upper = boxes[..., 0], boxes[..., 1]
+        farthest = np.where(np.abs(lower) > np.abs(upper), lower, upper)  # where k(x, x) is largest
+        return volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest)))
     points = _dense(P)
     total = np.zeros(points.shape[0])
     for term in operator.terms:
@@ -157,6 +216,14 @@ def add_lengths(kernel: Kernel, operator: LinearOperator, P: Any) -> Array:
         blocks = [np.diagonal(kernel.derivative(at[rows], at[rows], orders, orders)) for rows in strips(len(at), 64)]
         total += np.abs(term.evaluate_coefficients(points)) * np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
     return total
+
+
+def evaluation_points(operator: Functional, P: Any) -> Array:
+    """Return the points at which the kernel is evaluated: where the terms map them, or the corners of boxes."""
+    if isinstance(operator, BoxIntegral):
+        boxes = boxes_of(P)
+        return np.vstack([boxes[..., 0], boxes[..., 1]])
+    return np.vstack([term.map_points(_dense(P)) for term in operator.terms])
 
 
 def sum_operators(operators: Iterable[LinearOperator]) -> LinearOperator:

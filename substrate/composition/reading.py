@@ -7,7 +7,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import VALUE, LinearOperator, inner_product_matrix
+from substrate.composition.linear_operators import VALUE, Functional, inner_product_matrix
 from substrate.composition.place_holders import PlaceHolder
 
 __all__ = ["Reading", "inner_products", "points_of", "read", "reading_of"]
@@ -19,7 +19,7 @@ class Reading:
 
     points: Any = None
     part: int | None = None
-    operator: LinearOperator | None = None
+    operator: Functional | None = None
 
 
 def reading_of(holder: PlaceHolder) -> Reading:

@@ -10,12 +10,13 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.linear_operators import BoxIntegral, Functional, LinearOperator, rows_of
 from substrate.composition.outputs import Outputs
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
+from substrate.kernels.integrals import checked_boxes
 from substrate.solvers import SolverRecord
 
 __all__ = ["Expansion", "Further", "Result"]
@@ -31,12 +32,12 @@ class Further:
     points: Any
     coefficients: Array
     part: int | None
-    operator: LinearOperator | None = None
+    operator: Functional | None = None
 
     @property
     def column(self) -> int | None:
         """The input of a first derivative."""
-        terms = () if self.operator is None else self.operator.terms
+        terms = self.operator.terms if isinstance(self.operator, LinearOperator) else ()
         columns = [column for term in terms for column, order in term.orders if order == 1]
         return columns[0] if len(terms) == len(columns) == 1 and len(terms[0].orders) == 1 else None
 
@@ -103,9 +104,16 @@ class Expansion:
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """What a linear operator makes of f at the rows of X."""
-        points, resolved = real_points(X), self.substrate.resolve_operator(operator)
-        constant = resolved.apply_to_constant(points)
-        values = self._values(Reading(points, operator=resolved))
+        return self._read(self.substrate.resolve_operator(operator), real_points(X))
+
+    def integral(self, boxes: Any) -> Array:
+        """The integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2)."""
+        self.substrate.kernel.refuse_integrals()
+        return self._read(BoxIntegral(), rows_of(checked_boxes(boxes, self.substrate.X.shape[1])))
+
+    def _read(self, functional: Functional, points: Array) -> Array:
+        constant = functional.apply_to_constant(points)
+        values = self._values(Reading(points, operator=functional))
         return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
 
     def _values(self, wanted: Reading) -> Array:
@@ -168,6 +176,10 @@ class Result:
     def derivative(self, X: Any, orders: Any) -> Array:
         """The derivative of f of these orders by column, of a machine with one substrate."""
         return self._only("derivative").derivative(X, orders)
+
+    def integral(self, boxes: Any) -> Array:
+        """The integral of f over boxes, of a machine with one substrate."""
+        return self._only("integral").integral(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """What a linear operator makes of f at the rows of X, of a machine with one substrate."""

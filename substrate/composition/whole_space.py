@@ -32,7 +32,7 @@ from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.linear_operators import add_lengths
+from substrate.composition.linear_operators import add_lengths, evaluation_points
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
 from substrate.composition.span import Span
@@ -127,7 +127,10 @@ def _inner_products(span: Span) -> tuple[Array, float]:
         G = np.empty((every.shape[0], every.shape[0]))
         kernel.fill_carefully(every, every, G)
         return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
-    p = max(float(kernel.rounding(one)) for one in points)
+    p = max(
+        float(kernel.rounding(evaluation_points(reading.operator, own) if reading.operator else own))
+        for reading, own in zip(span.readings, points, strict=True)
+    )
     order = max(reading.operator.largest_order if reading.operator else 0 for reading in span.readings)
     return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p
 

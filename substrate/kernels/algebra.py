@@ -15,6 +15,7 @@ from substrate.arrays import EPS, Array
 from substrate.errors import DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number
 from substrate.kernels.derivatives import Orders, split_orders
+from substrate.kernels.integrals import volumes
 from substrate.namespaces import namespace_of
 
 __all__ = ["LARGE", "Kernel", "Product", "Sum", "underflows"]
@@ -86,6 +87,11 @@ class _Pair(Kernel):
         """The reason of the side that has no derivatives."""
         return self.left.not_smooth or self.right.not_smooth
 
+    @property
+    def no_integral(self) -> str:
+        """The reason of the side that has no integrals."""
+        return self.left.no_integral or self.right.no_integral
+
     def largest_order(self, columns: Collection[int]) -> float:
         """The least of both sides and all inputs: of a product, each side has some of the derivatives."""
         return min(side.largest_order([column]) for side in (self.left, self.right) for column in columns)
@@ -120,6 +126,14 @@ class Sum(_Pair):
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The sum of both."""
         return self.left._derivative(X, Z, left, right) + self.right._derivative(X, Z, left, right)
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The sum of both."""
+        return self.left._integral(X, boxes, orders) + self.right._integral(X, boxes, orders)
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The sum of both."""
+        return self.left._double_integral(boxes, others) + self.right._double_integral(boxes, others)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of both."""
@@ -207,6 +221,29 @@ class Product(_Pair):
         """The product as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values * self.right.evaluate(X, Z, dtype)
+
+    @property
+    def no_integral(self) -> str:
+        """Empty where both sides have integrals and are on different columns, so that the integral is a product."""
+        columns = [set(getattr(side, "columns", ())) for side in (self.left, self.right)]
+        if super().no_integral:
+            return super().no_integral
+        if not all(columns) or columns[0] & columns[1]:
+            return "a product has them where its sides are on different columns, as k.on(0) * m.on(1)"
+        return ""
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The product of both: each is times the lengths of the columns of the other, and of those of none."""
+        sides = [{c: n for c, n in orders.items() if c in side.columns} for side in (self.left, self.right)]
+        if sum(map(len, sides)) < len(orders):
+            return np.zeros((X.shape[0], boxes.shape[0]))
+        left, right = (side._integral(X, boxes, own) for side, own in zip((self.left, self.right), sides, strict=True))
+        return np.asarray(left * right / volumes(boxes))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The product of both, as for one integral."""
+        both = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
+        return np.asarray(both / np.multiply.outer(volumes(boxes), volumes(others)))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """By the rule of Leibniz in both arguments."""

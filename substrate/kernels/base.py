@@ -15,6 +15,7 @@ from substrate.arrays import Array, is_sparse, real_points
 from substrate.backends import row_blocks, strips
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
+from substrate.kernels.integrals import Integrals
 from substrate.kernels.on_device import device_matrix
 from substrate.kernels.scales import Scales
 from substrate.kernels.terms import Terms
@@ -62,7 +63,7 @@ def ones(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class BaseKernel(Value, Derivatives, Scales, Terms, ABC):
+class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its

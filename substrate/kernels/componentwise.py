@@ -187,6 +187,20 @@ class Componentwise(Kernel):
         """The sum over the components."""
         return np.asarray(sum(part._derivative(X, Z, left, right) for part in self.components(X.shape[1])))
 
+    @property
+    def no_integral(self) -> str:
+        """The reason of the first component that has no integrals."""
+        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return next((part.no_integral for part in parts if part.no_integral), "")
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The sum over the components."""
+        return np.asarray(sum(part._integral(X, boxes, orders) for part in self.components(X.shape[1])))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The sum over the components."""
+        return np.asarray(sum(part._double_integral(boxes, others) for part in self.components(boxes.shape[1])))
+
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""
         kernels = self._kernels(X.shape[1])

@@ -11,6 +11,7 @@ from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
+from substrate.kernels.integrals import integrate_exactly
 from substrate.namespaces import namespace_of, paired_sums
 
 __all__ = [
@@ -85,6 +86,19 @@ class Linear(Kernel):
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Of the identity: zero beyond the first order of x'z."""
         return differentiate_inner_product(X, Z, left, right, lambda j: X @ Z.T if j == 0 else float(j == 1))
+
+    @property
+    def no_integral(self) -> str:
+        """Empty: it is a polynomial."""
+        return ""
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """By a rule of Gauss."""
+        return integrate_exactly(self, 1, X, boxes, orders)
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """By a rule of Gauss in both."""
+        return integrate_exactly(self, 1, boxes, others, {}, left_is_boxes=True)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """None: it has no scale."""

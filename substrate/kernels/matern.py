@@ -22,10 +22,12 @@ import numpy as np
 from substrate.arrays import EPS, Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import Units, exact_squared_distance, metric_distances
+from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import euclidean_distances
 from substrate.kernels.scales import squares_by_column
-from substrate.kernels.widths import KernelOfDistance
+from substrate.kernels.widths import KernelOfDistance, one_of
 from substrate.namespaces import namespace_of
 
 __all__ = ["Matern"]
@@ -115,6 +117,53 @@ class Matern(KernelOfDistance):
                 near = np.exp(first + exponent * lengths) if exponent else math.exp(first)
                 near = np.where(r > 0.0, near, 0.0 if exponent else near)
         return np.asarray((-1.0) ** order * np.where(np.isfinite(bessel) & (r > 0.0), values, near))
+
+    @property
+    def no_integral(self) -> str:
+        """Empty for nu = 1/2, 3/2 and 5/2, on one column."""
+        if self.nu in (0.5, 1.5, 2.5):
+            return ""
+        return f"there is no closed form for nu = {self.nu:g}; take nu = 0.5, 1.5 or 2.5"
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """By the tails of a polynomial times an exponential."""
+        unit = self._only_unit(X.shape[1])
+        return integrate_interval(self._tails(unit), unit, X[:, 0], boxes[:, 0], orders.get(0, 0))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """By the tails of a polynomial times an exponential."""
+        unit = self._only_unit(boxes.shape[1])
+        return integrate_intervals(self._tails(unit), unit, boxes[:, 0], others[:, 0])
+
+    def _only_unit(self, n_features: int) -> float:
+        if n_features > 1:
+            raise DeclarationError(
+                f"{self!r} has integrals over intervals of one column, not over boxes of {n_features}; take RBF, or "
+                "Componentwise with this kernel"
+            )
+        return one_of(self._unit(1), 0)
+
+    def _tails(self, unit: float) -> Profile:
+        """p(s) exp(-s) has the tail q(s) exp(-s) with q = p + p' + p'' + ..."""
+        value = np.polynomial.Polynomial({0.5: [1.0], 1.5: [1.0, 1.0], 2.5: [1.0, 1.0, 1.0 / 3.0]}[self.nu])
+        first = value + value.deriv(1) + value.deriv(2)
+        second = first + first.deriv(1) + first.deriv(2)
+
+        def times_exponential(polynomial: Any, u: Array) -> Array:
+            s = np.minimum(np.abs(u) / unit, 1e3)
+            return np.asarray(polynomial(s) * np.exp(-s))
+
+        def derivative(u: Array, order: int) -> Array:
+            if not order:
+                return times_exponential(value, u)
+            points = np.reshape(u, (-1, 1))
+            return self._derivative(points, np.zeros((1, 1)), {0: order}, {}).reshape(u.shape)
+
+        return Profile(
+            derivative,
+            lambda u: unit * times_exponential(first, u),
+            lambda u: unit**2 * times_exponential(second, u),
+        )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """As above, weighted and added up; of one width, the sum over the columns."""

@@ -13,6 +13,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
+from substrate.kernels.integrals import volumes
 from substrate.namespaces import namespace_of, take_columns
 
 __all__ = ["Nested", "Restricted", "Scaled", "column_tuple"]
@@ -127,6 +128,19 @@ class Scaled(Nested, node="scaled"):
             raise self._overflow()
         return values
 
+    @property
+    def no_integral(self) -> str:
+        """As the inner kernel."""
+        return self.kernel.no_integral
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The factor times that of the inner kernel."""
+        return self.factor * self.kernel._integral(X, boxes, orders)
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The factor times that of the inner kernel."""
+        return self.factor * self.kernel._double_integral(boxes, others)
+
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The factor times that of the inner kernel."""
         return self.factor * self.kernel._derivative(X, Z, left, right)
@@ -233,6 +247,25 @@ class Restricted(Nested, node="restricted"):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The inner kernel's values."""
         return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
+
+    @property
+    def no_integral(self) -> str:
+        """As the inner kernel."""
+        return self.kernel.no_integral
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """That of the inner kernel, times the lengths of all other columns; a derivative in those is zero."""
+        if not set(orders) <= set(self.columns):
+            return np.zeros((X.shape[0], boxes.shape[0]))
+        inside = {self.columns.index(column): order for column, order in orders.items()}
+        own = boxes[:, list(self.columns)]
+        return np.asarray(self.kernel._integral(self._take(X), own, inside) * (volumes(boxes) / volumes(own)))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """That of the inner kernel, times the lengths of all other columns."""
+        inner = [each[:, list(self.columns)] for each in (boxes, others)]
+        rest = [volumes(each) / volumes(own) for each, own in zip((boxes, others), inner, strict=True)]
+        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*rest))
 
     def largest_order(self, columns: Collection[int]) -> float:
         """That of the inner kernel; derivatives in any other column are zero, and all of them exist."""

@@ -16,6 +16,7 @@ from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
+from substrate.kernels.integrals import integrate_exactly
 from substrate.kernels.linear import (
     exact_inner_product,
     inner_products,
@@ -75,6 +76,19 @@ class Polynomial(Kernel):
             return math.perm(self.degree, j) * self._lower_power(X, Z, j) if j <= self.degree else 0.0
 
         return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
+
+    @property
+    def no_integral(self) -> str:
+        """Empty: it is a polynomial."""
+        return ""
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """By a rule of Gauss."""
+        return integrate_exactly(self, self.degree, X, boxes, orders)
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """By a rule of Gauss in both."""
+        return integrate_exactly(self, self.degree, boxes, others, {}, left_is_boxes=True)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """p u^(p-1) offset, in the logarithm of the offset where it is not zero."""

@@ -9,6 +9,7 @@ scikit-learn's ``gamma`` is 1/sigma^2. With one width per column,
           \frac{\partial k(x, z)}{\partial \log \sigma_c} = 2 \frac{(x_c - z_c)^2}{\sigma_c^2} \, k(x, z) .
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,19 +17,23 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import (
     exact_squared_distance,
     metric_distances,
     scaled_squared_distances,
     squared_distance_error,
 )
+from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import negative_squared_distances
 from substrate.kernels.scales import squares_by_column
-from substrate.kernels.widths import KernelOfDistance
+from substrate.kernels.widths import KernelOfDistance, one_of
 from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]
 
+#: In units of the width: exp(-50^2) is zero.
+_FAR = 50.0
 _ROOT_LOG2_E = 1.4426950408889634**0.5
 #: Of a squared distance, in units of the width, that is computed by products; see scaled_squared_distances.
 _ERROR = 2e-13
@@ -65,6 +70,27 @@ class RBF(KernelOfDistance):
         """(-1)^order r^power exp(-r^2)."""
         with np.errstate(under="ignore"):
             return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
+
+    @property
+    def no_integral(self) -> str:
+        """Empty: it is a product of functions of one difference."""
+        return ""
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The product over the columns."""
+        values = np.ones((X.shape[0], boxes.shape[0]))
+        for c in range(X.shape[1]):
+            sigma = one_of(self._widths(X.shape[1]), c)
+            values *= integrate_interval(_gaussian(sigma), sigma, X[:, c], boxes[:, c], orders.get(c, 0))
+        return values
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The product over the columns."""
+        values = np.ones((boxes.shape[0], others.shape[0]))
+        for c in range(boxes.shape[1]):
+            sigma = one_of(self._widths(boxes.shape[1]), c)
+            values *= integrate_intervals(_gaussian(sigma), sigma, boxes[:, c], others[:, c])
+        return values
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """2 (x_c - z_c)^2/sigma_c^2 k(x, z), weighted and added up; of one width, the sum over the columns."""
@@ -106,3 +132,21 @@ class RBF(KernelOfDistance):
         """The formula above."""
         scale = -1 / number(sigma) ** 2
         return lambda x, z: (exact_squared_distance(x, z) * scale).exp()
+
+
+def _gaussian(sigma: float) -> Profile:
+    """exp(-u^2/sigma^2) as a function of one difference u."""
+    from scipy.special import erfc, erfcx, eval_hermite
+
+    def derivative(u: Array, order: int) -> Array:
+        v = np.clip(u / sigma, -_FAR, _FAR)
+        return np.asarray((-1.0) ** order * eval_hermite(order, v) * np.exp(-np.square(v)) / sigma**order)
+
+    def tail(u: Array) -> Array:
+        return np.asarray(0.5 * math.sqrt(math.pi) * sigma * erfc(np.minimum(u / sigma, _FAR)))
+
+    def second_tail(u: Array) -> Array:
+        v = np.minimum(u / sigma, _FAR)
+        return np.asarray(sigma**2 * np.exp(-np.square(v)) * (0.5 - 0.5 * math.sqrt(math.pi) * v * erfcx(v)))
+
+    return Profile(derivative, tail, second_tail)

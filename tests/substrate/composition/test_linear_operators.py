@@ -189,3 +189,42 @@ def test_what_is_no_operator_or_has_no_derivative_is_refused(plane):
         smooth.apply((lambda P: P[:, 0] * np.nan) * value())
     with pytest.raises(DataError, match="must return points of the shape"):
         Machine(smooth, minimize=ridge(smooth) + cp.sum_squares(smooth.apply(value(at=lambda P: P[:2])))).solve()
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Componentwise(RBF(1.5)), Polynomial(2, 1.0) + RBF(2.0)], ids=repr)
+def test_an_integral_is_that_of_predictions(plane, kernel):
+    """Constrained, with its bias, and beside derivatives; against the middles of a fine grid."""
+    X, y = plane
+    boxes = np.array([[[-1.0, 1.0], [0.0, 2.0]], [[0.5, 1.5], [-1.0, -0.5]]])
+    s = Substrate(kernel, X, y + 2.0)
+    total = s.integral(boxes)
+    rules = [total[0] == 9.0, total[1] <= 1.0, s.derivative(X[:3], {0: 1}) >= -0.5]
+    result = Machine(s, minimize=ridge(s), subject_to=rules).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert_allclose(total.value[0], 9.0, atol=1e-6)
+    assert_allclose(result.integral(boxes), total.value, rtol=1e-8)
+    assert_allclose(result.integral(boxes[0]), total.value[:1], rtol=1e-8)
+    for box, found in zip(boxes, total.value, strict=True):
+        axes = [low + (high - low) * (np.arange(60) + 0.5) / 60 for low, high in box]
+        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+        area = np.prod(box[:, 1] - box[:, 0])
+        assert_allclose(found, area * result.predict(grid).mean(), rtol=1e-3)
+
+
+def test_integrals_alone_determine_a_density():
+    """A curve through three histogram cells, by their areas alone: the smallest norm that has them."""
+    cells = np.array([[[0.0, 1.0]], [[1.0, 2.0]], [[2.0, 3.0]]])
+    s = Substrate(RBF(1.0), np.array([[0.0], [3.0]]), np.zeros(2), bias=False)
+    result = Machine(s, minimize=s.squared_norm, subject_to=[s.integral(cells) == np.array([0.2, 0.5, 0.3])]).solve()
+    assert_allclose(result.integral(cells), [0.2, 0.5, 0.3], atol=1e-7)
+    G = RBF(1.0).double_integral(cells, cells)
+    a = np.linalg.solve(G, [0.2, 0.5, 0.3])
+    assert_allclose(result.objective, a @ G @ a, rtol=1e-6)
+
+
+def test_integrals_that_are_not_known_are_refused(plane):
+    s = Substrate(RBF(1.0) * Linear(), *plane)
+    with pytest.raises(DeclarationError, match="has no integrals over boxes"):
+        s.integral([[0.0, 1.0], [0.0, 1.0]])
+    with pytest.raises(DataError, match="expected shape"):
+        Substrate(RBF(1.0), *plane).integral([[0.0, 1.0]])
