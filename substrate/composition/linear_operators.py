@@ -208,7 +208,7 @@ def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
         boxes = boxes_of(P)
         lower, upper = boxes[..., 0], boxes[..., 1]
         farthest = np.where(np.abs(lower) > np.abs(upper), lower, upper)  # where k(x, x) is largest
-        return volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest)))
+        return np.asarray(volumes(boxes) * np.sqrt(np.asarray(kernel.diag(farthest))))
     points = _dense(P)
     total = np.zeros(points.shape[0])
     for term in operator.terms:

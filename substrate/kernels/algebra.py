@@ -234,7 +234,8 @@ class Product(_Pair):
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """The product of both: each is times the lengths of the columns of the other, and of those of none."""
-        sides = [{c: n for c, n in orders.items() if c in side.columns} for side in (self.left, self.right)]
+        columns = [getattr(side, "columns", ()) for side in (self.left, self.right)]
+        sides = [{c: n for c, n in orders.items() if c in own} for own in columns]
         if sum(map(len, sides)) < len(orders):
             return np.zeros((X.shape[0], boxes.shape[0]))
         left, right = (side._integral(X, boxes, own) for side, own in zip((self.left, self.right), sides, strict=True))

@@ -202,6 +202,7 @@ class Integrals:
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
         """As :meth:`double_integral`, of checked boxes."""
-        raise DeclarationError(
-            f"{self!r} states that it has integrals and has no `_double_integral`: write that method"
-        )
+        raise self._without_integral("_double_integral")
+
+    def _without_integral(self, method: str) -> DeclarationError:
+        return DeclarationError(f"{self!r} states that it has integrals and has no `{method}`: write that method")

@@ -26,18 +26,13 @@ def exact_interval(k, x, ends):
         return mpmath.quad(lambda z: k(mpmath.mpf(float(x)), z), [mpmath.mpf(c) for c in cuts])
 
 
-def exact_intervals(k, ends, others):
-    cuts = sorted({*map(float, ends), *(float(c) for c in others if ends[0] < c < ends[1])})
-    with mpmath.workdps(20):
-        return mpmath.quad(
-            lambda x: mpmath.quad(
-                lambda z: k(x, z),
-                sorted({mpmath.mpf(float(others[0])), mpmath.mpf(float(others[1])), min(max(x, others[0]), others[1])}),
-                maxdegree=4,
-            ),
-            [mpmath.mpf(c) for c in cuts],
-            maxdegree=4,
-        )
+def outer_integral(kernel, ends, others):
+    """The double integral by a fine rule on the single one, cut where that has kinks."""
+    cuts = np.unique([*np.linspace(*ends, 9), *(end for end in others if ends[0] < end < ends[1])])
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    half = 0.5 * np.diff(cuts)
+    points = (cuts[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
+    return (half[:, None] * weights).ravel() @ kernel.integral(points[:, None], others[None])[:, 0]
 
 
 def gaussian(sigma):
@@ -75,13 +70,12 @@ def test_integrals_over_intervals(kernel, k):
     assert (np.abs(found - exact) <= 1e-13 * scale + 1e-300).all()
 
 
-@pytest.mark.parametrize(("kernel", "k"), [FUNCTIONS[0], FUNCTIONS[4]], ids=name_of)
-def test_double_integrals_over_intervals(kernel, k):
+@pytest.mark.parametrize("kernel", [kernel for kernel, _ in FUNCTIONS if kernel != RBF(1e-3)], ids=repr)
+def test_double_integrals_over_intervals(kernel):
     found = kernel.double_integral(ONE, ONE)
     scale = np.sqrt(np.outer(np.diag(found), np.diag(found)))
-    for i, j in ((0, 1), (0, 3)):
-        exact = float(exact_intervals(k, ONE[i, 0], ONE[j, 0]))
-        assert abs(found[i, j] - exact) <= 1e-12 * scale[i, j], (i, j, found[i, j], exact)
+    expected = [[outer_integral(kernel, ends[0], others) for others in ONE] for ends in ONE]
+    assert (np.abs(found - expected) <= 1e-12 * scale).all()
     assert_allclose(found, found.T, rtol=1e-12)
 
 
