@@ -74,7 +74,7 @@ def test_integrals_over_intervals(kernel, k):
 def test_double_integrals_over_intervals(kernel):
     found = kernel.double_integral(ONE, ONE)
     scale = np.sqrt(np.outer(np.diag(found), np.diag(found)))
-    expected = [[outer_integral(kernel, ends[0], others) for others in ONE] for ends in ONE]
+    expected = [[outer_integral(kernel, ends[0], others[0]) for others in ONE] for ends in ONE]
     assert (np.abs(found - expected) <= 1e-12 * scale).all()
     assert_allclose(found, found.T, rtol=1e-12)
 
