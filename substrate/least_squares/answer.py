@@ -14,14 +14,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rows import (
-    ACCURATE,
-    Accuracy,
-    accuracy_of_outputs,
-    accuracy_row,
-    root_mean_square,
-    spread_of,
-)
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border
@@ -55,9 +49,9 @@ _MOST_REFINEMENTS = 4
 class Question:
     """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
-    ``negative`` bounds the distance of the kernel matrix from positive semi-definite; infinity: it is not.
-    ``observed`` holds the targets of the user where Y is made of them (y - c): the spread is theirs.
-    ``border`` holds the columns that are not penalised.
+    ``tolerances`` state the absolute error that is permitted, one for every output: by the targets of the user, of
+    which Y may be made (y - c). ``negative`` bounds the distance of the kernel matrix from
+    positive semi-definite; infinity: it is not. ``border`` holds the columns that are not penalised.
     """
 
     kernel: Kernel
@@ -65,10 +59,19 @@ class Question:
     Y: Array
     gammas: tuple[float, ...]
     weights: Array
+    tolerances: tuple[Tolerance, ...]
     negative: float = 0.0
-    tolerance: float = ACCURATE
-    observed: Array | None = None
     border: Border = ONES
+
+    @property
+    def largest_radii(self) -> Array:
+        """The absolute error that is permitted for every output."""
+        return np.array([one.largest_radius for one in self.tolerances])
+
+    @property
+    def share(self) -> float:
+        """The permitted error of the strictest output as a share of its spread: by it costs are estimated."""
+        return min(one.share for one in self.tolerances)
 
     def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
         """Return one output as it is stored; ``slopes`` has one column per output."""
@@ -82,15 +85,8 @@ class Question:
         return kernel_roots(diagonal if envelope is self.kernel else to_numpy(envelope.diag(self.X)), self.negative)
 
     def row(self, column: int, bound: float, formula: str) -> Accuracy:
-        """Return the row of one output; its spread is that of the targets of the user."""
-        observed = self.known(column)
-        y = to_numpy(self.Y)[:, column] if observed is None else observed
-        spread, rounding = spread_of(y, to_numpy(self.weights))
-        return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
-
-    def known(self, column: int) -> Array | None:
-        """The user's targets of one output; None where they are those of the machine."""
-        return None if self.observed is None else np.asarray(to_numpy(self.observed)[:, column])
+        """Return the row of one output."""
+        return self.tolerances[column].row(bound, formula)
 
 
 @dataclass(frozen=True, slots=True)

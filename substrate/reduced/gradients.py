@@ -217,11 +217,11 @@ def solve_by_gradients(
     tolerance: float = TOLERANCE,
     most: int = _MOST_ITERATIONS,
     targets: TargetSummary | None = None,
-    answer_tolerance: float = ACCURATE,
+    answer_share: float = ACCURATE,
 ) -> IteratedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, all columns in the same passes, and certify.
 
-    ``tolerance`` is that of the iteration, ``answer_tolerance`` the share of the spread of y that the accuracy may be.
+    ``tolerance`` is that of the iteration, ``answer_share`` the share of the spread of y that the accuracy may be.
     """
     basis = BasisMatrix(rows.values, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
@@ -232,7 +232,7 @@ def solve_by_gradients(
         lam,
         origin.unit,
         targets or rows.target_summary(),
-        tolerance=answer_tolerance,
+        share=answer_share,
     )
 
     solution = np.vstack([np.zeros((features.rank, origin.targets.size)), origin.targets])
