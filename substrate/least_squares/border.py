@@ -33,9 +33,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Enclosed, at_most
+from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
@@ -136,7 +137,7 @@ class Border:
         _refuse_few_rows(n, k, constant)
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
         for place in range(int(constant), R.shape[1]):
-            if not kept[place] > 100.0 * n * EPS * lengths[place]:
+            if not kept[place] > dependence_cutoff(n) * lengths[place]:
                 others = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
                     f"{names[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
@@ -274,7 +275,7 @@ class Border:
         sizes = np.sqrt(np.abs(np.diagonal(schur)))
         # rough columns and smooth ones differ in size by gamma, which makes no system singular
         known = np.isfinite(schur).all() and (sizes > 0.0).all()
-        if not known or (schur.size and np.linalg.cond(schur / sizes / sizes[:, None]) > 1.0 / EPS):
+        if not known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
             raise SolverError(
                 "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
                 "positive definite kernel"

@@ -31,7 +31,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
@@ -334,7 +335,7 @@ class BorderedSystem:
         s = np.sqrt(np.maximum(self.matrix.diagonal, 0.0))
         size = np.square(s @ np.abs(P)) + np.square(P).T @ self.ridge[:, 0]
         curvature = np.einsum("ij,ij->j", P, self.product(P))
-        return bool((curvature < -4.0 * P.shape[0] * EPS * size).any())
+        return bool((curvature < -relative_rounding(4.0 * P.shape[0]) * size).any())
 
     def solution(self, descent: Descent, iterations: int, reason: str, indefinite: bool = False) -> GradientSolution:
         """Return the present point, in the units of Y."""

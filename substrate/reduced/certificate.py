@@ -29,7 +29,7 @@ from typing import Annotated
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
 from substrate.certificates.rows import Accuracy, roundoff
@@ -273,7 +273,7 @@ def _share(row: Accuracy) -> float:
     allowed = row.tolerance * row.scale
     if row.passes:
         return min(row.value / allowed, 1.0) if allowed > 0.0 else 0.0
-    return max(row.value / allowed, 1.0 + EPS) if allowed > 0.0 else math.inf
+    return max(row.value / allowed, math.nextafter(1.0, 2.0)) if allowed > 0.0 else math.inf
 
 
 def _bound_at(
