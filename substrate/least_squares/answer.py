@@ -99,6 +99,8 @@ class Answer:
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
     slopes: Array | None = None
+    #: Of the slopes, where primal weights are the answer: a kernel matrix may not know them.
+    deviations: Array | None = None
 
 
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
@@ -154,10 +156,13 @@ def answered(
 
 def _primal_answer(question: Question, rank: int) -> Answer:
     """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
-    weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
+    data, border = (question.X, question.Y, question.gammas, question.weights), question.border
+    found = solve_primal(question.kernel, *data, border)
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
-    a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
-    return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
+    a, b = support_values_of(found.weights, *data, border, found.slopes)
+    rows = _primal_rows(question, found.weights, found.slopes)
+    linear = (found.slopes, found.deviations) if border.slopes else (None, None)
+    return _judged(Answer(a, b, found.weights, rows, (fact,), *linear))
 
 
 def certified(
@@ -172,7 +177,7 @@ def certified(
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
     if primal is not None:
-        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal), ()))
+        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal, slopes), (), slopes))
     careful = CarefulRows(question.kernel, question.X, question.roots(question.kernel.diag(question.X)))
     rows = []
     for column in range(alpha.shape[1]):
@@ -195,11 +200,11 @@ def _judged(answer: Answer) -> Answer:
     return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
 
 
-def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
-    Y, v = to_numpy(question.Y), to_numpy(question.weights)
+def _primal_rows(question: Question, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:
+    Y, v, border = to_numpy(question.Y), to_numpy(question.weights), question.border
     outputs = []
     for column, gamma in enumerate(question.gammas):
-        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column)
+        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column, border, slopes)
         outputs.append((question.row(column, bound, PRIMAL_FORMULA), gradient))
     answers, gradients = zip(*outputs, strict=True)
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)

@@ -242,6 +242,16 @@ class Border:
         transform, shift = (on_device_of(c, part) for part in (self.transform, self.shift))
         return bias + shift @ theta, transform @ theta
 
+    def join(self, bias: float, slopes: Array | None) -> Array:
+        """Return c of one output from its bias and its slopes in the units of z: the other way round of :meth:`split`.
+
+        A point of a bound, so that the rounding of the quotients is only a distance from what is stored.
+        """
+        if not self.slopes or slopes is None:
+            return np.array([bias]) if self.constant else np.zeros(0)
+        theta = np.linalg.solve(self.transform, slopes)
+        return np.append(bias - self.shift @ theta, theta) if self.constant else theta
+
     def _bias(self, c: Array) -> Array:
         xp = namespace_of(c)
         return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)

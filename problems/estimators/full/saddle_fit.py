@@ -193,9 +193,10 @@ def fit_saddle(
     facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
     known = (alpha, bias, products, diagonal, gram if direct else None)
-    answer = answered(question, *known, primal=primal and not border.slopes, rounding=rounding, slopes=slopes)
+    answer = answered(question, *known, primal=primal, rounding=rounding, slopes=slopes)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
+        deviations = answer.deviations
     elif gram is not None and direct and _refined(answer, alpha, bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:

@@ -268,10 +268,10 @@ class StoredSaddle:
 
         data = (self.points, self.y, self.gamma, self.weights)
         how: dict[str, Any] = {"tolerance": self.tolerance, "observed": self.observed}
+        how |= {"border": self.border, "slopes": self.slopes}
         if self.primal is not None:
             proof = prove_primal(self.primal, *data, self.fitted, **how)
         else:
-            how |= {"border": self.border, "slopes": self.slopes}
             proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
         if not self.target_error:
             return proof

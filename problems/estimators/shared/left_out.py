@@ -222,10 +222,11 @@ class KernelMachines:
 
 @dataclass(frozen=True, slots=True)
 class PrimalSystem:
-    """Machines that are stored in primal weights, all on the same rows X."""
+    """Machines that are stored in primal weights, all on the same rows X with their border."""
 
     primal: PrimalWeights
     X: Any
+    border: Border = ONES
 
     def fitted(self, alpha: Array, bias: Array) -> Array:
         """By the weights: support values do not represent such a machine."""
@@ -235,7 +236,7 @@ class PrimalSystem:
         """Those of all rows: there are no others."""
         if rows.size != self.X.shape[0]:
             raise TypeError("machines in primal weights are fitted to all rows")
-        return PrimalMachines(self.primal, self.X, ridge)
+        return PrimalMachines(self.primal, self.X, ridge, self.border.take(rows, 1.0 / ridge))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,7 @@ class PrimalMachines:
     primal: PrimalWeights
     X: Any
     ridge: Array
+    border: Border = ONES
 
     def diagonal(self) -> Array:
         """That of the influence."""
@@ -252,7 +254,7 @@ class PrimalMachines:
 
     def influence(self, entries: bool = False) -> "uncertainty.Influence":
         """In the features."""
-        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge)
+        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge, self.border)
 
     def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
         """Above zero: a row whose leverage is one up to rounding has a residual that is large, or infinite."""
@@ -264,8 +266,11 @@ class PrimalMachines:
         rest = np.flatnonzero(np.arange(Y.shape[0]) != row)
         pulls = 1.0 / self.ridge[rest]
         gammas = (float(pulls.max()),) * Y.shape[1]
-        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max())
-        differences = Y[row] - again(points[[row]])[0] - residuals[row]
+        border = self.border.take(rest, pulls)
+        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max(), border)
+        differences = Y[row] - again.weights(points[[row]])[0] - residuals[row]
+        if border.slopes:
+            differences = differences - (self.border.columns[row] - border.center) @ again.slopes
         scales = np.empty(Y.shape[1])
         for column in range(Y.shape[1]):
             spread, rounding = spread_of(Y[:, column], np.ones(Y.shape[0]))
