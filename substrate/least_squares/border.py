@@ -40,7 +40,7 @@ from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_units"]
+__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_factor", "column_units", "weighted_center"]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -96,14 +96,10 @@ class Border:
         v = to_numpy(weights) / float(to_numpy(weights).max())
         with np.errstate(over="ignore", invalid="ignore"):
             if center is None:
-                center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
+                center = weighted_center(z, v) if constant else np.zeros(k)
             centred = z - center
             sizes = column_units(np.abs(centred).max(axis=0), named)
-        root = np.sqrt(v)[:, None]
-        first = [root] if constant else []
-        # a power of two is no rounding; the constant comes first, so that what is left of it in a column is removed
-        tall = np.concatenate([*first, root * (centred / sizes)], axis=1)
-        R = np.asarray(np.linalg.qr(tall, mode="r"))
+        R = column_factor(centred / sizes, v, constant=constant)  # a power of two is no rounding
         border = cls.of_factor(R, n, float(v.sum()), sizes, np.asarray(center), named, constant=constant)
         scale, lead = math.sqrt(float(v.sum())), int(constant)
         means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
@@ -228,6 +224,13 @@ class Border:
         if self.slopes:
             lead.append(self.basis.T @ (shares[:, None] * values))
         return np.concatenate(lead) if lead else values[:0]
+
+    def remove(self, values: Array) -> Array:
+        """Return the values less their best fit by the columns, every row counting the same."""
+        rest = values - values.mean(axis=0) if self.constant else values
+        if not self.slopes:
+            return rest
+        return np.asarray(rest - self.basis @ np.linalg.lstsq(self.basis, rest, rcond=None)[0])
 
     def size(self, c: Array) -> Array:
         """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
@@ -363,6 +366,21 @@ class Border:
             return np.full(self.slopes, math.inf)
         root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
         return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
+
+
+def weighted_center(values: Array, v: Array) -> Array:
+    """Return the mean of every column by weight, which rounding leaves among its values: a constant is its own."""
+    return np.asarray(np.clip(v @ values / v.sum(), values.min(axis=0), values.max(axis=0)))
+
+
+def column_factor(centred: Array, v: Array, *, constant: bool = True) -> Array:
+    """Return the triangular factor of [1, z - center], each row times the root of its weight.
+
+    The constant comes first, so that what is left of it in a column is removed.
+    """
+    root = np.sqrt(v)[:, None]
+    tall = np.concatenate([root, root * centred], axis=1) if constant else root * centred
+    return np.asarray(np.linalg.qr(tall, mode="r"))
 
 
 def column_units(largest: Array, names: Sequence[str]) -> Array:

@@ -44,7 +44,7 @@ from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, Enclosed
 from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
-from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.border import ONES, Border, weighted_center
 
 __all__ = [
     "FORMULA",
@@ -160,7 +160,7 @@ def solve_primal(
 ) -> PrimalFit:
     """Weights, biases and slopes for every column of Y, one gamma per column; the border has a constant."""
     Phi = kernel.features(X.toarray() if hasattr(X, "toarray") else X)
-    center = _center(Phi, v)
+    center = weighted_center(Phi, v / v.max())
     features = Phi - center
     weights, biases = np.empty((Phi.shape[1], Y.shape[1])), np.empty(Y.shape[1])
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
@@ -270,12 +270,6 @@ def primal_accuracy(
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
         residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
     return bound.upper(), Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
-
-
-def _center(Phi: Array, v: Array) -> Array:
-    shares = v / v.max()
-    mean: Array = shares @ Phi / shares.sum()
-    return np.clip(mean, Phi.min(axis=0), Phi.max(axis=0))
 
 
 def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array, border: Border) -> tuple[Array, Array]:
