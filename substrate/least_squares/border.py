@@ -252,8 +252,10 @@ class Border:
         """
         if not self.slopes or slopes is None:
             return np.array([bias]) if self.constant else np.zeros(0)
-        theta = np.linalg.solve(self.transform, slopes)
-        return np.append(bias - self.shift @ theta, theta) if self.constant else theta
+        theta: Array = np.asarray(np.linalg.solve(self.transform, slopes), dtype=np.float64)
+        if not self.constant:
+            return theta
+        return np.asarray(np.append(bias - self.shift @ theta, theta), dtype=np.float64)
 
     def _bias(self, c: Array) -> Array:
         xp = namespace_of(c)

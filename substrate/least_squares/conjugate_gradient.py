@@ -268,8 +268,8 @@ class BorderedSystem:
         self.shift = np.clip(self.shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))
         self.shift = self.shift if border.constant else np.zeros_like(self.shift)
         self.target = scaled - self.shift  # exactly zero for constant targets
-        self.goal = _SHARE * (radii / self.unit)
-        self.plain_goal = None if residual_radii is None else _SHARE * (residual_radii / self.unit)
+        self.goal: Array = _SHARE * (radii / self.unit)
+        self.plain_goal: Array | None = None if residual_radii is None else _SHARE * (residual_radii / self.unit)
         self.known = np.zeros((border.count, Y.shape[1]))  # what the border alone fits to the targets
         if border.slopes:
             self.known = border.means(self.shares, self.target)

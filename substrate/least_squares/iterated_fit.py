@@ -127,7 +127,8 @@ def _plain_sizes(Y: Array) -> Array:
     units = np.array([target_unit(column) for column in Y.T])
     scaled = Y / units
     rows = np.ones(Y.shape[0])
-    return units * np.array([root_mean_square(column, rows) for column in (scaled - scaled.mean(axis=0)).T])
+    sizes = [root_mean_square(column, rows) for column in (scaled - scaled.mean(axis=0)).T]
+    return np.asarray(units * np.array(sizes))
 
 
 def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
