@@ -225,8 +225,11 @@ class Border:
             lead.append(self.basis.T @ (shares[:, None] * values))
         return np.concatenate(lead) if lead else values[:0]
 
-    def remove(self, values: Array) -> Array:
-        """Return the values less their best fit by the columns, every row counting the same."""
+    def shorten(self, values: Array) -> Array:
+        """Return the values less a combination of the columns that takes nearly all they can: y'alpha is the same.
+
+        It is the mean, and then the best fit by the others, every row counting the same.
+        """
         rest = values - values.mean(axis=0) if self.constant else values
         if not self.slopes:
             return rest

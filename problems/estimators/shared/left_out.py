@@ -25,7 +25,8 @@ from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.leave_one_out import (
@@ -273,8 +274,8 @@ class PrimalMachines:
             differences = differences - (self.border.columns[row] - border.center) @ again.slopes
         scales = np.empty(Y.shape[1])
         for column in range(Y.shape[1]):
-            spread, rounding = spread_of(Y[:, column], np.ones(Y.shape[0]))
-            scales[column] = float(np.abs(residuals[:, column]).max()) + max(spread, rounding / ACCURATE)
+            permitted = Tolerance.of(Y[:, column], np.ones(Y.shape[0]))
+            scales[column] = float(np.abs(residuals[:, column]).max()) + permitted.scale
         worst = int(np.argmax(np.abs(differences) / np.where(scales > 0.0, scales, 1.0)))
         formula = "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))"
         difference, scale = float(differences[worst]), float(scales[worst])
