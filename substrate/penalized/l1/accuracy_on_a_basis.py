@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy
+from substrate.certificates.rounding import relative_rounding, target_rounding
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row
 from substrate.reduced.certificate import ErrorsRounded, Residuals
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
@@ -74,7 +74,6 @@ def l1_accuracy(
     """The row of every output in units of y."""
     spread, root = math.sqrt(residuals.diagonal), math.sqrt(residuals.mass)
     sizes, means = columns.sizes, columns.means
-    permitted = residuals.tolerances(unit, targets, tolerance)
     made = []
     for k in range(coefficients.shape[1]):
         beta, total = coefficients[:, k], float(residuals.total[k])
@@ -94,7 +93,11 @@ def l1_accuracy(
             gap = min(gap, _stepped(beta, c, off, zeta, length, used, sizes * spread, moved))
         total_moved = math.sqrt(2.0 * gap) + abs(total) / root + rounded.slopes * length + float(rounded.apart[k])
         bound = 1.01 * unit * total_moved / root
-        made.append(permitted[k].row(bound, FORMULA))
+        shift = float(residuals.shifts[k]) / residuals.mass
+        about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
+        rounding = target_rounding(residuals.count, float(np.abs(targets.extremes[:, k]).max()))
+        bound = bound if math.isfinite(bound) else math.inf
+        made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=rounding))
     return made
 
 

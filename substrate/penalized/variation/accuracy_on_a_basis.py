@@ -26,9 +26,8 @@ from scipy.linalg import solve_triangular
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
 from substrate.certificates.enclosed import UNIT
-from substrate.certificates.rounding import OF_PAIRS, relative_rounding
-from substrate.certificates.rows import Accuracy, in_kept_directions
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates.rounding import OF_PAIRS, relative_rounding, target_rounding
+from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
 from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.reduced.rows import BasisValues
 from substrate.streaming.passes import OpenPasses
@@ -221,11 +220,13 @@ class VariationJudge:
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         moved = self._moved(leaf, found, coefficients, sizes)
         root = math.sqrt(found.mass)
+        shift = found.shifts / found.mass
+        spread = self.unit * math.sqrt(max(found.spreads / found.mass - shift**2, 0.0))
         bound = 1.01 * self.unit * moved / root
+        rounding = target_rounding(found.count, float(np.abs(self.targets.extremes).max()))
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        largest = float(np.abs(self.targets.extremes).max())
-        sums = (found.count, found.mass, found.shifts, found.spreads)
-        return Tolerance.of_sums(*sums, largest, self.unit, self.tolerance).row(bound, formula)
+        bound = bound if math.isfinite(bound) else math.inf
+        return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
 
     def _moved(self, leaf: VariationErrorsOfLeaf, found: VariationErrors, beta: Array, sizes: Array) -> float:
         root, unsure = math.sqrt(found.mass), math.sqrt(found.unsure)
