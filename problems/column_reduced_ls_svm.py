@@ -31,6 +31,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.rounding import rank_cutoff
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -72,7 +73,7 @@ def declare(
     gram, labels, ridge, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=True)
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
-    inside = s > max(A.shape) * np.finfo(np.float64).eps * s[0]
+    inside = s > rank_cutoff(max(A.shape)) * s[0]
     basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest x with the values basis z
     problem, fit, z, e = _problem(basis, B)
 

@@ -30,7 +30,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, real_array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
+from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.regression_page import least_squares_accuracy, within_solvers
@@ -103,7 +104,8 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
     def accuracy() -> Accuracy:
         shifted, one = target - signs * constants.value, np.ones(gram.n)
         f = target - e.value
-        return least_squares_accuracy(R, shifted, 1.0, one, fit.multiplier, float(b.value), f, observed=target)
+        permitted = Tolerance.of_page(target, one, UNPOLISHED)  # by the user's y, not by y - c
+        return least_squares_accuracy(R, shifted, 1.0, one, fit.multiplier, float(b.value), f, permitted)
 
     title = f"LS-SVM substrate, {task}"
     return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescaled, accuracy)

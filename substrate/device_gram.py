@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import cholesky_rounding
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
@@ -132,7 +133,7 @@ class DeviceGram(Gram):
         try:
             self.factorize(xp.full_like(self.diagonal, lift))
             self.check_factor()
-            self.negative = lift + (self.n + 2.0) * EPS * max(float(xp.sum(self.diagonal)), 0.0)
+            self.negative = lift + cholesky_rounding(self.n) * max(float(xp.sum(self.diagonal)), 0.0)
         except SolverError:
             values = xp.linalg.eigvalsh(self._store)
             smallest, largest = float(values[0]), float(xp.max(xp.abs(values)))

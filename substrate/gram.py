@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, check_memory, is_sparse, real_array, real_points
+from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
+from substrate.certificates.rounding import cholesky_rounding, rank_cutoff
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
@@ -191,7 +192,7 @@ class Gram(SystemMatrix):
         :equation [Suykens2002]_ (6)-(7): Mercer's expansion on the given points, refused where the kernel is not
             positive
         """
-        relative = self.n * EPS if cutoff is None else cutoff
+        relative = rank_cutoff(self.n) if cutoff is None else cutoff
         if relative not in self._coordinates:
             self._coordinates[relative] = Coordinates.of(self.matrix, relative)
         return self._coordinates[relative]
@@ -250,7 +251,7 @@ class Gram(SystemMatrix):
         """
         self._restore()
         trace = max(float(self._diagonal.sum()), 0.0)
-        rounding = (self.n + 2.0) * EPS * trace  # what a Cholesky factorisation that succeeds leaves open [Rump2006]_
+        rounding = cholesky_rounding(self.n) * trace
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
         for lift in (rounding, ROUNDED_SINGLE * trace / self.n):
             if self._is_definite(lift):

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import eigenvalue_shift, lost_beside
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels.base import mirror_square, row_blocks
 from substrate.namespaces import namespace_of
@@ -79,7 +80,8 @@ class Coordinates:
 def refuse_negative(values: Array, rounding: float = 0.0) -> None:
     """Refuse eigenvalues, in ascending order, of which one is negative beyond rounding."""
     largest = float(max(values[-1], 0.0))
-    if values[0] < -10.0 * values.size * max(EPS * max(largest, -float(values[0])), rounding):
+    entry = max(lost_beside(max(largest, -float(values[0]))), rounding)
+    if values[0] < -eigenvalue_shift(values.size, entry):
         raise DeclarationError(
             f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
             f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
@@ -110,7 +112,8 @@ def warn_if_degenerate(
     if matrix.shape[0] < 2 or not (root > 0.0).all():
         return
     row = (matrix[0] if first is None else first)[1:] / (root[0] * root[1:])
-    if float(row.max()) < EPS and extremes(matrix, root)[1] < EPS:
+    beside_one = lost_beside(1.0)
+    if float(row.max()) < beside_one and extremes(matrix, root)[1] < beside_one:
         problem = "the identity: sigma is far smaller than every distance"
     elif float(row.min()) > 1.0 - _CONSTANT and extremes(matrix, root)[0] > 1.0 - _CONSTANT and not _all_rows_equal(X):
         problem = "constant: sigma is far larger than every distance"

@@ -6,7 +6,7 @@ An :class:`Enclosed` array states for each of its entries x that
 
 with a midpoint m that was computed and a radius that bounds all that computing and reading it may have lost. The sum,
 the product or the norm of such numbers is one again. A formula over them therefore bounds its own rounding; nothing
-is left to be added by hand, and the unit roundoff u stands in this file only:
+is left to be added by hand. With the unit roundoff u (:mod:`~substrate.certificates.rounding`):
 
 .. math::
 
@@ -38,16 +38,13 @@ import numpy as np
 
 from substrate.arrays import EPS, Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiplied
+from substrate.certificates.rounding import UNIT, at_most, sum_rounding
 from substrate.certificates.rows import root_mean_square
 
 __all__ = ["LEAST", "UNIT", "Double", "Doubled", "Enclosed", "GramFactor", "at_most", "sum_rounding"]
 
-#: The unit roundoff u: half the distance from one to the next number.
-UNIT = EPS / 2.0
-#: The same for sums of two doubles, with room for the few operations behind one of theirs.
+#: The unit roundoff for sums of two doubles, with room for the few operations behind one of theirs.
 _PAIR = 4.0 * EPS**2
-#: Margin for the rounding of the radii themselves.
-_ROOM = 1.01
 #: Below this a product may have lost digits to underflow, of at most this size.
 _SMALL, LEAST = 1e-290, 1e-318
 
@@ -56,16 +53,6 @@ _MOST_SHARE = 0.5
 
 #: What may stand beside an enclosed number: one of the same kind, or numbers that are exact.
 Operand = Any
-
-
-def sum_rounding(terms: int) -> float:
-    """Return the share of the sum of sizes that a sum of so many products may lose, in whatever order it is formed."""
-    return terms * UNIT
-
-
-def at_most(bound: float) -> float:
-    """Return a number that is not below the exact value of a bound, computed from numbers that are not negative."""
-    return _ROOM * bound
 
 
 class Enclosed(ABC):

@@ -18,7 +18,8 @@ import numpy as np
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double
-from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, page_spread
+from substrate.certificates.rows import UNPOLISHED, Accuracy
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
@@ -53,21 +54,20 @@ def least_squares_accuracy(
     a: Array,
     b: float,
     fitted: Array,
-    tolerance: float = UNPOLISHED,
+    permitted: Tolerance | None = None,
     border: Border = ONES,
     slopes: Array | None = None,
-    observed: Array | None = None,
 ) -> Accuracy:
     """Bound the answer for K = R R' and coefficients a in regression's sign; ``fitted`` are the values of the solution.
 
     ``slopes`` are the coefficients of the columns of the border beside the constant, ``b`` is the bias at their center.
-    ``observed`` are the targets of the user where y is made of them: the spread is theirs.
+    ``permitted`` is the absolute error that the user's y allows; by y itself unless given.
     """
     machine, factor = Expansion(y, gamma, v, a, b, border=border, slopes=slopes), Double.exact(R)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
         bound, _ = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
-    spread, rounding = page_spread(y if observed is None else observed, v)
-    return accuracy_row(bound.upper(), spread, FORMULA, tolerance=tolerance, rounding=rounding)
+    permitted = Tolerance.of_page(y, v, UNPOLISHED) if permitted is None else permitted
+    return permitted.row(bound.upper(), FORMULA)
 
 
 @dataclass(frozen=True)

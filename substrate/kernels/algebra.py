@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings
 from substrate.errors import DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number
 from substrate.kernels.derivatives import Orders, split_orders
@@ -162,7 +163,7 @@ class Sum(_Pair):
 
     def rounding(self, X: Any) -> float:
         """The larger of the two, since the norms of a sum add up."""
-        return max(self.left.rounding(X), self.right.rounding(X)) + EPS
+        return max(self.left.rounding(X), self.right.rounding(X)) + ROUNDED_ONCE
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The sum of both, by the more accurate formulas."""
@@ -173,7 +174,7 @@ class Sum(_Pair):
 
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
-        return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + EPS
+        return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + ROUNDED_ONCE
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of both formulas."""
@@ -276,14 +277,14 @@ class Product(_Pair):
 
     def feature_rounding(self) -> float:
         """Relative errors of a product add up."""
-        return 1.01 * (self.left.feature_rounding() + self.right.feature_rounding()) + EPS
+        return add_roundings(self.left.feature_rounding(), self.right.feature_rounding())
 
     def rounding(self, X: Any) -> float:
         """Relative errors of a product add up."""
         sides = (self.left, self.right)
         if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
             return math.inf
-        return 1.01 * (self.left.rounding(X) + self.right.rounding(X)) + 2.0 * EPS
+        return add_roundings(self.left.rounding(X), self.right.rounding(X), 2.0)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The product of both, by the more accurate formulas."""
@@ -297,7 +298,7 @@ class Product(_Pair):
         sides = (self.left, self.right)
         if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
             return math.inf
-        return 1.01 * (self.left.careful_rounding(X) + self.right.careful_rounding(X)) + 2.0 * EPS
+        return add_roundings(self.left.careful_rounding(X), self.right.careful_rounding(X), 2.0)
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The product of both formulas."""

@@ -20,7 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, check_memory, non_negative, whole_number
+from substrate.arrays import Array, check_memory, non_negative, whole_number
+from substrate.certificates.rounding import add_roundings, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
@@ -232,13 +233,13 @@ class Componentwise(Kernel):
         """The largest of the components'; relative errors of a product add up."""
         parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         largest = max(part.feature_rounding() for part in parts)
-        error = reduce(lambda error, _: 1.01 * (error + largest) + EPS, range(1, self.order), largest)
-        return error if self.factors is None else error + 2.0 * EPS
+        error = reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
+        return error if self.factors is None else error + relative_rounding(2.0)
 
     def rounding(self, X: Any) -> float:
         """The largest of the components', and the rounding of their sum."""
         parts = self.components(X.shape[1])
-        return max(part.rounding(X) for part in parts) + self._terms(len(parts)) * EPS
+        return max(part.rounding(X) for part in parts) + relative_rounding(self._terms(len(parts)))
 
     def _terms(self, count: int) -> int:
         """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
@@ -251,7 +252,7 @@ class Componentwise(Kernel):
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
         parts = self.components(X.shape[1])
-        return max(part.careful_rounding(X) for part in parts) + self._terms(len(parts)) * EPS
+        return max(part.careful_rounding(X) for part in parts) + relative_rounding(self._terms(len(parts)))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of the components' formulas."""

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import relative_rounding
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums
 
 __all__ = [
@@ -67,7 +68,7 @@ def scaled_squared_distances(X: Any, Z: Any, root: Units, sign: float, out: Arra
         norms_x, norms_z = (_sparse_into if sparse else _dense_into)(X, Z, root, sign, out)
         reach = float(norms_x.max()) + float(norms_z.max())
         # a sum of d + 4 rounded terms, none larger than the norms
-        error = (X.shape[1] + 4.0) * EPS * reach  # at worst 1.5 times this, see squared_distance_error
+        error = relative_rounding(X.shape[1] + 4.0) * reach  # at worst 1.5 times this, see squared_distance_error
     if not reach < _LARGEST_REACH:
         _differences_into(X, Z, root, sign, out, np.ones(out.shape, dtype=bool))
         return out
@@ -99,10 +100,10 @@ def squared_distance_error(X: Any, root: Units) -> float:
             centred *= root if isinstance(root, float) else on_device_of(X, root)[:, None]
             reach = 8.0 * float(xp.max(paired_sums(centred, centred, 0)))
         # (d + 2) rounded terms of at most twice the norms, the norms' own d + 1 roundings, centring and scaling
-        error = (1.5 * X.shape[1] + 7.0) * EPS * reach
+        error = relative_rounding(1.5 * X.shape[1] + 7.0) * reach
     # beyond the accepted error the entries are computed again from differences, and those left out are zero
     accepted = _ABSOLUTE_ERROR_ON_DEVICE if is_device_array(X) else _ABSOLUTE_ERROR
-    return float(error if error <= 1.5 * accepted else 1.5 * accepted + (X.shape[1] + 6.0) * EPS)
+    return float(error if error <= 1.5 * accepted else 1.5 * accepted + relative_rounding(X.shape[1] + 6.0))
 
 
 def _dense_into(X: Array, Z: Array, root: Units, sign: float, out: Array) -> tuple[Array, Array]:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import exponential_rounding
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.distances import metric_distances
 from substrate.kernels.on_device import manhattan_distances
@@ -61,7 +62,7 @@ class Laplacian(KernelOfDistance):
 
     def rounding(self, X: Any) -> float:
         """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
-        return float(0.37 * (X.shape[1] + 6.0) + 4.0) * EPS / 2.0
+        return exponential_rounding(X.shape[1] + 6.0, 4.0)
 
     def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above."""

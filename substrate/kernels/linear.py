@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
@@ -114,7 +115,7 @@ class Linear(Kernel):
 
     def rounding(self, X: Any) -> float:
         """A sum of d rounded products, by Cauchy and Schwarz."""
-        return float(X.shape[1] + 2.0) * EPS
+        return relative_rounding(X.shape[1] + 2.0)
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The inner product."""

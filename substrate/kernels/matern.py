@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
+from substrate.certificates.rounding import bessel_rounding, relative_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
@@ -201,9 +202,9 @@ class Matern(KernelOfDistance):
         No bound is known there.
         """
         if self.nu in (0.5, 1.5, 2.5):
-            return float(X.shape[1] + 12.0) * EPS
+            return relative_rounding(X.shape[1] + 12.0)
         known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
-        return 1e-12 * (1.0 + self.nu) + X.shape[1] * EPS if known else math.inf
+        return bessel_rounding(self.nu) + relative_rounding(X.shape[1]) if known else math.inf
 
     def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above, with the elementary forms where there are some."""

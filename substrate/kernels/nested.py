@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, non_negative
+from substrate.arrays import Array, non_negative
+from substrate.certificates.rounding import ROUNDED_ONCE, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import LARGE, Kernel, underflows
 from substrate.kernels.base import Formula, Number
@@ -163,12 +164,12 @@ class Scaled(Nested, node="scaled"):
 
     def feature_rounding(self) -> float:
         """As the inner kernel, with the rounding of the root and of the product."""
-        return self.kernel.feature_rounding() + 2.0 * EPS
+        return self.kernel.feature_rounding() + relative_rounding(2.0)
 
     def rounding(self, X: Any) -> float:
         """As the inner kernel; no bound is known where values that underflow are enlarged."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
-        return math.inf if lost else self.kernel.rounding(X) + EPS
+        return math.inf if lost else self.kernel.rounding(X) + ROUNDED_ONCE
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """The multiple of the inner kernel's accurate values."""
@@ -179,7 +180,7 @@ class Scaled(Nested, node="scaled"):
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
-        return math.inf if lost else self.kernel.careful_rounding(X) + EPS
+        return math.inf if lost else self.kernel.careful_rounding(X) + ROUNDED_ONCE
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The multiple of the inner kernel's formula."""

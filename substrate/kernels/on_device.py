@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding, single_rounding
 from substrate.errors import DataError
 from substrate.namespaces import (
     device_blocks,
@@ -29,8 +30,7 @@ __all__ = ["device_matrix", "euclidean_distances", "manhattan_distances", "negat
 
 #: Largest accepted error of an entry, bounded by the squared norms (in units of the width) times the terms of the
 #: product times the roundoff. Ten times numpy's: on a device, differences cost one pass over the matrix per coordinate.
-_DOUBLE = 1e-12 / float(np.finfo(np.float64).eps)
-_SINGLE = 5e-5 / float(np.finfo(np.float32).eps)
+_DOUBLE, _SINGLE = 1e-12, 5e-5
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -44,8 +44,9 @@ def negative_squared_distances(X: Any, Z: Any, root: float | Array, dtype: Any) 
     norms_x = xp.sum(left * left, axis=1)
     norms_z = norms_x if Z is X else xp.sum(right * right, axis=1)
     reach = float(xp.max(norms_x) + xp.max(norms_z))
-    largest = _DOUBLE if dtype == X.dtype else _SINGLE
-    if not (X.shape[1] + 4.0) * reach <= largest:  # too large, or beyond floating point
+    double, terms = dtype == X.dtype, X.shape[1] + 4.0
+    error = (relative_rounding(terms) if double else single_rounding(terms)) * reach
+    if not error <= (_DOUBLE if double else _SINGLE):  # too large, or beyond floating point
         return -_sums(X, Z, 1.0 / root, dtype, squared=True)
     ones_x = xp.ones_like(norms_x)
     ones_z = ones_x if Z is X else xp.ones_like(norms_z)

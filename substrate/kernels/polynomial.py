@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, non_negative
+from substrate.arrays import Array, non_negative
+from substrate.certificates.rounding import relative_rounding, sum_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number
@@ -136,11 +137,11 @@ class Polynomial(Kernel):
 
     def feature_rounding(self) -> float:
         """A product of powers and a root."""
-        return (self.degree + 4.0) * EPS / 2.0
+        return sum_rounding(self.degree + 4.0)
 
     def rounding(self, X: Any) -> float:
         """The error of the inner product, multiplied by the power."""
-        return float(self.degree * (X.shape[1] + 4.0) + 4.0) * EPS
+        return relative_rounding(self.degree * (X.shape[1] + 4.0) + 4.0)
 
     def diag(self, X: Any) -> Any:
         """Powers of the squared lengths."""

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import exponential_rounding, relative_rounding
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import (
@@ -110,7 +111,7 @@ class RBF(KernelOfDistance):
     def rounding(self, X: Any) -> float:
         """The absolute error of the exponent, and that of the exponential."""
         error = squared_distance_error(X, self._inverse(X.shape[1]))
-        return float(error + (X.shape[1] + 10.0) * EPS)
+        return error + relative_rounding(X.shape[1] + 10.0)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """By plain differences."""
@@ -126,7 +127,7 @@ class RBF(KernelOfDistance):
         Widths of columns are squared and inverted, which takes two roundings more than one division.
         """
         more = 0.0 if isinstance(self.sigma, float) else 2.0
-        return float(0.37 * (X.shape[1] + 8.0 + more) + 3.0) * EPS / 2.0
+        return exponential_rounding(X.shape[1] + 8.0 + more, 3.0)
 
     def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above."""

@@ -24,7 +24,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse, positive, real_array, real_points
+from substrate.arrays import Array, is_sparse, positive, real_array, real_points
+from substrate.certificates.rounding import random_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import is_device_array
 
@@ -164,7 +165,7 @@ def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
         signed, _ = _expanded(left, right, G)
         sizes, terms = _expanded(left, right, np.abs(G))
         # every product has as many roundings as a sum over all points
-        error = 4.0 * (X.shape[0] + Z.shape[0]) ** 0.5 * EPS * terms
+        error = random_rounding(X.shape[0] + Z.shape[0]) * terms
         lost = ~(error <= _ACCEPTED * sizes)
     if lost.any():
         signed[lost] = distances_by_column(X[:, lost], Z[:, lost], widths[lost], G, 2)

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import BaseKernel, Formula, Number, paired_values
@@ -93,7 +94,7 @@ class Symmetric(Nested):
 
     def rounding(self, X: Any) -> float:
         """That of the inner kernel over the least share that cancellation leaves of its diagonal."""
-        own, whole, p = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X)), self.kernel.rounding(X) + EPS
+        own, whole, p = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X)), self.kernel.rounding(X) + ROUNDED_ONCE
         share = float(np.min(own[whole > 0.0] / whole[whole > 0.0], initial=1.0)) - p
         return p / share if share > 0.0 else np.inf
 

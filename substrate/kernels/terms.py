@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 
 __all__ = ["Terms", "relevance_of", "spreads_of", "term_names", "term_shares"]
@@ -69,7 +70,7 @@ def _centred_diagonal(term: Any, X: Any) -> float:
     for start in range(0, n, _ROWS):
         total += float(term(X[start : start + _ROWS], X).sum())
     size = float(diagonal.mean()) - total / n / n
-    return size if size > 4.0 * n * np.finfo(np.float64).eps * float(np.abs(diagonal).max()) else 0.0
+    return size if size > relative_rounding(4.0 * n) * float(np.abs(diagonal).max()) else 0.0
 
 
 def spreads_of(X: Any) -> Array:

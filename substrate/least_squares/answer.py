@@ -14,14 +14,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rows import (
-    ACCURATE,
-    Accuracy,
-    accuracy_of_outputs,
-    accuracy_row,
-    root_mean_square,
-    spread_of,
-)
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border
@@ -55,9 +49,9 @@ _MOST_REFINEMENTS = 4
 class Question:
     """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
-    ``negative`` bounds the distance of the kernel matrix from positive semi-definite; infinity: it is not.
-    ``observed`` holds the targets of the user where Y is made of them (y - c): the spread is theirs.
-    ``border`` holds the columns that are not penalised.
+    ``tolerances`` state the absolute error that is permitted, one for every output: by the targets of the user, of
+    which Y may be made (y - c). ``negative`` bounds the distance of the kernel matrix from
+    positive semi-definite; infinity: it is not. ``border`` holds the columns that are not penalised.
     """
 
     kernel: Kernel
@@ -65,10 +59,19 @@ class Question:
     Y: Array
     gammas: tuple[float, ...]
     weights: Array
+    tolerances: tuple[Tolerance, ...]
     negative: float = 0.0
-    tolerance: float = ACCURATE
-    observed: Array | None = None
     border: Border = ONES
+
+    @property
+    def largest_radii(self) -> Array:
+        """The absolute error that is permitted for every output."""
+        return np.array([one.largest_radius for one in self.tolerances])
+
+    @property
+    def share(self) -> float:
+        """The permitted error of the strictest output as a share of its spread: by it costs are estimated."""
+        return min(one.share for one in self.tolerances)
 
     def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
         """Return one output as it is stored; ``slopes`` has one column per output."""
@@ -82,15 +85,8 @@ class Question:
         return kernel_roots(diagonal if envelope is self.kernel else to_numpy(envelope.diag(self.X)), self.negative)
 
     def row(self, column: int, bound: float, formula: str) -> Accuracy:
-        """Return the row of one output; its spread is that of the targets of the user."""
-        observed = self.known(column)
-        y = to_numpy(self.Y)[:, column] if observed is None else observed
-        spread, rounding = spread_of(y, to_numpy(self.weights))
-        return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
-
-    def known(self, column: int) -> Array | None:
-        """The user's targets of one output; None where they are those of the machine."""
-        return None if self.observed is None else np.asarray(to_numpy(self.observed)[:, column])
+        """Return the row of one output."""
+        return self.tolerances[column].row(bound, formula)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +99,8 @@ class Answer:
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
     slopes: Array | None = None
+    #: Of the slopes, where primal weights are the answer: a kernel matrix may not know them.
+    deviations: Array | None = None
 
 
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
@@ -158,10 +156,13 @@ def answered(
 
 def _primal_answer(question: Question, rank: int) -> Answer:
     """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
-    weights = solve_primal(question.kernel, question.X, question.Y, question.gammas, question.weights)
+    data, border = (question.X, question.Y, question.gammas, question.weights), question.border
+    found = solve_primal(question.kernel, *data, border)
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
-    a, b = support_values_of(weights, question.X, question.Y, question.gammas, question.weights)
-    return _judged(Answer(a, b, weights, _primal_rows(question, weights), (fact,)))
+    a, b = support_values_of(found.weights, *data, border, found.slopes)
+    rows = _primal_rows(question, found.weights, found.slopes)
+    linear = (found.slopes, found.deviations) if border.slopes else (None, None)
+    return _judged(Answer(a, b, found.weights, rows, (fact,), *linear))
 
 
 def certified(
@@ -176,7 +177,7 @@ def certified(
     if not np.isfinite(question.negative):
         return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
     if primal is not None:
-        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal), ()))
+        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal, slopes), (), slopes))
     careful = CarefulRows(question.kernel, question.X, question.roots(question.kernel.diag(question.X)))
     rows = []
     for column in range(alpha.shape[1]):
@@ -199,11 +200,11 @@ def _judged(answer: Answer) -> Answer:
     return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
 
 
-def _primal_rows(question: Question, primal: PrimalWeights) -> tuple[Row, ...]:
-    Y, v = to_numpy(question.Y), to_numpy(question.weights)
+def _primal_rows(question: Question, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:
+    Y, v, border = to_numpy(question.Y), to_numpy(question.weights), question.border
     outputs = []
     for column, gamma in enumerate(question.gammas):
-        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column)
+        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column, border, slopes)
         outputs.append((question.row(column, bound, PRIMAL_FORMULA), gradient))
     answers, gradients = zip(*outputs, strict=True)
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)

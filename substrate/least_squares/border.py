@@ -33,13 +33,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Enclosed, at_most
+from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_units"]
+__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_factor", "column_units", "weighted_center"]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -95,14 +96,10 @@ class Border:
         v = to_numpy(weights) / float(to_numpy(weights).max())
         with np.errstate(over="ignore", invalid="ignore"):
             if center is None:
-                center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0)) if constant else np.zeros(k)
+                center = weighted_center(z, v) if constant else np.zeros(k)
             centred = z - center
             sizes = column_units(np.abs(centred).max(axis=0), named)
-        root = np.sqrt(v)[:, None]
-        first = [root] if constant else []
-        # a power of two is no rounding; the constant comes first, so that what is left of it in a column is removed
-        tall = np.concatenate([*first, root * (centred / sizes)], axis=1)
-        R = np.asarray(np.linalg.qr(tall, mode="r"))
+        R = column_factor(centred / sizes, v, constant=constant)  # a power of two is no rounding
         border = cls.of_factor(R, n, float(v.sum()), sizes, np.asarray(center), named, constant=constant)
         scale, lead = math.sqrt(float(v.sum())), int(constant)
         means = R[0, 1:] / R[0, 0] if constant else np.zeros(k)
@@ -136,7 +133,7 @@ class Border:
         _refuse_few_rows(n, k, constant)
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
         for place in range(int(constant), R.shape[1]):
-            if not kept[place] > 100.0 * n * EPS * lengths[place]:
+            if not kept[place] > dependence_cutoff(n) * lengths[place]:
                 others = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
                     f"{names[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
@@ -228,6 +225,16 @@ class Border:
             lead.append(self.basis.T @ (shares[:, None] * values))
         return np.concatenate(lead) if lead else values[:0]
 
+    def shorten(self, values: Array) -> Array:
+        """Return the values less a combination of the columns that takes nearly all they can: y'alpha is the same.
+
+        It is the mean, and then the best fit by the others, every row counting the same.
+        """
+        rest = values - values.mean(axis=0) if self.constant else values
+        if not self.slopes:
+            return rest
+        return np.asarray(rest - self.basis @ np.linalg.lstsq(self.basis, rest, rcond=None)[0])
+
     def size(self, c: Array) -> Array:
         """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""
         xp = namespace_of(c)
@@ -240,6 +247,18 @@ class Border:
             return bias, theta
         transform, shift = (on_device_of(c, part) for part in (self.transform, self.shift))
         return bias + shift @ theta, transform @ theta
+
+    def join(self, bias: float, slopes: Array | None) -> Array:
+        """Return c of one output from its bias and its slopes in the units of z: the other way round of :meth:`split`.
+
+        A point of a bound, so that the rounding of the quotients is only a distance from what is stored.
+        """
+        if not self.slopes or slopes is None:
+            return np.array([bias]) if self.constant else np.zeros(0)
+        theta: Array = np.asarray(np.linalg.solve(self.transform, slopes), dtype=np.float64)
+        if not self.constant:
+            return theta
+        return np.asarray(np.append(bias - self.shift @ theta, theta), dtype=np.float64)
 
     def _bias(self, c: Array) -> Array:
         xp = namespace_of(c)
@@ -274,7 +293,7 @@ class Border:
         sizes = np.sqrt(np.abs(np.diagonal(schur)))
         # rough columns and smooth ones differ in size by gamma, which makes no system singular
         known = np.isfinite(schur).all() and (sizes > 0.0).all()
-        if not known or (schur.size and np.linalg.cond(schur / sizes / sizes[:, None]) > 1.0 / EPS):
+        if not known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
             raise SolverError(
                 "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
                 "positive definite kernel"
@@ -352,6 +371,21 @@ class Border:
             return np.full(self.slopes, math.inf)
         root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
         return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
+
+
+def weighted_center(values: Array, v: Array) -> Array:
+    """Return the mean of every column by weight, which rounding leaves among its values: a constant is its own."""
+    return np.asarray(np.clip(v @ values / v.sum(), values.min(axis=0), values.max(axis=0)))
+
+
+def column_factor(centred: Array, v: Array, *, constant: bool = True) -> Array:
+    """Return the triangular factor of [1, z - center], each row times the root of its weight.
+
+    The constant comes first, so that what is left of it in a column is removed.
+    """
+    root = np.sqrt(v)[:, None]
+    tall = np.concatenate([root, root * centred], axis=1) if constant else root * centred
+    return np.asarray(np.linalg.qr(tall, mode="r"))
 
 
 def column_units(largest: Array, names: Sequence[str]) -> Array:

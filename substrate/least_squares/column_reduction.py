@@ -32,8 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.rounding import rank_cutoff
 from substrate.certificates.rows import roundoff
 from substrate.errors import DeclarationError, SolverError
 from substrate.least_squares.column_accuracy import ColumnFactor
@@ -140,7 +141,7 @@ def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
 
     length = np.linalg.norm(C, axis=0)
     length = np.where(length > 0.0, length, 1.0)
-    x, _, rank, _ = lstsq(C / length, B, cond=max(C.shape) * EPS, lapack_driver="gelsy", check_finite=False)
+    x, _, rank, _ = lstsq(C / length, B, cond=rank_cutoff(max(C.shape)), lapack_driver="gelsy", check_finite=False)
     return np.asarray(x) / length, int(rank)
 
 

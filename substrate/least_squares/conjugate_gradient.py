@@ -31,8 +31,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
-from substrate.certificates.rows import root_mean_square, scale_of, spread_of
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
@@ -174,7 +174,7 @@ def _condition(lengths: list[float], ratios: list[float]) -> float:
 class GradientSolution:
     """Support values and bias of every output, K alpha, and a record of the iteration.
 
-    ``reached`` is the residual as a share of the spread of y, of the output where that is largest; ``unfinished`` are
+    ``reached`` are the residuals, root mean square by the weights of the rows, in the units of Y; ``unfinished`` are
     the outputs that are less accurate than requested, and ``reason`` states why, if there is one. ``slopes`` are the
     coefficients of the columns of the border beside the constant. ``indefinite`` states that a direction was met whose
     curvature is negative beyond rounding.
@@ -184,7 +184,7 @@ class GradientSolution:
     bias: Array
     products: Array
     iterations: int
-    reached: float
+    reached: Array
     unfinished: Columns
     reason: str
     slopes: Array
@@ -200,7 +200,7 @@ class GradientSolution:
         a, products, slopes = (part[:, columns] for part in (self.support_values, self.products, self.slopes))
         unfinished = self.unfinished[columns]
         reason = self.reason if unfinished.any() else ""
-        known = (self.iterations, self.reached, unfinished, reason, slopes, self.indefinite)
+        known = (self.iterations, self.reached[columns], unfinished, reason, slopes, self.indefinite)
         return GradientSolution(a, self.bias[columns], products, *known)
 
 
@@ -210,22 +210,23 @@ def solve_by_conjugate_gradients(
     inverse: Callable[[Array], Array] | None,
     Y: Array,
     ridge: Array,
-    tolerance: float,
+    radii: Array,
     limits: IterationLimits,
     *,
     progress: LateProgress | None = None,
     border: Border = ONES,
-    residual_tolerance: float | None = None,
+    residual_radii: Array | None = None,
 ) -> GradientSolution:
-    """Solve for all columns of Y together, each with its own step lengths, to ``tolerance`` times its spread.
+    """Solve for all columns of Y together, each with its own step lengths, to an absolute error of ``radii``.
 
-    ``inverse`` is the preconditioner of K + D, the diagonal D if there is none. The ``border`` is orthonormal by the
-    weights 1/ridge. Where there is a ``residual_tolerance``, the residual is to be that small in the plain norm too,
-    relative to the target less its mean.
+    Fitted values are to be within these of the exact ones, one number per column in its units, root mean square by the
+    weights 1/ridge. Where there are ``residual_radii``, the residual is to be that small in the plain norm too, root
+    mean square over the rows. ``inverse`` is the preconditioner of K + D, the diagonal D if there is none. The
+    ``border`` is orthonormal by the weights.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
-    system = BorderedSystem(matrix, inverse, Y, ridge, tolerance, border, residual_tolerance)
+    system = BorderedSystem(matrix, inverse, Y, ridge, radii, border, residual_radii)
     descent = Descent(system, system.a, system.residual(), system.factors())
     iterations, restarts = 0, 0
     while True:
@@ -254,9 +255,9 @@ class BorderedSystem:
         inverse: Callable[[Array], Array] | None,
         Y: Array,
         ridge: Array,
-        tolerance: float,
+        radii: Array,
         border: Border = ONES,
-        residual_tolerance: float | None = None,
+        residual_radii: Array | None = None,
     ) -> None:
         self.matrix, self.ridge, self.border = matrix, ridge[:, None], border
         self.inverse = inverse if inverse is not None else self._scale
@@ -267,12 +268,8 @@ class BorderedSystem:
         self.shift = np.clip(self.shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))
         self.shift = self.shift if border.constant else np.zeros_like(self.shift)
         self.target = scaled - self.shift  # exactly zero for constant targets
-        self.scale = np.array([scale_of(*spread_of(column, self.shares), tolerance) for column in scaled.T])
-        self.goal = _SHARE * tolerance * self.scale
-        self.plain_goal: Array | None = None
-        if residual_tolerance is not None:
-            sizes = [root_mean_square(column, np.ones(column.size)) for column in (scaled - scaled.mean(axis=0)).T]
-            self.plain_goal = _SHARE * residual_tolerance * np.array(sizes)
+        self.goal: Array = _SHARE * (radii / self.unit)
+        self.plain_goal: Array | None = None if residual_radii is None else _SHARE * (residual_radii / self.unit)
         self.known = np.zeros((border.count, Y.shape[1]))  # what the border alone fits to the targets
         if border.slopes:
             self.known = border.means(self.shares, self.target)
@@ -338,12 +335,11 @@ class BorderedSystem:
         s = np.sqrt(np.maximum(self.matrix.diagonal, 0.0))
         size = np.square(s @ np.abs(P)) + np.square(P).T @ self.ridge[:, 0]
         curvature = np.einsum("ij,ij->j", P, self.product(P))
-        return bool((curvature < -4.0 * P.shape[0] * EPS * size).any())
+        return bool((curvature < -relative_rounding(4.0 * P.shape[0]) * size).any())
 
     def solution(self, descent: Descent, iterations: int, reason: str, indefinite: bool = False) -> GradientSolution:
         """Return the present point, in the units of Y."""
-        scale = np.where(self.scale > 0.0, self.scale, 1.0)
-        reached = float((self.sizes(descent.residual) / scale).max())
+        reached = self.unit * self.sizes(descent.residual)
         bias, slopes = self.border.split(self.unit * (self.c + self.known))
         a, products = self.unit * self.a, self.unit * self.products
         return GradientSolution(a, bias, products, iterations, reached, descent.active, reason, slopes, indefinite)

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = ["LeastSquares"]
@@ -70,7 +71,7 @@ class LeastSquares:
         :math:`c_k^2 / \lambda \le s_k \|y\|^2 / \lambda`, it explains less than rounding at any :math:`\lambda` above
         :math:`\epsilon s_{max}`, and the quotients would be rounding.
         """
-        inside = values > EPS**2 * float(values.max(initial=0.0))
+        inside = values > ROUNDED_ONCE**2 * float(values.max(initial=0.0))
         lengths = np.where(inside, values, 1.0)
         squares = np.where(inside[:, None], np.square(cross) / lengths[:, None], 0.0)
         masses = None if heavy is None else np.where(inside, heavy / lengths, 0.0)

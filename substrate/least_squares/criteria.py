@@ -43,7 +43,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.kernel_slope import Response, Slope, left_out_response
@@ -197,7 +198,7 @@ class Criterion(ABC):
         ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
         """
         lost = q[:, 0] >= 0.5
-        shifts = 1.01 * share[:, :, None] * sizes
+        shifts = at_most(1.0) * share[:, :, None] * sizes
         if self.pooled:
             with np.errstate(over="ignore"):  # infinite where nothing is known
                 shifts = np.sqrt(np.mean(shifts**2, axis=2, keepdims=True))
@@ -293,7 +294,7 @@ class LeaveOneOut(LeftOutCriterion):
         unknown, q = unknown_at(self.spectrum, t)
         alpha = np.sqrt(self.machine.support_squares(g, lambdas)).reshape(*t.shape, -1)
         share = following(unknown, t) * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
-        shrink = 1.0 / (1.0 + 1.01 * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
+        shrink = 1.0 / (1.0 + at_most(1.0) * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
         moved = self._moved(q, share, alpha, shrink)
         return Samples(self._shaped(squares / n, t), np.zeros((t.shape[0], self.outputs)), *moved), reciprocal
 
@@ -323,7 +324,7 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
     firsts = slice(None, None, t.shape[1])
     steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
     (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
-    rounded = (n + 16.0) * EPS  # of B_ii, relative, as a sum of positive terms
+    rounded = relative_rounding(n + 16.0)  # of B_ii, relative, as a sum of positive terms
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore"):  # without a chord
         first_squared = g[:, firsts] ** 2
         for rows in blocks_beside(g, n, n):

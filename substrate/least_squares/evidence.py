@@ -31,7 +31,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
 from substrate.least_squares.kernel_slope import Response, evidence_response, gcv_response, mean_one
 from substrate.least_squares.spectrum import Spectrum
@@ -55,7 +56,7 @@ def log_evidence(criterion: Array, n: int, unpenalised: int = 1) -> Array:
 
 def log_rounding(size: int, mean_size: Array) -> Array:
     """A bound on the relative error of exp(mean of logarithms), from the mean of their sizes."""
-    return np.asarray(2.0 * (size + 16.0) * EPS * (1.0 + mean_size))
+    return np.asarray(relative_rounding(2.0 * (size + 16.0)) * (1.0 + mean_size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, accuracy_of_outputs, roundoff
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square, roundoff
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Question, kernel_rounding
@@ -20,7 +21,7 @@ from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.saddle_system import ridge_of, target_unit
 from substrate.least_squares.solver_choice import (
     Plan,
     Way,
@@ -83,15 +84,14 @@ def solve_groups(
     question: Question,
     matrix: SymmetricOperator,
     inverse: Callable[[Array], Callable[[Array], Array]],
-    tolerance: float,
     limits: IterationLimits,
     progress: LateProgress,
     *,
-    residual_tolerance: float | None = None,
+    relative_residual: float | None = None,
 ) -> list[SolvedGroup]:
     """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge.
 
-    Tolerances are those of :func:`~substrate.least_squares.conjugate_gradient.solve_by_conjugate_gradients`.
+    A ``relative_residual`` is required in the plain norm too, of every target less its mean.
     """
     border, groups = question.border, []
     for gamma in dict.fromkeys(question.gammas):
@@ -102,21 +102,33 @@ def solve_groups(
         if border.slopes:
             across, products = _average_products(matrix, ridge, border)
             targets = np.concatenate([targets, products], axis=1)
+        # the systems of the deviations are no user's: they are solved to the same share of their own spread
+        own = [one.largest_radius for one in tolerances_of(products, 1.0 / ridge, question.share)]
+        residual_radii = None if relative_residual is None else relative_residual * _plain_sizes(targets)
         solution = solve_by_conjugate_gradients(
             matrix,
             inverse(ridge),
             targets,
             ridge,
-            tolerance,
+            np.append(question.largest_radii[columns], own),
             limits,
             progress=progress,
             border=border,
-            residual_tolerance=residual_tolerance,
+            residual_radii=residual_radii,
         )
         n = len(columns)
         deviations = _deviations(border, ridge, across, products, solution.part(slice(n, None)))
         groups.append(SolvedGroup(columns, gamma, solution.part(slice(n)), deviations))
     return groups
+
+
+def _plain_sizes(Y: Array) -> Array:
+    """Return the root mean square of every column less its mean, in units in which no sum overflows."""
+    units = np.array([target_unit(column) for column in Y.T])
+    scaled = Y / units
+    rows = np.ones(Y.shape[0])
+    sizes = [root_mean_square(column, rows) for column in (scaled - scaled.mean(axis=0)).T]
+    return np.asarray(units * np.array(sizes))
 
 
 def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
@@ -159,7 +171,7 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
         return sample.inverse(ridge)
 
     try:
-        solved = solve_groups(question, matrix, inverse, question.tolerance, plan.limits, progress)
+        solved = solve_groups(question, matrix, inverse, plan.limits, progress)
     except SolverError as error:
         if required:
             raise
@@ -201,7 +213,7 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     ridge = ridge_of(max(question.gammas), question.weights)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
-        return planned(kernel, X, systems, ridge, question.tolerance)
+        return planned(kernel, X, systems, ridge, question.share)
     if not kernel.trusted:
         raise DeclarationError(
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
@@ -209,16 +221,16 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
         )
     n = X.shape[0]
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
-    seconds = iterated_seconds(n, sample.rows.size, systems, question.tolerance, stored=True)
+    seconds = iterated_seconds(n, sample.rows.size, systems, question.share, stored=True)
     warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
     return Plan("stored_cg", sample, IterationLimits.plain(max_iter))
 
 
 def _rows(question: Question, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy of every output and the equations of the worst, both to the tolerance of the accuracy."""
+    """The accuracy of every output and the equations of the worst, both to the share that is permitted."""
     answers: dict[int, Accuracy] = {}
     equations = []
-    tolerance, rounding = question.tolerance, kernel_rounding(question.kernel, question.X)
+    share, rounding = question.share, kernel_rounding(question.kernel, question.X)
     roots = question.roots(diagonal)
     for group in solved:
         done = group.solution
@@ -229,7 +241,7 @@ def _rows(question: Question, solved: list[SolvedGroup], diagonal: Array) -> tup
                 machine = replace(machine, slopes=done.slopes[:, k])
             bound = bound_plainly(machine, PlainRows(p, roots, rounding))
             answers[column] = question.row(column, bound, FORMULA)
-            allowed = max(tolerance, roundoff(a.size))
+            allowed = max(share, roundoff(a.size))
             known = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
             equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]

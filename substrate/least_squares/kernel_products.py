@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product
+from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
 from substrate.kernels import Kernel
 from substrate.kernels.base import blocks_beside, strips
 from substrate.namespaces import is_device_array, namespace_of, take_columns, zeros_beside
@@ -52,7 +53,7 @@ class PlainProducts:
         for some in strips(x.size, _TERMS):
             if x[some].any():
                 total = add(total, (self.matrix[:, some] @ x[some], zero))
-        return total, 1.01 * (_TERMS * EPS / 2.0 + self.rounding) * self.sizes(x)
+        return total, at_most(1.0) * (sum_rounding(_TERMS) + self.rounding) * self.sizes(x)
 
     def groups(self, some: Any) -> Any:
         """A number per given column, the same for equal columns: of equal points, or by values."""
@@ -68,7 +69,7 @@ class PlainProducts:
         if not self.definite:
             return np.asarray(np.abs(self.matrix) @ np.abs(x))
         s = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
-        return np.asarray(1.01 * s * float(s @ np.abs(x)))
+        return np.asarray(at_most(1.0) * s * float(s @ np.abs(x)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class CarefulProducts:
             block = np.empty((some.stop - some.start, used.size))
             self.kernel.fill_carefully(self.points[some], points, block)
             (high[some], low[some]), unsure[some] = exact_product(block, x[used])
-        return (high, low), 1.01 * (unsure + rounding * self.sizes(x))
+        return (high, low), at_most(1.0) * (unsure + rounding * self.sizes(x))
 
     def _by_features(self, x: Array) -> tuple[Pair, Array]:
         """K x = Phi (Phi'x), where the features are exact."""
@@ -101,8 +102,8 @@ class CarefulProducts:
         (w, rest), unsure = exact_product(np.ascontiguousarray(features.T), x)
         product, error = exact_product(features, w)
         less = features @ rest
-        unsure = unsure + EPS * features.shape[1] * np.abs(rest)
-        return add(product, (less, np.zeros_like(less))), 1.01 * (error + np.abs(features) @ unsure)
+        unsure = unsure + relative_rounding(features.shape[1]) * np.abs(rest)
+        return add(product, (less, np.zeros_like(less))), at_most(1.0) * (error + np.abs(features) @ unsure)
 
     def sizes(self, x: Array) -> Array:
         """As for the plain matrix."""

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
@@ -231,7 +232,7 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
 def gcv_of_means(mean_square: Any, mean_leverage: float, rows: int) -> Any:
     """Generalised cross-validation from the mean square of training errors and the mean leverage, both by weight."""
     spare = 1.0 - mean_leverage
-    if spare <= rows * EPS:
+    if spare <= relative_rounding(rows):  # the mean of so many leverages
         raise SolverError(
             f"{rows * mean_leverage:g} degrees of freedom on {rows} rows leave none for the errors; use a smaller gamma"
         )

@@ -16,6 +16,9 @@ Bias and weights are computed together. With :math:`\Phi_1 = [\Phi_c, Z]`, where
     g = \begin{bmatrix} w \\ 0 \end{bmatrix} - \Phi_1^T \alpha, \qquad
     H = \begin{bmatrix} I & 0 \\ 0 & 0 \end{bmatrix} + \gamma \Phi_1^T V \Phi_1 = A^T A .
 
+With linear columns beside the constant these are weights without a penalty, and the same H gives their deviations:
+:math:`(Z^T (K + D)^{-1} Z)^{-1}` is the block of :math:`H^{-1}` that belongs to Z.
+
 A first point is obtained from a QR factorisation of A with columns scaled to one size; it is refined by g in doubled
 precision, and the same g bounds the answer (:func:`bound_primal`). With :math:`\delta` the distance of w and b from
 the optimum,
@@ -41,11 +44,13 @@ from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, Enclosed
 from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
-from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.border import ONES, Border, weighted_center
 
 __all__ = [
     "FORMULA",
     "Factor",
+    "LinearTerm",
+    "PrimalFit",
     "PrimalWeights",
     "bound_primal",
     "primal_accuracy",
@@ -90,47 +95,95 @@ class Factor:
         """H^-1 g, likewise."""
         return np.asarray(self.T @ (self.T.T @ (g / self.sizes)) / self.sizes)
 
+    def deviations(self, border: Border) -> Array:
+        """Return the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong to the slopes, in the units of z."""
+        first = self.sizes.size - border.slopes
+        root = self.T[first:] / self.sizes[first:, None]  # the block of the inverse of H is root root'
+        return np.asarray(np.linalg.norm(border.transform @ root, axis=1))
+
 
 FORMULA = "||R^-T (w - Phi' alpha)|| / sqrt(gamma) + rounding, in doubled precision"
 _MOST_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
+class LinearTerm:
+    """(z - center)'beta of the columns of these ``numbers``, one column of slopes per output."""
+
+    numbers: tuple[int, ...]
+    center: Array
+    slopes: Array
+
+    def centred(self, X: Array) -> Array:
+        """The columns of the rows of X, less the center."""
+        centred: Array = X[:, list(self.numbers)] - self.center
+        return centred
+
+    def output(self, column: int) -> "LinearTerm":
+        """One output alone."""
+        return LinearTerm(self.numbers, self.center, self.slopes[:, [column]])
+
+
+@dataclass(frozen=True, slots=True)
 class PrimalWeights:
-    """f(x) = sum_k w_k (phi_k(x) - c_k) + b, one column of weights per output."""
+    """f(x) = sum_k w_k (phi_k(x) - c_k) + b, one column of weights per output, and a linear term where there is one."""
 
     kernel: Kernel
     center: Array
     weights: Array
     bias: Array
+    linear: LinearTerm | None = None
 
     def output(self, column: int) -> "PrimalWeights":
         """One output alone."""
-        return PrimalWeights(self.kernel, self.center, self.weights[:, [column]], self.bias[[column]])
+        linear = None if self.linear is None else self.linear.output(column)
+        return PrimalWeights(self.kernel, self.center, self.weights[:, [column]], self.bias[[column]], linear)
 
     def __call__(self, X: Any) -> Array:
         """The outputs for the rows of X, one column per output."""
         points = X.toarray() if hasattr(X, "toarray") else X
         values: Array = (self.kernel.features(points) - self.center) @ self.weights + self.bias
-        return values
+        return values if self.linear is None else values + self.linear.centred(points) @ self.linear.slopes
 
 
-def solve_primal(kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v: Array) -> PrimalWeights:
-    """Weights and biases for every column of Y, one gamma per column."""
+@dataclass(frozen=True, slots=True)
+class PrimalFit:
+    """Primal weights, the slopes of a border beside the constant, and their deviations, one column per output."""
+
+    weights: PrimalWeights
+    slopes: Array
+    deviations: Array
+
+
+def solve_primal(
+    kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v: Array, border: Border = ONES
+) -> PrimalFit:
+    """Weights, biases and slopes for every column of Y, one gamma per column; the border has a constant."""
     Phi = kernel.features(X.toarray() if hasattr(X, "toarray") else X)
-    center = _center(Phi, v)
+    center = weighted_center(Phi, v / v.max())
     features = Phi - center
     weights, biases = np.empty((Phi.shape[1], Y.shape[1])), np.empty(Y.shape[1])
+    slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     with np.errstate(all="ignore"):  # overflow is not finite, and its certificate gives no bound
         for gamma in dict.fromkeys(gammas):
-            factor = Factor.of(features, gamma, v)
+            factor = Factor.of(features, gamma, v, border)
             for column in (k for k, other in enumerate(gammas) if other == gamma):
-                weights[:, column], biases[column] = _refined(factor, features, Y[:, column], gamma, v)
-    return PrimalWeights(kernel, center, weights, biases)
+                weights[:, column], c = _refined(factor, features, Y[:, column], gamma, v, border)
+                bias, more = border.split(c[:, None])
+                biases[column], slopes[:, column] = bias[0], more[:, 0]
+                if border.slopes:
+                    deviations[:, column] = factor.deviations(border)
+    return PrimalFit(PrimalWeights(kernel, center, weights, biases), slopes, deviations)
 
 
 def support_values_of(
-    primal: PrimalWeights, X: Any, Y: Array, gammas: tuple[float, ...], v: Array
+    primal: PrimalWeights,
+    X: Any,
+    Y: Array,
+    gammas: tuple[float, ...],
+    v: Array,
+    border: Border = ONES,
+    slopes: Array | None = None,
 ) -> tuple[Array, Array]:
     """alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
 
@@ -140,7 +193,10 @@ def support_values_of(
     alpha = np.empty_like(Y)
     for column, gamma in enumerate(gammas):
         w, b = primal.weights[:, column], float(primal.bias[column])
-        alpha[:, column] = gamma * v * (Y[:, column] - (Doubled.exact(features) @ w + b)).midpoint
+        f = Doubled.exact(features) @ w + b
+        if border.slopes and slopes is not None:
+            f = f + border.enclose_values(Doubled, slopes[:, column])
+        alpha[:, column] = gamma * v * (Y[:, column] - f).midpoint
     return alpha, np.asarray(primal.bias - primal.center @ primal.weights)
 
 
@@ -185,37 +241,48 @@ def primal_gradient(features: N, y: Array, pulls: N, w: Array, c: Array, border:
     return f, e, gradient
 
 
-def primal_accuracy(primal: PrimalWeights, X: Any, y: Array, gamma: float, v: Array, column: int) -> tuple[float, Row]:
-    """Return the bound for one output in doubled precision, and the row of stationarity in w."""
+def primal_accuracy(
+    primal: PrimalWeights,
+    X: Any,
+    y: Array,
+    gamma: float,
+    v: Array,
+    column: int,
+    border: Border = ONES,
+    slopes: Array | None = None,
+) -> tuple[float, Row]:
+    """Return the bound for one output in doubled precision, and the row of stationarity in w.
+
+    ``slopes`` are those of the columns of the border beside the constant, of all outputs.
+    """
     Phi = primal.kernel.features(X.toarray() if hasattr(X, "toarray") else X)
     w, b = primal.weights[:, column], float(primal.bias[column])
+    beta = None if slopes is None else slopes[:, column]
+    fitted = primal(X)[:, column]
+    if primal.linear is None:
+        fitted = fitted + border.slope_values(beta)
     with np.errstate(all="ignore"):
         features = Doubled(Phi, radius=primal.kernel.feature_rounding() * np.abs(Phi)) - primal.center
-        bound, gradient = bound_primal(features, y, gamma, v, w, np.array([b]), primal(X)[:, column])
+        bound, gradient = bound_primal(features, y, gamma, v, w, border.join(b, beta), fitted, border)
         # the rounding of w is among the terms of alpha
         sizes = np.abs(features.midpoint)
-        alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b))
+        alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b) + border.slope_sizes(beta))
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
         residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
     return bound.upper(), Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
 
 
-def _center(Phi: Array, v: Array) -> Array:
-    shares = v / v.max()
-    mean: Array = shares @ Phi / shares.sum()
-    return np.clip(mean, Phi.min(axis=0), Phi.max(axis=0))
-
-
-def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array) -> tuple[Array, float]:
-    shares = v / v.max()
-    point = np.append(np.zeros(features.shape[1]), shares @ y / shares.sum())
+def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array, border: Border) -> tuple[Array, Array]:
+    """Return w and the coefficients of the border."""
+    shares, p = v / v.max(), features.shape[1]
+    point = np.concatenate([np.zeros(p), [shares @ y / shares.sum()], np.zeros(border.slopes)])
     kept, best = point, math.inf
     numbers, pulls = Doubled.exact(features), Doubled.exact(gamma * v)
     for _ in range(_MOST_STEPS):
-        gradient = primal_gradient(numbers, y, pulls, point[:-1], point[-1:])[2].midpoint
+        gradient = primal_gradient(numbers, y, pulls, point[:p], point[p:], border)[2].midpoint
         size = factor.norm(gradient)
         if not size < best:
             break
         best, kept = size, point
         point = point - factor.solve(gradient)
-    return kept[:-1], float(kept[-1])
+    return kept[:p], kept[p:]

@@ -48,10 +48,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.doubled_precision import exact_product, exact_sum
 from substrate.certificates.enclosed import LEAST, Double, Doubled, Enclosed, sum_rounding
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
 from substrate.gram import Gram
 from substrate.ingredients import error_row, fit_row, zero_sum_row
@@ -113,7 +114,7 @@ def saddle_rows(
     # Without the mean of y, which the bias absorbs: an offset must not make the check easier or less accurate.
     root, center = float(np.sqrt(y.size)), float(np.mean(t))
     linear = border.slope_values(slopes) / unit
-    rounded = 4.0 * EPS * float((np.abs(t) + border.slope_sizes(slopes) / unit).max())
+    rounded = relative_rounding(4.0) * float((np.abs(t) + border.slope_sizes(slopes) / unit).max())
     # what the linear part fits is taken off the targets: the bias and the kernel fit the rest
     t, b = t - linear - center, b - center
     f = p + b

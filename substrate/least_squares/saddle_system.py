@@ -39,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array, check_memory
+from substrate.certificates.rounding import random_rounding
 from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import namespace_of, on_device_of
@@ -58,8 +59,6 @@ __all__ = [
 #: Below this many rows a factorisation takes a fifth of a second at most, and its further digits are free.
 FACTORED_ROWS = 2000
 
-_EPS = float(np.finfo(np.float64).eps)
-_REFINE_ABOVE = 4.0 * _EPS  # times sqrt(N): rounding errors of a sum of N terms add up like a random walk
 _MOST_REFINEMENTS = 5
 
 
@@ -130,7 +129,7 @@ def solve_saddle_system(
     products = gram.product(alpha)
     residual, error = _residual(gram, target, ridge, alpha, c, products, wanted, border)
     refinements = 0
-    while error > _REFINE_ABOVE * np.sqrt(gram.n) and refinements < _MOST_REFINEMENTS:
+    while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
         step, step_c = elimination(gram.solve(residual), wanted - border.totals(alpha))
         better, better_c = alpha + step, c + step_c
         better_products = gram.product(better)

@@ -75,15 +75,16 @@ def factored_seconds(n: int) -> float:
 
 
 def iterated_seconds(
-    n: int, m: int, n_outputs: int, tolerance: float, remainder: float = 0.0, *, stored: bool = False
+    n: int, m: int, n_outputs: int, share: float, remainder: float = 0.0, *, stored: bool = False
 ) -> float:
     """Estimate the time of conjugate gradients with m columns in the preconditioner; at least, where it leaves nothing.
 
+    Outputs are to be known to about a ``share`` of their size.
     A ``remainder`` that is not known to be finite counts as nothing: the estimate is then from below.
     """
     left = remainder if math.isfinite(remainder) else 0.0
     matrix = 0.5 * n * n * _VALUE if stored else 0.0
-    return 1e-9 * (matrix + _preparation(n, m) + _iterations(left, tolerance) * _product(n, m, n_outputs, stored))
+    return 1e-9 * (matrix + _preparation(n, m) + _iterations(left, share) * _product(n, m, n_outputs, stored))
 
 
 def _preparation(n: int, m: int) -> float:
@@ -121,14 +122,17 @@ def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
     return min(n // 2, round(math.sqrt(n) * min(2.0 + 2.0 * digits, 10.0)))
 
 
-def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: float) -> Plan:
-    """The plan for targets of ``n_outputs`` columns, each to be known to ``tolerance`` times its spread."""
+def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> Plan:
+    """The plan for targets of ``n_outputs`` columns, each to be known to about a ``share`` of its size.
+
+    The digits that this asks for enter the estimate of the iterations; what ends these is an absolute error.
+    """
     n = X.shape[0]
     if n < FACTORED_ROWS:
         return Plan("cholesky")
     if not kernel.trusted:
         return _factored(n, "a factorisation, which also shows whether the given kernel is definite")
-    if tolerance < _LEAST_TOLERANCE:
+    if share < _LEAST_TOLERANCE:
         return _factored(n, f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     limit = stated_memory()
@@ -140,16 +144,16 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
     stored = triangle + sample.bytes <= room and (stated or triangle <= _STORED)
     remainder, m = sample.remainder(ridge), sample.rows.size
     direct, product = n**3 / 3.0 * _FLOP, _product(n, m, n_outputs, stored)
-    share = (_preparation(n, m) + _iterations(remainder, tolerance) * product) / direct
+    cost = (_preparation(n, m) + _iterations(remainder, share) * product) / direct
     most = min(max(math.ceil(direct / product), 1), _MOST)
     way: Way = "stored_cg" if stored else "cg"
     only = 2.0 * triangle > room
-    if share >= 1.0 and not only:
-        times = f"{share:.2g}" if share < 100.0 else "over 100"
+    if cost >= 1.0 and not only:
+        times = f"{cost:.2g}" if cost < 100.0 else "over 100"
         return _factored(n, f"a factorisation: conjugate gradients would cost {times} times as much")
     warn_of_long_fit(
         n,
-        iterated_seconds(n, m, n_outputs, tolerance, remainder, stored=stored),
+        iterated_seconds(n, m, n_outputs, share, remainder, stored=stored),
         sample.bytes + (triangle if stored else 0.0),
         "conjugate gradients",
     )
@@ -157,7 +161,7 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, tolerance: flo
         fact = "conjugate gradients: a factorisation would not fit"
         return Plan(way, sample, IterationLimits.plain(_MOST), fact, only=True)
     return Plan(
-        way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {share:.2g} of the cost of a factorisation"
+        way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
     )
 
 
@@ -166,7 +170,7 @@ def _factored(n: int, fact: str) -> Plan:
     return Plan("cholesky", fact=fact)
 
 
-def _iterations(remainder: float, tolerance: float) -> float:
+def _iterations(remainder: float, share: float) -> float:
     """The iterations expected, fitted to measurements: a few for every digit, more where the sample leaves much."""
-    digits = max(-math.log10(tolerance), 1.0)
+    digits = max(-math.log10(share), 1.0)
     return digits * (1.3 + 3.0 * math.sqrt(remainder))

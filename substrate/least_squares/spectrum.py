@@ -25,13 +25,13 @@ A matrix with a negative eigenvalue is lifted by it: ``values`` are then those o
 family of machines with lambda counted from ``lift`` on, :math:`s_k + \lambda = (s_k + \ell) + (\lambda - \ell)`.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import matrix_noise, relative_rounding
 from substrate.certificates.rows import roundoff
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
@@ -292,7 +292,7 @@ def centred_spectrum(
         mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
         constant = abs(float(xp.sum(root**2 * mean_row)))
         # scaling rounds an entry twice, in addition to the error of the kernel value
-        own = (rounding + 4.0 * EPS) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
+        own = (rounding + relative_rounding(4.0)) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
     linear = None
     if border.slopes:
         linear = (border, _border_means(border, root, gram.matrix))
@@ -311,7 +311,7 @@ def centred_spectrum(
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
-    values = xp.where(values + lift > math.sqrt(n) * EPS * norm, values + lift, xp.zeros_like(values))
+    values = xp.where(values + lift > matrix_noise(n) * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
         known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
     return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root, linear)

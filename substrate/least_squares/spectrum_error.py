@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import lost_beside
 from substrate.namespaces import namespace_of, on_device_of
 
 __all__ = ["Measured", "measured_error"]
@@ -93,7 +94,7 @@ def measured_error(
     along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction.T @ basis
     tilt = math.sqrt(float(xp.sum(along**2)))
     delta = _FACTOR * _longest(skew[:, :_PROBES]) + tilt
-    rest = 2.2 * tilt * float(xp.max(values)) + EPS * norm + kernel_rounding
+    rest = 2.2 * tilt * float(xp.max(values)) + lost_beside(norm) + kernel_rounding
     if coarse:
         apart = 2.02 * _FACTOR * _longest(skew[:, _PROBES:])
         for error in _norms(lambda vectors: difference(vectors, exact=False), probes):

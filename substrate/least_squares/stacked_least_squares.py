@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, positive
+from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.rounding import lost_beside, relative_rounding
 from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, roundoff
 from substrate.operators import Operator
 from substrate.threads import blas_threads
@@ -133,6 +134,6 @@ def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: float = UNPOL
     Q, _ = np.linalg.qr(F - F.mean(axis=0))
     rest = y - offset
     exact = offset + Q @ (Q.T @ rest)
-    rounding = 8.0 * F.shape[0] * EPS * float(np.linalg.norm(rest)) + EPS * float(np.linalg.norm(y))
+    rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(rest)) + lost_beside(float(np.linalg.norm(y)))
     formula = "||f - projection of y|| + rounding"
     return page_row(float(np.linalg.norm(fitted - exact)) + rounding, y, tolerance, formula)

@@ -104,12 +104,15 @@ def prove_primal(
     tolerance: float = ACCURATE,
     bits: int = _BITS,
     observed: Array | None = None,
+    border: Border = ONES,
+    slopes: Array | None = None,
 ) -> Proof:
-    """The proof for a machine of one output that is stored in primal weights; ``observed`` as for an expansion."""
+    """The proof for a machine of one output that is stored in primal weights; other parameters as for an expansion."""
 
     def bound() -> Any:
         features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
-        return bound_primal(features, y, gamma, v, primal.weights[:, 0], primal.bias[:1], fitted)[0]
+        c = border.join(float(primal.bias[0]), slopes)
+        return bound_primal(features, y, gamma, v, primal.weights[:, 0], c, fitted, border)[0]
 
     return _proved(bound, y if observed is None else observed, v, tolerance, bits)
 

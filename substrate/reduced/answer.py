@@ -217,7 +217,11 @@ class ReducedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudge:
-    """The common data of the bounds of one machine."""
+    """The common data of the bounds of one machine.
+
+    ``share`` is the permitted error relative to the spread of y, of which only a pass over the rows knows the size: the
+    sums of every pass turn it into absolute errors.
+    """
 
     rows: KernelRows
     curvature: Curvature
@@ -225,7 +229,7 @@ class AnswerJudge:
     unit: float
     targets: TargetSummary
     weights: RowWeights | None = None
-    tolerance: float = ACCURATE
+    share: float = ACCURATE
 
     @property
     def centre(self) -> Array:
@@ -277,9 +281,8 @@ class AnswerJudge:
         return replace(answer, facts=(*answer.facts[:1], *facts))
 
     def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
-        found = reduced_accuracy(
-            residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, self.targets, tolerance=self.tolerance
-        )
+        tolerances = residuals.tolerances(self.unit, self.targets, self.share)
+        found = reduced_accuracy(residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, tolerances)
         row = accuracy_of_outputs(found.rows)
         fact = cut_fact(self.curvature.penalised)
         gradient = to_numpy(residuals.slope)

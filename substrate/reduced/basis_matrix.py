@@ -36,9 +36,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add
-from substrate.certificates.enclosed import Doubled, Enclosed, sum_rounding
+from substrate.certificates.enclosed import Doubled, Enclosed
+from substrate.certificates.rounding import OF_PAIRS, at_most, sum_rounding
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.rows import BasisValues
@@ -69,7 +70,7 @@ class Deviation:
         found += self.relative * lam * float(xp.sum((sizes @ self.lengths) ** 2))
         if self.errors is not None:
             found += lam * float(xp.linalg.vector_norm(sizes @ self.errors @ sizes.T))
-        return 1.01 * found
+        return at_most(found)
 
     def quadratic(self, second: Array) -> float:
         """A bound on the sum of all z'E z, from the sum of all z z'."""
@@ -130,7 +131,7 @@ class DoubledMatrix:
         """The product with a vector as a pair, and a bound on the error of every entry."""
         product, check = self._sliced.times(vector)
         rest = self._low @ vector
-        check = check + sum_rounding(vector.size + 2) * (self._sizes @ np.abs(vector)) + EPS**1.9 * np.abs(product[0])
+        check = check + sum_rounding(vector.size + 2) * (self._sizes @ np.abs(vector)) + OF_PAIRS * np.abs(product[0])
         return add(product, (rest, np.zeros_like(rest))), check
 
 

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array, check_memory
+from substrate.arrays import Array, check_memory
+from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.namespaces import HOST, to_numpy
 from substrate.operators import SymmetricOperator
 from substrate.streaming.passes import OpenPasses
@@ -90,7 +91,7 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
     rows = candidates.rows
     own = candidates.diagonal(rows)
     whole = np.where(own > 0.0, own, 1.0)
-    floor = max(rows.size, 1) * EPS * float(own.max(initial=0.0))
+    floor = rank_cutoff(max(rows.size, 1)) * float(own.max(initial=0.0))
     L = np.zeros((count, rows.size))
     column_of = candidates.columns()
     chosen: list[int] = []
@@ -122,7 +123,7 @@ def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
         column = column_of(last)
         np.minimum(distances, np.maximum(own - 2.0 * column + own[last], 0.0), out=distances)
         distances[last] = 0.0
-        distances[distances <= 16.0 * EPS * own[last]] = 0.0  # a chosen point, up to rounding
+        distances[distances <= relative_rounding(16.0) * own[last]] = 0.0  # a chosen point, up to rounding
         sums = np.cumsum(distances)
         if not sums[-1] > 0.0:
             return Chosen(rows[chosen], "every candidate on a chosen point")
@@ -190,7 +191,7 @@ def select_stochastically(candidates: Candidates, count: int, generator: Any, to
         features = _features(candidates, trial, chosen, L[:k, :k])
         own = candidates.diagonal(trial)
         rest = own - np.square(features).sum(axis=1)
-        outside = rest > rows.size * EPS * own.max(initial=0.0)
+        outside = rest > rank_cutoff(rows.size) * own.max(initial=0.0)
         if not outside.any():
             in_vain += 1
             continue

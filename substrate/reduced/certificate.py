@@ -23,15 +23,17 @@ the basis; and of the sums.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, roundoff
+from substrate.certificates.rows import Accuracy, roundoff
+from substrate.certificates.tolerance import Tolerance
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
@@ -66,6 +68,17 @@ class Residuals(Tally):
     def norm(self) -> float:
         """The Frobenius norm of K."""
         return float(np.sqrt(self.kernel_squares))
+
+    def tolerances(self, unit: float, targets: TargetSummary, share: float) -> tuple[Tolerance, ...]:
+        """Return the absolute errors that are permitted, from the sums over the user's targets.
+
+        ``unit`` is that in which they were summed, ``share`` what is permitted relative to their spread.
+        """
+        sizes = np.abs(targets.extremes).max(axis=0)
+        return tuple(
+            Tolerance.of_sums(self.count, self.mass, float(shift), float(squares), float(largest), unit, share)
+            for shift, squares, largest in zip(self.shifts, self.spreads, sizes, strict=True)
+        )
 
 
 def reduced_rows(
@@ -212,13 +225,12 @@ def reduced_accuracy(
     bias: Array,
     lam: float,
     unit: float,
-    targets: TargetSummary,
-    *,
-    tolerance: float = ACCURATE,
+    tolerances: Sequence[Tolerance],
 ) -> "Bound":
     """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
-    Coefficients and bias are in units of the targets, on the host. Values of K_SS with more digits are computed where
+    ``tolerances`` state the absolute error that is permitted for each. Coefficients and bias are in units of the
+    targets, on the host. Values of K_SS with more digits are computed where
     the rows do not pass otherwise; then lambda T'K_SS beta is returned too, for a step by the gradient.
     """
     best: Bound | None = None
@@ -226,7 +238,7 @@ def reduced_accuracy(
     for level in range(basis.first, 3):
         if basis.deviation(level) is None:
             continue
-        found = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, targets, tolerance)
+        found = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, tolerances)
         if best is None or found.share <= best.share:
             best = found
         if best.share <= 1.0 or not found.limited:
@@ -261,7 +273,7 @@ def _share(row: Accuracy) -> float:
     allowed = row.tolerance * row.scale
     if row.passes:
         return min(row.value / allowed, 1.0) if allowed > 0.0 else 0.0
-    return max(row.value / allowed, 1.0 + EPS) if allowed > 0.0 else math.inf
+    return max(row.value / allowed, math.nextafter(1.0, 2.0)) if allowed > 0.0 else math.inf
 
 
 def _bound_at(
@@ -273,8 +285,7 @@ def _bound_at(
     bias: Array,
     lam: float,
     unit: float,
-    targets: TargetSummary,
-    tolerance: float,
+    tolerances: Sequence[Tolerance],
 ) -> Bound:
     r"""The rows by one computation of K_SS.
 
@@ -299,7 +310,7 @@ def _bound_at(
     turned = Doubled.exact(np.ascontiguousarray(T.T))
     known = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
     if not reach.known:  # there is no bound, whatever the gradient is
-        made = _rows(np.full(bias.size, math.inf), residuals, unit, targets, tolerance)
+        made = [one.row(math.inf, FORMULA) for one in tolerances]
         return Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
     g = turned @ s.without_radius() + Doubled.exact(mean[:, None]) * sums.total.without_radius()
     gradient = g.rounded()
@@ -319,7 +330,8 @@ def _bound_at(
         moved = others + reach.of_radius(s.radius, sharp=sharp)
         if outside > 0.0:
             moved = moved + change_by_cut(outside / lam, length + moved)
-        made = _rows(at_most(1.0) * unit * moved / root_mass, residuals, unit, targets, tolerance)
+        radii = at_most(1.0) * unit * moved / root_mass
+        made = [one.row(float(radius), FORMULA) for one, radius in zip(tolerances, radii, strict=True)]
         if all(row.passes for row in made):
             break
     failing = np.array([not row.passes for row in made])
@@ -329,18 +341,6 @@ def _bound_at(
         np.any(failing & (reach.of_radius(pull.radius, sharp=sharp) > 0.1 * moved))
     )
     return Bound(made, helped, inexact or (outside > 0.0 and not gone), known, gone)
-
-
-def _rows(bounds: Array, residuals: Residuals, unit: float, targets: TargetSummary, tolerance: float) -> list[Accuracy]:
-    """The row of every output, from bounds in units of y."""
-    made = []
-    for k in range(bounds.size):
-        shift = float(residuals.shifts[k]) / residuals.mass
-        about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
-        largest = float(np.abs(targets.extremes[:, k]).max())
-        bound = float(bounds[k]) if math.isfinite(bounds[k]) else math.inf
-        made.append(accuracy_row(bound, about, FORMULA, tolerance=tolerance, rounding=residuals.count * EPS * largest))
-    return made
 
 
 def cut_fact(basis: BasisMatrix) -> tuple[str, str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse, refuse_disguised
+from substrate.arrays import Array, is_sparse, refuse_disguised
+from substrate.certificates.rounding import rank_cutoff
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -84,7 +85,7 @@ def independent_vectors(K: Array, largest: float) -> Any:
     from scipy.linalg.lapack import dpstrf
 
     n = K.shape[0]
-    _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * n * EPS * largest, lower=1)
+    _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * rank_cutoff(n) * largest, lower=1)
     return np.arange(n) if rank in (0, n) else np.sort(pivots[:rank] - 1)
 
 

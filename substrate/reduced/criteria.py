@@ -33,7 +33,8 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE, eigenvalue_rounding, relative_rounding, sum_rounding
 from substrate.least_squares.criteria import Criterion, Samples
 from substrate.least_squares.evidence import cancelled
 from substrate.namespaces import namespace_of, to_numpy
@@ -94,7 +95,6 @@ class ReducedFold(Criterion):
         return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.mass, self.size)))
 
 
-_HALF = EPS / 2.0
 #: Factor between two points of a search: errors are monotone in lambda term by term, and lambda changes little.
 _BETWEEN = 2.0
 
@@ -180,27 +180,31 @@ class Doubt:
         curvature = sp.curvature(BasisMatrix(given, self.K_basis, sp.features), self.terms)
         reach = curvature.at(lam, s.rounding, spread)
         r, c = sp.values.size, sp.cross
-        decomposed = 4.0 * r * EPS * float(sp.values.max(initial=0.0)) / lam
+        decomposed = eigenvalue_rounding(r) * float(sp.values.max(initial=0.0)) / lam
         if not reach.known or decomposed >= 0.25:
             return Lift(1.0, 1.0), np.full(c.shape[1], math.inf)
         inverses = 1.0 / (sp.values + lam)
         weights = sp.rotation @ (c * inverses[:, None])
         above = 1.0 / (sp.values + most)
         left = most**2 * sp.machine().support_squares(above[:, None], np.array([most]))[0]
-        errors = np.sqrt(left + EPS * r * sp.squares)
+        errors = np.sqrt(left + relative_rounding(r) * sp.squares)
         lever = reach.lever(self.seen)
-        own = s.rounding + (curvature.features.n_basis + 8.0) * _HALF
+        own = s.rounding + sum_rounding(curvature.features.n_basis + 8.0)
         slopes = reach.of_slopes(own * spread, self.seen)
         moved = slopes * errors
         rows = spread if self.seen is None else math.sqrt(max(self.count, 1) * s.largest)
         moved += (
             (2.0 * lever * spread + rows) * own * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
         )
-        summed = (self.terms + r + 8.0) * _HALF
+        summed = sum_rounding(self.terms + r + 8.0)
         lengths = self._lengths(reach)
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
         moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
-        moved += lever * decomposed * (math.sqrt(most) * np.linalg.norm(weights, axis=0) + EPS * np.sqrt(sp.squares))
+        moved += (
+            lever
+            * decomposed
+            * (math.sqrt(most) * np.linalg.norm(weights, axis=0) + ROUNDED_ONCE * np.sqrt(sp.squares))
+        )
         every = 2.0 * reach.eta**2 + 2.0 * decomposed + 2.0 * summed * pull**2
         if curvature.accumulated:
             every += 2.0 * sp.error
@@ -225,8 +229,8 @@ def mass_rounding(spectrum: ReducedSpectrum, lam: float, terms: int) -> float:
     if spectrum.heavy is None:
         return 0.0
     r, lengths = spectrum.values.size, float(spectrum.heavy.second.trace()) / spectrum.mass
-    turned = 0.5 * (r + 2.0) * EPS * math.sqrt(r * lengths / lam)
-    return (terms + 2.0 * r + 16.0) * EPS + 2.0 * turned + turned**2
+    turned = sum_rounding(r + 2.0) * math.sqrt(r * lengths / lam)
+    return relative_rounding(terms + 2.0 * r + 16.0) + 2.0 * turned + turned**2
 
 
 def evidence_error(spectrum: ReducedSpectrum, lam: float, lifted: float, errors: Array, pooled: bool) -> Array:

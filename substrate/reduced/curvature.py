@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.enclosed import sum_rounding
+from substrate.certificates.rounding import at_most, sum_rounding
 from substrate.namespaces import invert_triangle, multiply_triangle, namespace_of, on_device_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix, Deviation
 from substrate.reduced.features import INNER, EigenFeatures
@@ -225,7 +225,7 @@ class Reach:
         if seen is None:
             return 1.0
         trace = float(namespace_of(seen).sum(self.root * (self.root @ seen)))
-        return math.sqrt(max(trace, 0.0)) * 1.01 + 1e-6
+        return at_most(math.sqrt(max(trace, 0.0))) + 1e-6
 
     def _moved(self, half: Array, seen: Array | None = None) -> Array:
         """The bound from H^-1/2 g, column by column."""

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, check_memory
+from substrate.arrays import Array, check_memory
+from substrate.certificates.rounding import rank_cutoff
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import to_numpy
 from substrate.reduced.candidates import Candidates, Chosen
@@ -60,7 +61,7 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     column_of = candidates.columns()
     left = _Left(_scaled(candidates.block(scoring, rows), whole), count)
     # below this share of its size a candidate is the rounding of the terms subtracted from it
-    floor = rows.size * EPS * float(own.max(initial=0.0))
+    floor = rank_cutoff(rows.size) * float(own.max(initial=0.0))
     outside = own > floor
     chosen: list[int] = []
     error = float((whole > 0.0).mean())

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import rank_cutoff
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, zeros_beside
 from substrate.reduced.linear_columns import LinearColumns
@@ -135,7 +136,7 @@ def eigen_features(K: Any) -> EigenFeatures:
     xp, n = namespace_of(K), K.shape[0]
     with blas_threads(n):
         values, vectors = xp.linalg.eigh(K)  # ascending
-    dropped = n - int(xp.sum(xp.astype(values > n * EPS * max(float(values[-1]), 0.0), xp.int64)))
+    dropped = n - int(xp.sum(xp.astype(values > rank_cutoff(n) * max(float(values[-1]), 0.0), xp.int64)))
     s = own_copy(xp.flip(values[dropped:]))
     return EigenFeatures(own_copy(xp.flip(vectors[:, dropped:], axis=1) / xp.sqrt(s)), s)
 

@@ -37,8 +37,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy
 from substrate.least_squares.conjugate_gradient import Columns, Descent, IterationLimits
 from substrate.least_squares.saddle_certificate import worst_rows
@@ -123,6 +124,8 @@ def sampled_scatter(
 #: Estimated relative error of the outputs at which the iteration ends: a tenth of the accuracy required of predictions.
 TOLERANCE = 1e-7
 _MOST_ITERATIONS = 200
+#: Operations behind the error of a row that are counted where the target is constant, and nothing else is left.
+_OPERATIONS = 100.0
 #: Number of passes that recompute the true gradient and continue from it.
 _MOST_RESTARTS = 4
 #: Multiplications up to which the sums over all rows are computed to bound an answer that the sample does not.
@@ -217,11 +220,11 @@ def solve_by_gradients(
     tolerance: float = TOLERANCE,
     most: int = _MOST_ITERATIONS,
     targets: TargetSummary | None = None,
-    answer_tolerance: float = ACCURATE,
+    answer_share: float = ACCURATE,
 ) -> IteratedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, all columns in the same passes, and certify.
 
-    ``tolerance`` is that of the iteration, ``answer_tolerance`` the share of the spread of y that the accuracy may be.
+    ``tolerance`` is that of the iteration, ``answer_share`` the share of the spread of y that the accuracy may be.
     """
     basis = BasisMatrix(rows.values, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
@@ -232,7 +235,7 @@ def solve_by_gradients(
         lam,
         origin.unit,
         targets or rows.target_summary(),
-        tolerance=answer_tolerance,
+        share=answer_share,
     )
 
     solution = np.vstack([np.zeros((features.rank, origin.targets.size)), origin.targets])
@@ -246,7 +249,7 @@ def solve_by_gradients(
         energy = np.einsum("ij,ij->j", gradient, M.solve(gradient))
         if iterations == 0:
             # a constant target leaves only rounding, which need not be fitted
-            scale = energy + (100.0 * EPS / tolerance) ** 2 * residuals.targets
+            scale = energy + (relative_rounding(_OPERATIONS) / tolerance) ** 2 * residuals.targets
             goal = tolerance**2 * scale
         answer = judge.of(residuals, beta, bias)
         checks = [

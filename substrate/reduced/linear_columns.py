@@ -24,7 +24,7 @@ import numpy as np
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.kernels import Kernel
-from substrate.least_squares.border import Border, column_units
+from substrate.least_squares.border import Border, column_factor, column_units, weighted_center
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block, Source
@@ -116,13 +116,11 @@ class ColumnFactorOfLeaf:
         """Over the micro-blocks of a leaf, all held at once."""
         held = [(to_numpy(columns_of(block.X, self.numbers)), self._weighed(block)) for block in blocks]
         z, v = np.concatenate([part for part, _ in held]), np.concatenate([weights for _, (weights, _) in held])
-        center = np.clip(v @ z / v.sum(), z.min(axis=0), z.max(axis=0))
-        tall = np.sqrt(v)[:, None] * np.concatenate([np.ones((v.size, 1)), z - center], axis=1)
+        center = weighted_center(z, v)
         lengths = sum(length for _, (_, length) in held)
         mass = float(v.sum())
-        return ColumnFactor(
-            v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, np.asarray(np.linalg.qr(tall, mode="r"))
-        )
+        factor = column_factor(z - center, v)
+        return ColumnFactor(v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, factor)
 
     def _weighed(self, block: Block) -> tuple[Array, float]:
         v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)

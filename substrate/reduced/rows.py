@@ -12,7 +12,8 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.errors import DataError
 from substrate.kernels import Foreign, Kernel
 from substrate.kernels.base import strips
@@ -343,7 +344,7 @@ class KernelValues(BasisValues):
 
     def _at_least_once(self, rounding: float) -> float:
         """Return a rounding of kernel values that covers that of linear columns, which are rounded once, too."""
-        return rounding if self.linear is None else max(rounding, EPS)
+        return rounding if self.linear is None else max(rounding, ROUNDED_ONCE)
 
     def deviation(self, X: Any, values: Array) -> float:
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""

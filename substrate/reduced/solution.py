@@ -130,15 +130,15 @@ def solve_reduced(
     most: int = _MOST_REFINEMENTS,
     weights_of_rows: RowWeights | None = None,
     targets: TargetSummary | None = None,
-    tolerance: float = ACCURATE,
+    share: float = ACCURATE,
     kernel_squares: float | None = None,
     sums: KernelSums | None = None,
     columns: Array | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
-    ``weights_of_rows`` are those of the sums; ``targets`` summarises the targets; ``tolerance`` is the accuracy
-    required, as a share of their spread; ``kernel_squares`` those of all kernel values, if the sums include them;
+    ``weights_of_rows`` are those of the sums; ``targets`` summarises the targets; ``share`` is the accuracy
+    required, relative to their spread; ``kernel_squares`` those of all kernel values, if the sums include them;
     ``sums`` are those of kernel values that the spectrum was computed from, by which no pass may be needed; ``columns``
     the norms of the kernel values of every basis vector, where those were summed.
 
@@ -149,7 +149,7 @@ def solve_reduced(
     known = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
     basis = BasisMatrix(rows.values.of_kernel, K_basis, features.of_kernel)
-    judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, tolerance)
+    judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, share)
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     found: ReducedSolution | tuple[Array, Array] | None = None

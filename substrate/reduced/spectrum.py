@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise, relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
@@ -168,7 +169,7 @@ class ReducedSpectrum:
             self.mass,
             sizes,
             terms,
-            accumulated=self.error != EPS,
+            accumulated=self.error != ROUNDED_ONCE,
             columns=columns,
             basis=basis,
         )
@@ -220,10 +221,12 @@ class ReducedSpectrum:
 
     def decomposition_error(self, lam: float) -> float:
         """A bound on the relative effect of rounding in statistic and decomposition on the results."""
-        return float(10.0 * np.sqrt(max(self.values.shape[0], 1)) * EPS * self.norm / lam + self.error)
+        return float(10.0 * matrix_noise(max(self.values.shape[0], 1)) * self.norm / lam + self.error)
 
 
-def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, error: float = EPS) -> ReducedSpectrum:
+def reduced_spectrum(
+    features: EigenFeatures, origin: Origin, moments: Moments, error: float = ROUNDED_ONCE
+) -> ReducedSpectrum:
     """Centre and decompose."""
     xp = namespace_of(moments.second)
     mean, target = moments.first / moments.mass, moments.targets / moments.mass
@@ -235,7 +238,7 @@ def reduced_spectrum(features: EigenFeatures, origin: Origin, moments: Moments, 
             values, rotation = xp.linalg.eigh(centred.second)
     # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
-    rounding = (moments.count * EPS) ** 2 * (moments.mass / moments.count)
+    rounding = relative_rounding(moments.count) ** 2 * (moments.mass / moments.count)
     cross = xp.where(centred.squares > rounding, cross, xp.zeros_like(cross))
     values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
     return ReducedSpectrum(

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise
 from substrate.namespaces import namespace_of, paired_sums
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.folds import Folds
@@ -120,14 +121,14 @@ def _row_wise(
     if rows.on_device or not features.well_conditioned:
         function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
         total, parts = rows.sums(function, "sums of features").moments()
-        return Statistic(features, origin, total, parts, "row-wise", EPS)
+        return Statistic(features, origin, total, parts, "row-wise", ROUNDED_ONCE)
     with blas_threads(features.n_basis):
         Q, R = np.linalg.qr(features.transform.T)
     function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds, weights=weights)
     total, parts = rows.sums(function, "sums of features").moments()
     with blas_threads(features.n_basis):
         done = tuple(part.transformed(Q.T) for part in parts)
-        return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", EPS)
+        return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", ROUNDED_ONCE)
 
 
 def _in_features(
@@ -233,7 +234,7 @@ def _entry(second: Array) -> float:
 def _error(entry: float, scatter: Array, features: EigenFeatures, lam: float) -> float:
     """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
     if features.rank == 0:
-        return EPS
+        return ROUNDED_ONCE
     xp = namespace_of(scatter)
     least = float(xp.min(features.values * (xp.clip(scatter, min=0.0) + lam)))
-    return EPS * math.sqrt(features.n_basis) * entry / least
+    return matrix_noise(features.n_basis) * entry / least

@@ -31,7 +31,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import SlicedMatrix, add, exact_product
-from substrate.certificates.enclosed import sum_rounding
+from substrate.certificates.rounding import at_most, sum_rounding
 from substrate.reduced.certificate import ErrorsRounded, Residuals, rounded_errors
 from substrate.reduced.moments import Moments, Origin, probe
 from substrate.reduced.rows import Seen
@@ -64,7 +64,7 @@ class KernelSums:
     @property
     def lengths(self) -> Array:
         """The norm of the kernel values of every basis vector, about the origin."""
-        return 1.01 * np.sqrt(np.maximum(np.diagonal(self.moments.second), 0.0))
+        return at_most(1.0) * np.sqrt(np.maximum(np.diagonal(self.moments.second), 0.0))
 
     @property
     def agree(self) -> bool:
@@ -72,7 +72,7 @@ class KernelSums:
         m, d = self.moments, self.lengths
         w = probe(d.size)
         found = np.concatenate([m.second @ w, [m.first @ w], m.cross.T @ w])  # in the order of the pass
-        sizes = np.concatenate([d, [math.sqrt(m.mass)], 1.01 * np.sqrt(m.squares)]) * float(d @ np.abs(w))
+        sizes = np.concatenate([d, [math.sqrt(m.mass)], at_most(1.0) * np.sqrt(m.squares)]) * float(d @ np.abs(w))
         within = sum_rounding(2 * self.terms + 2 * d.size + 32) * sizes
         known = self.seen.deviation <= 2.0 * self.seen.rounding + sum_rounding(16) < 1.0
         return bool(known and np.all(np.abs(found - self.probed) <= within))
@@ -104,12 +104,12 @@ class KernelSums:
             high, low = add(product, (np.append(m.cross[:, k], m.targets[k]), np.zeros_like(check)))
             pulls, total[k] = (high + low)[:-1], float(high[-1] + low[-1])
             slope[:, k] = pulls + o * total[k]
-            reached, given = float(d @ np.abs(beta[:, k])), 1.01 * math.sqrt(m.squares[k]) + root * abs(shift)
+            reached, given = float(d @ np.abs(beta[:, k])), at_most(math.sqrt(m.squares[k])) + root * abs(shift)
             terms = reached + given
             # kernel values that are all at the origin have sums of zero, which no rounding can change
             unknown = (check[:-1][d > 0.0] / d[d > 0.0]).max(initial=0.0)
-            pulled[k] = 1.01 * short * terms + unknown
-            shifted[k] = 1.01 * (short * reached + many * given) + float(check[-1]) / root
+            pulled[k] = at_most(short * terms) + unknown
+            shifted[k] = at_most(short * reached + many * given) + float(check[-1]) / root
             inside = float(m.squares[k] - m.cross[:, k] @ beta[:, k] - m.targets[k] * shift)
             inside -= float(beta[:, k] @ pulls) + shift * float(total[k])
             squares[k] = max(inside, 0.0) + 4.0 * (many + sum_rounding(d.size)) * terms**2

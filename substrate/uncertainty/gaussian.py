@@ -33,10 +33,7 @@ def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], b
     """The variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
     Y, alpha = to_numpy(Y), to_numpy(support_values)
     unit = target_unit(Y)
-    centred = Y / unit
-    centred = centred - centred.mean(axis=0) if border.constant else centred
-    if border.slopes:
-        centred = centred - border.basis @ np.linalg.lstsq(border.basis, centred, rcond=None)[0]
+    centred = border.shorten(Y / unit)
     with np.errstate(over="ignore"):
         scaled = np.einsum("ij,ij->j", centred, alpha / unit) / (np.asarray(gammas) * (Y.shape[0] - border.count))
         return np.asarray(np.maximum(scaled, 0.0) * unit * unit)

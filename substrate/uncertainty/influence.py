@@ -27,6 +27,7 @@ In features :math:`\varphi` centred at their weighted mean, with :math:`P = \ope
 which is how machines on a reduced basis, and those of a kernel of few features, are computed.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -232,21 +233,45 @@ def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
     return sizes, np.asarray(np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]), mode="r"))
 
 
-def primal_influence(primal: PrimalWeights, X: Any, pulls: Array) -> FeatureInfluence:
-    """In the features of a kernel of finite rank, where support values do not represent the machine."""
+def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border = ONES) -> FeatureInfluence:
+    r"""In the features of a kernel of finite rank, where support values do not represent the machine.
+
+    With columns :math:`q` of a border beside the constant, orthonormal by the pulls P with sum m, the features less
+    their best fit :math:`C^T q`, :math:`C = Q^T P \Phi_c / m`, are orthogonal to them, and the rest is free:
+
+    .. math:: \psi(x) = \left( A^{-1/2} (\varphi_c(x) - C^T q(x)),\; m^{-1/2} q(x) \right) .
+    """
     from scipy.linalg import solve_triangular
 
+    def dense(points: Any) -> Array:
+        return points.toarray() if hasattr(points, "toarray") else points  # type: ignore[no-any-return]
+
     def centred(points: Any) -> Array:
-        dense = points.toarray() if hasattr(points, "toarray") else points
-        return np.asarray(primal.kernel.features(dense) - primal.center)
+        return np.asarray(primal.kernel.features(dense(points)) - primal.center)
 
-    features = centred(X)
-    sizes, R = feature_root(features, pulls)
+    if primal.linear is None or not border.slopes:
+        features = centred(X)
+        sizes, R = feature_root(features, pulls)
 
-    def represent(points: Any) -> Array:
-        return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
+        def represent(points: Any) -> Array:
+            return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
 
-    return FeatureInfluence(represent, represent(X), pulls)
+        return FeatureInfluence(represent, represent(X), pulls)
+    linear, mass = primal.linear, float(pulls.sum())
+
+    def line(points: Any) -> Array:
+        return border.line(linear.centred(dense(points)))[:, int(border.constant) :]
+
+    features, q = centred(X), line(X)
+    C = q.T @ (pulls[:, None] * features) / mass
+    sizes, R = feature_root(features - q @ C, pulls)
+
+    def represent_beside(points: Any) -> Array:
+        here = line(points)
+        psi = np.asarray(solve_triangular(R, ((centred(points) - here @ C) / sizes).T, trans="T")).T
+        return np.concatenate([psi, here / math.sqrt(mass)], axis=1)
+
+    return FeatureInfluence(represent_beside, represent_beside(X), pulls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import inspect
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor, SparseLSSVMRegressor
 from substrate import fuse
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished
+from substrate.certificates.tolerance import Tolerance, tolerances_of
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
+from substrate.least_squares.answer import Question
+from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit
 from substrate.reduced import Basis
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
@@ -185,3 +189,65 @@ def test_a_fused_twin_is_handed_it():
 def test_a_tolerance_next_to_nothing_leaves_the_rounding_of_y():
     assert accuracy_row(0.0, 1.0, "", tolerance=5e-324, rounding=1e10).passes
     assert not accuracy_row(1e11, 1.0, "", tolerance=5e-324, rounding=1e10).passes
+
+
+# ---- an absolute error, by the y that the user gave ---------------------------------------------
+
+
+def test_what_is_permitted_is_one_number_in_the_units_of_y():
+    y, v = np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 1.0])
+    for unit in (1e-12, 1.0, 1e12):
+        one = Tolerance.of(unit * y, v, 1e-3)
+        assert one.spread == pytest.approx(unit * np.sqrt(np.average((y - 2.25) ** 2, weights=v)))
+        assert one.largest_radius == pytest.approx(1e-3 * one.spread)
+        assert one.row(0.99 * one.largest_radius, "").passes
+        assert not one.row(1.01 * one.largest_radius, "").passes
+        assert not one.row(math.nan, "").passes
+    far = Tolerance.of(1e12 + y, v, 1e-6)
+    assert far.largest_radius == far.rounding == 3 * np.finfo(float).eps * (1e12 + 4.0)
+    assert Tolerance.of(np.zeros(3), v).largest_radius == 0.0
+
+
+def test_sums_about_any_centre_permit_no_more_than_the_rows():
+    rng = np.random.default_rng(0)
+    for spread in (1e-12, 1e-6, 1.0):
+        y, v = 5.0 + spread * rng.normal(size=50), rng.uniform(0.1, 2.0, 50)
+        rows = [(Fraction(weight), Fraction(value)) for weight, value in zip(v.tolist(), y.tolist(), strict=True)]
+        mass = sum(weight for weight, _ in rows)
+        mean = sum(weight * value for weight, value in rows) / mass
+        exact = math.sqrt(sum(weight * (value - mean) ** 2 for weight, value in rows) / mass)
+        for centre in (0.0, 4.9, float(mean)):
+            z = (y - centre) / 2.0
+            sums = (50, float(v.sum()), float(v @ z), float(v @ z**2), float(y.max()))
+            permitted = Tolerance.of_sums(*sums, 2.0, ACCURATE)
+            assert permitted.spread <= exact
+            assert permitted.rounding == Tolerance.of(y, v).rounding
+            if spread == 1.0 or centre == float(mean):
+                assert permitted.spread == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize("share", [1e-6, 1e-3, 1e-1])
+def test_weights_far_apart_do_not_make_the_spread_of_a_sparse_machine_a_rounding_error(share):
+    """Rows of no weight move the mean of the targets away from those that count, whose spread then cancels."""
+    rng = np.random.default_rng(0)
+    X, y, v = rng.normal(size=(200, 2)), np.zeros(200), np.full(200, 1e-30)
+    y[::2], v[::2] = 1e4 * (1.0 + 1e-11 * np.sin(X[::2, 0])), 1.0
+    permitted = Tolerance.of(y, v, share).largest_radius
+    model = SparseLSSVMRegressor(RBF(1.5), 10.0, basis=Basis(8, random_state=0), tol=share).fit(X, y, sample_weight=v)
+    for certificate in (model.certificate_, model.certify(X, y, v)):
+        assert certificate.holds
+        assert certificate.accuracy <= permitted
+    assert model.prove(X, y, v).proved
+
+
+def test_iterations_end_at_the_error_that_the_targets_of_the_user_permit():
+    """A machine of y - c, where c is a million times as large as y."""
+    X, y = data_of(LSSVMRegressor, 150)
+    c = 1e6 * np.cos(np.arange(150.0))
+    ones, Y = np.ones(150), (y - c)[:, None]
+    for targets, met in ((y, True), (y - c, False)):
+        permitted = tolerances_of(targets[:, None], ones, 1e-4)
+        found = iterated_fit(Question(RBF(1.0), X, Y, (1.0,), ones, permitted), 500)
+        assert isinstance(found, IteratedFit)
+        assert found.rows[0].passes
+        assert (found.rows[0].value <= 1e-4 * np.std(y)) == met

@@ -28,7 +28,8 @@ import numpy as np
 
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import EPS, Array, is_sparse
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
 from substrate.kernels.pairs import PairDistances
@@ -88,7 +89,7 @@ class Joint:
         n, size = int(task.Y.shape[0]), 1.0 if task.weights is None else float(task.weights.mean())
         task = task if task.weights is None else replace(task, weights=task.weights / size)
         X, *checked = centred_points(kernel, task.X, *(() if task.check is None else (task.check[0],)))
-        floor, ends = 10.0 / max(task.gap, 1e-5) * (EPS + kernel.rounding(X)), _ENDS
+        floor, ends = 10.0 / max(task.gap, 1e-5) * (ROUNDED_ONCE + kernel.rounding(X)), _ENDS
         if task.gammas is not None:
             low, high = (size * end for end in gamma_ends(task.gammas))
             floor, ends = 0.0, (-float(np.log(high)), -float(np.log(low)))

@@ -41,7 +41,7 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
         """The system of the n rows of the fit; refuse an inverse that does not fit memory."""
         primal = self._primal()
         if primal is not None:
-            return PrimalSystem(primal, self.support_vectors_)
+            return PrimalSystem(primal, self.support_vectors_, self._training_border())
         copies = 4.0 if is_device_array(self.support_values_) else 3.0
         advice = "keep rows for calibrate(X, y), and use method='split'."
         room_on_device(self.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)

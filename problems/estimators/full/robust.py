@@ -24,6 +24,7 @@ from problems.estimators.shared.encoding import Reweighting
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Answer, Question, answered
@@ -145,7 +146,8 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
             gram.check_definite()
 
         def answer(solved: SaddleSolution, v: Array) -> Answer:
-            question = Question(kernel, X, y[:, None], (gamma,), v, gram.negative, self._tolerance())
+            tolerances = tolerances_of(y[:, None], v, self._tolerance())
+            question = Question(kernel, X, y[:, None], (gamma,), v, tolerances, gram.negative)
             found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
             return answered(question, *found, gram.diagonal, gram, primal=True)
 

@@ -11,6 +11,7 @@ from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished
+from substrate.certificates.tolerance import tolerances_of
 from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
@@ -131,7 +132,8 @@ def fit_saddle(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
-    question = Question(kernel, X, Y, gammas, weights, 0.0, method.tolerance, border=border)
+    tolerances = tolerances_of(to_numpy(Y), to_numpy(weights), method.tolerance)
+    question = Question(kernel, X, Y, gammas, weights, tolerances, border=border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -191,9 +193,10 @@ def fit_saddle(
     facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
     known = (alpha, bias, products, diagonal, gram if direct else None)
-    answer = answered(question, *known, primal=primal and not border.slopes, rounding=rounding, slopes=slopes)
+    answer = answered(question, *known, primal=primal, rounding=rounding, slopes=slopes)
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
+        deviations = answer.deviations
     elif gram is not None and direct and _refined(answer, alpha, bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:
@@ -339,18 +342,18 @@ def _conjugate_gradients(question: Question, method: Method) -> tuple[_Parts, Ar
         )
     progress = LateProgress()
     matrix = KernelBlocks(kernel, X, progress)
-    limits, tolerance = IterationLimits.plain(method.max_iter), max(method.cg_tol, method.tolerance)
+    limits = IterationLimits.plain(method.max_iter)
+    permitted = tuple(replace(one, share=max(method.cg_tol, one.share)) for one in question.tolerances)
     try:
         progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
         L = pivoted_columns(kernel, X)
         solved = solve_groups(
-            question,
+            replace(question, tolerances=permitted),
             matrix,
             lambda ridge: LowRankInverse(L, None, ridge),
-            tolerance,
             limits,
             progress,
-            residual_tolerance=method.cg_tol,
+            relative_residual=method.cg_tol,
         )
     finally:
         progress.close()

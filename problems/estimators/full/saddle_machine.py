@@ -156,7 +156,7 @@ class LeavesOut(KernelEstimator):
         """What leaving rows out needs: the kernel matrix of the rows and their border, or primal weights."""
         primal = self._primal()
         if primal is not None:
-            return PrimalSystem(primal, self.support_vectors_)
+            return PrimalSystem(primal, self.support_vectors_, self._training_border())
         return KernelSystem(gram, self._training_border(), self._kernel_rows)
 
     def _kernel_rows(self, X: Any) -> Array:

@@ -17,6 +17,7 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Question, answered
@@ -74,8 +75,8 @@ class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
         given = self._without(X, y, constants)
         target, ridge = given.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
-        known = (given.Y, given.gammas, given.weights, gram.negative, given.tolerance, given.observed)
-        question = Question(kernel, X, *known)
+        tolerances = tolerances_of(y[:, None], given.weights, given.tolerance)
+        question = Question(kernel, X, given.Y, given.gammas, given.weights, tolerances, gram.negative)
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])

@@ -16,7 +16,8 @@ from problems.estimators.shared.coded import Classes, CodedClassifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import Accuracy, accuracy_row, spread_of
+from substrate.certificates.rows import Accuracy
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -281,5 +282,4 @@ def _roots(kernel: Kernel, diagonal: Array) -> Array | None:
 
 
 def _row(machine: ColumnMachine, bound: float, formula: str, tolerance: float) -> Accuracy:
-    spread, rounding = spread_of(machine.y, np.ones(machine.y.size))
-    return accuracy_row(bound, spread, formula, tolerance=tolerance, rounding=rounding)
+    return Tolerance.of(machine.y, np.ones(machine.y.size), tolerance).row(bound, formula)

@@ -21,6 +21,7 @@ from problems.estimators.shared.checked_again import StoredMachine, StoredSaddle
 from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive, whole_number
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import IndefiniteKernelWarning
 from substrate.least_squares.adaline import eliminate_patterns
 from substrate.least_squares.answer import Question, answered
@@ -109,7 +110,8 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
             solved = solve_saddle_system(part, target, ridge)
         points = points_of(group.points, columns, group.kernel.pairwise)
         gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
-        question = Question(group.kernel, points, target[:, None], gammas, ones, part.negative, self._tolerance())
+        tolerances = tolerances_of(target[:, None], ones, self._tolerance())
+        question = Question(group.kernel, points, target[:, None], gammas, ones, tolerances, part.negative)
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, part.diagonal, part)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])

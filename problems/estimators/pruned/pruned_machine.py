@@ -15,6 +15,7 @@ from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, non_negative, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -124,8 +125,8 @@ class PrunedMachine(LeavesOut, SaddleAnswers):
         ridge = ridge_of(step.gamma, weights)
         solved = solve_saddle_system(part, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
-        gammas, tolerance = (step.gamma,) * Y.shape[1], self._tolerance()
-        question = Question(step.kernel, points, Y, gammas, weights, part.negative, tolerance)
+        gammas, tolerances = (step.gamma,) * Y.shape[1], tolerances_of(Y, weights, self._tolerance())
+        question = Question(step.kernel, points, Y, gammas, weights, tolerances, part.negative)
         answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
         checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1

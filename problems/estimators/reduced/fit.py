@@ -278,7 +278,7 @@ def _solution(
         prepared.K,
         weights_of_rows=weights,
         targets=prepared.targets,
-        tolerance=tolerance,
+        share=tolerance,
         kernel_squares=statistic.kernel_squares,
         sums=statistic.sums,
         columns=statistic.columns,
@@ -329,7 +329,7 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
     rows, features = prepared.rows, prepared.features
     solved = solve_by_gradients(
-        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_tolerance=tolerance
+        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_share=tolerance
     )
     reason = ""
     if not solved.converged:

@@ -30,6 +30,7 @@ from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.enclosed import at_most
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
+from substrate.certificates.tolerance import Tolerance
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -247,10 +248,11 @@ class StoredSaddle:
     def certify(self) -> Added:
         """Bound the answer, and check the equations of the support values."""
         gram, a = self.gram(), to_numpy(self.a)
-        data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights)
-        observed = None if self.observed is None else self.observed[:, None]
+        observed = self.y if self.observed is None else self.observed
+        permitted = (Tolerance.of(observed, self.weights, self.tolerance),)
+        data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights, permitted)
         linear = None if self.slopes is None else self.slopes[:, None]
-        question = Question(*data, gram.negative, self.tolerance, observed, self.border)
+        question = Question(*data, gram.negative, self.border)
         answer = certified(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
         rows = add_target_error(answer.rows, self.target_error)
         if self.primal is None and self.has_equations:
@@ -266,10 +268,10 @@ class StoredSaddle:
 
         data = (self.points, self.y, self.gamma, self.weights)
         how: dict[str, Any] = {"tolerance": self.tolerance, "observed": self.observed}
+        how |= {"border": self.border, "slopes": self.slopes}
         if self.primal is not None:
             proof = prove_primal(self.primal, *data, self.fitted, **how)
         else:
-            how |= {"border": self.border, "slopes": self.slopes}
             proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
         if not self.target_error:
             return proof

@@ -22,7 +22,8 @@ from problems.estimators.shared.coded import scores_of, winners
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.saddle_system import target_unit
@@ -169,8 +170,7 @@ def _certified(
 ) -> Certificate:
     """Unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
-    spreads = [spread_of(column, np.ones(n)) for column in targets.T]
-    scales = np.array([max(spread, rounding / ACCURATE) for spread, rounding in spreads])
+    scales = np.array([one.scale for one in tolerances_of(targets, np.ones(n))])
     for some in blocks_beside(X, n, n):
         which = np.arange(n)[some]
         apart = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])

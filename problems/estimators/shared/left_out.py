@@ -25,7 +25,8 @@ from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.leave_one_out import (
@@ -222,10 +223,11 @@ class KernelMachines:
 
 @dataclass(frozen=True, slots=True)
 class PrimalSystem:
-    """Machines that are stored in primal weights, all on the same rows X."""
+    """Machines that are stored in primal weights, all on the same rows X with their border."""
 
     primal: PrimalWeights
     X: Any
+    border: Border = ONES
 
     def fitted(self, alpha: Array, bias: Array) -> Array:
         """By the weights: support values do not represent such a machine."""
@@ -235,7 +237,7 @@ class PrimalSystem:
         """Those of all rows: there are no others."""
         if rows.size != self.X.shape[0]:
             raise TypeError("machines in primal weights are fitted to all rows")
-        return PrimalMachines(self.primal, self.X, ridge)
+        return PrimalMachines(self.primal, self.X, ridge, self.border.take(rows, 1.0 / ridge))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,7 @@ class PrimalMachines:
     primal: PrimalWeights
     X: Any
     ridge: Array
+    border: Border = ONES
 
     def diagonal(self) -> Array:
         """That of the influence."""
@@ -252,7 +255,7 @@ class PrimalMachines:
 
     def influence(self, entries: bool = False) -> "uncertainty.Influence":
         """In the features."""
-        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge)
+        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge, self.border)
 
     def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
         """Above zero: a row whose leverage is one up to rounding has a residual that is large, or infinite."""
@@ -264,12 +267,15 @@ class PrimalMachines:
         rest = np.flatnonzero(np.arange(Y.shape[0]) != row)
         pulls = 1.0 / self.ridge[rest]
         gammas = (float(pulls.max()),) * Y.shape[1]
-        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max())
-        differences = Y[row] - again(points[[row]])[0] - residuals[row]
+        border = self.border.take(rest, pulls)
+        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max(), border)
+        differences = Y[row] - again.weights(points[[row]])[0] - residuals[row]
+        if border.slopes:
+            differences = differences - (self.border.columns[row] - border.center) @ again.slopes
         scales = np.empty(Y.shape[1])
         for column in range(Y.shape[1]):
-            spread, rounding = spread_of(Y[:, column], np.ones(Y.shape[0]))
-            scales[column] = float(np.abs(residuals[:, column]).max()) + max(spread, rounding / ACCURATE)
+            permitted = Tolerance.of(Y[:, column], np.ones(Y.shape[0]))
+            scales[column] = float(np.abs(residuals[:, column]).max()) + permitted.scale
         worst = int(np.argmax(np.abs(differences) / np.where(scales > 0.0, scales, 1.0)))
         formula = "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))"
         difference, scale = float(differences[worst]), float(scales[worst])

@@ -1,6 +1,6 @@
 """The linear part of a machine: columns that are not penalised, which the kernel does not see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted, as_kernel
+from substrate.least_squares.primal_weights import LinearTerm, PrimalWeights
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
@@ -90,6 +91,12 @@ class LinearPart(KernelEstimator):
         part = self._taken(X)
         centred: Array = part - on_device_of(part, self.linear_center_)
         return centred
+
+    def _primal(self) -> PrimalWeights | None:
+        primal, slopes = super()._primal(), self._linear_slopes()
+        if primal is None or slopes is None:
+            return primal
+        return replace(primal, linear=LinearTerm(tuple(self._linear_numbers()), self.linear_center_, slopes))
 
     def _linear_slopes(self) -> Array | None:
         return np.atleast_2d(self.coef_).T if hasattr(self, "linear_center_") else None

@@ -8,7 +8,7 @@ from substrate.certificates.balls import Balls
 from substrate.certificates.enclosed import Doubled
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Polynomial
 from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import (
     effective_degrees_of_freedom,
@@ -16,7 +16,13 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     projected_inverse,
 )
-from substrate.least_squares.primal_weights import Factor, bound_primal
+from substrate.least_squares.primal_weights import (
+    Factor,
+    bound_primal,
+    primal_accuracy,
+    solve_primal,
+    support_values_of,
+)
 from substrate.least_squares.saddle_certificate import (
     CarefulRows,
     Expansion,
@@ -201,3 +207,50 @@ def test_primal_weights_beside_any_border(numbers, border):
     assert_allclose(gradient.midpoint, H @ delta, atol=1e-9)
     factor = Factor.of(features, gamma, v, own)
     assert_allclose(factor.solve(H @ delta), delta, rtol=1e-8)
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_splitting_and_joining_coefficients_are_inverse(which):
+    z, _, v = columns_and_targets()
+    border = [ONES, NO_BORDER, Border.of(z, v), Border.of(z, v, constant=False)][which]
+    c = np.random.default_rng(which).normal(size=border.count)
+    bias, slopes = border.split(c[:, None])
+    assert_allclose(border.join(float(bias[0]), slopes[:, 0]), c, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_values_are_shortened_by_a_combination_of_the_columns(which):
+    z, y, v = columns_and_targets()
+    border = [ONES, NO_BORDER, Border.of(z, v), Border.of(z, v, constant=False)][which]
+    Z, rest = border.matrix(y), border.shorten(y)
+    taken = y - rest
+    assert_allclose(Z @ np.linalg.lstsq(Z, taken, rcond=None)[0], taken, atol=1e-12)
+    shortest = y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]
+    assert (np.linalg.norm(rest, axis=0) <= 1.01 * np.linalg.norm(shortest, axis=0)).all()
+
+
+def columns_and_targets():
+    """Columns in units and offsets of their own, targets of two outputs, weights."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(30, 2)) * [1e-3, 1e3] + [1.0, -1e4]
+    return z, rng.normal(size=(30, 2)) + 5.0, rng.uniform(0.2, 3.0, 30)
+
+
+def test_primal_slopes_and_their_deviations_are_those_of_the_kernel_matrix():
+    z, Y, v = columns_and_targets()
+    rng = np.random.default_rng(8)
+    X, gammas = rng.normal(size=(30, 3)), (2.0, 50.0)
+    border, kernel = Border.of(z, v), Polynomial(2)
+    found = solve_primal(kernel, X, Y, gammas, v, border)
+    alpha, bias = support_values_of(found.weights, X, Y, gammas, v, border, found.slopes)
+    for column, gamma in enumerate(gammas):
+        ridge = ridge_of(gamma, v)
+        exact = solve_saddle_system(Gram.of(kernel, X), Y[:, [column]], ridge, border=border)
+        assert_allclose(found.slopes[:, [column]], exact.slopes, rtol=1e-9)
+        assert_allclose(found.deviations[:, column], border.deviations(exact.schur), rtol=1e-9)
+        assert_allclose(alpha[:, [column]], exact.support_values, rtol=1e-7, atol=1e-9)
+        assert bias[column] == pytest.approx(float(exact.bias[0]), rel=1e-8)
+        bound, _ = primal_accuracy(found.weights, X, Y[:, column], gamma, v, column, border, found.slopes)
+        assert bound < 1e-11
+        spoilt_slopes = found.slopes * (1.0 + 1e-6)
+        assert primal_accuracy(found.weights, X, Y[:, column], gamma, v, column, border, spoilt_slopes)[0] > 1e-7

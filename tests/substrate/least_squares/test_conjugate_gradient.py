@@ -11,6 +11,7 @@ from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMClassifier, LSSVMRegressor
+from substrate.certificates.tolerance import tolerances_of
 from substrate.datasets import sinc
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SubstrateError
 from substrate.gram import Gram
@@ -36,7 +37,13 @@ def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, rank=None):
     inverse = LowRankInverse(random_pivots(kernel, X, rank or preconditioner_rank(len(Y))), None, ridge)
     limits = IterationLimits.plain(1000)
     return solve_by_conjugate_gradients(
-        KernelBlocks(kernel, X), inverse, Y, ridge, max(tolerance, 1e-6), limits, residual_tolerance=tolerance
+        KernelBlocks(kernel, X),
+        inverse,
+        Y,
+        ridge,
+        np.array([one.largest_radius for one in tolerances_of(Y, 1.0 / ridge, max(tolerance, 1e-6))]),
+        limits,
+        residual_radii=tolerance * np.std(Y, axis=0),
     )
 
 

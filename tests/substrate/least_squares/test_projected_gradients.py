@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
+from substrate.certificates.tolerance import tolerances_of
 from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DataError, DegenerateKernelWarning
 from substrate.gram import Gram
@@ -37,7 +38,14 @@ def make(n=150, outputs=1, seed=0):
 
 def solved(kernel, X, Y, ridge, tolerance, limits=LONG, size=20):
     inverse = KernelSample.of(kernel, X, size).inverse(ridge)
-    return solve_by_conjugate_gradients(KernelTriangle.of(kernel, X), inverse, Y, ridge, tolerance, limits)
+    return solve_by_conjugate_gradients(
+        KernelTriangle.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, tolerance), limits
+    )
+
+
+def radii_of(Y, ridge, share):
+    """The absolute errors that a share of the spread permits."""
+    return np.array([one.largest_radius for one in tolerances_of(Y, 1.0 / ridge, share)])
 
 
 def assert_accurate(found, kernel, X, Y, ridge, tolerance):
@@ -124,7 +132,7 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
     found = solved(kernel, X, Y, ridge, tolerance)
     assert found.converged
-    assert found.reached <= tolerance
+    assert (found.reached <= radii_of(Y, ridge, tolerance)).all()
     assert_accurate(found, kernel, X, Y, ridge, tolerance)
     assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
 
@@ -140,7 +148,7 @@ def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, invers
         "sample": KernelSample.of(kernel, X, 30).inverse(ridge),
         "pivots": LowRankInverse(random_pivots(kernel, X, 30), None, ridge),
     }
-    found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, 1e-8, LONG)
+    found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
     assert found.converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
@@ -150,7 +158,7 @@ def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
     X, Y = make()
     ridge, kernel = np.full(len(Y), 0.2), RBF(1.0)
     there = HostVectors(DeviceGram.of(kernel, torch.asarray(X)))
-    found = solve_by_conjugate_gradients(there, None, Y, ridge, 1e-8, LONG)
+    found = solve_by_conjugate_gradients(there, None, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
     assert found.converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
@@ -161,7 +169,13 @@ def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
     Y = 1e6 + Y
     ridge, kernel = ridge_of(10.0, 10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
     found = solve_by_conjugate_gradients(
-        KernelBlocks(kernel, X), None, Y, ridge, 1e-3, LONG, residual_tolerance=tolerance
+        KernelBlocks(kernel, X),
+        None,
+        Y,
+        ridge,
+        radii_of(Y, ridge, 1e-3),
+        LONG,
+        residual_radii=tolerance * np.std(Y, axis=0),
     )
     assert found.converged
     left = Y - found.products - ridge[:, None] * found.support_values - found.bias
@@ -171,7 +185,9 @@ def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
 def test_a_preconditioner_that_leaves_nothing_of_the_border_is_given_up():
     X, Y = make(40)
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
-    found = solve_by_conjugate_gradients(KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, 1e-6, LONG)
+    found = solve_by_conjugate_gradients(
+        KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, radii_of(Y, ridge, 1e-6), LONG
+    )
     assert found.converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-6)
 
@@ -189,12 +205,13 @@ def test_a_part_of_the_outputs_has_a_reason_if_one_of_them_is_not_finished():
 @pytest.mark.parametrize(("shift", "indefinite"), [(-5.0, True), (-1e-17, False)])
 def test_curvature_that_is_negative_beyond_rounding_is_told_apart(shift, indefinite):
     X, Y = make(40)
+    ridge = np.full(40, 1e-20)
 
     class Shifted(KernelBlocks):
         def product(self, V):
             return shift * V
 
-    found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, np.full(40, 1e-20), 1e-6, LONG)
+    found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, ridge, radii_of(Y, ridge, 1e-6), LONG)
     assert not found.converged
     assert found.indefinite == indefinite
     assert found.iterations == 0
@@ -295,7 +312,7 @@ def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linea
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
     border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
     inverse = KernelSample.of(kernel, X, 8).inverse(ridge)
-    system = BorderedSystem(KernelTriangle.of(kernel, X), inverse, Y, ridge, 1e-6, border)
+    system = BorderedSystem(KernelTriangle.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, 1e-6), border)
     system.a += np.random.default_rng(0).normal(size=system.a.shape)
     residual = system.renewed_residual()
     Z = border.matrix(system.a)

@@ -1,0 +1,145 @@
+"""The verbs of rounding are true of the operations they are named by, and nobody counts in EPS elsewhere."""
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from substrate.certificates import rounding
+from substrate.certificates.rounding import (
+    add_roundings,
+    bessel_rounding,
+    cholesky_rounding,
+    dependence_cutoff,
+    eigenvalue_rounding,
+    eigenvalue_shift,
+    exponential_rounding,
+    is_singular,
+    lost_beside,
+    matrix_noise,
+    random_rounding,
+    relative_rounding,
+    sum_rounding,
+)
+from substrate.kernels import Matern
+
+ROOT = Path(__file__).resolve().parents[3]
+#: The ground, where the number is read from numpy, and the room where it is counted in.
+ROOM = ("substrate/arrays.py", "substrate/certificates/")
+#: Rooms that still have thresholds of their own: by name, and by what numpy calls it.
+APART = ("substrate/fusion/", "substrate/composition/")
+APART_BY_NUMPY = (*APART, "substrate/penalized/")
+
+
+@pytest.mark.parametrize(("written", "apart"), [(r"\bEPS\b", APART), (r"finfo\([^)]*\)\.eps\b", APART_BY_NUMPY)])
+def test_eps_is_written_in_one_room(written, apart):
+    found = [
+        path
+        for top in ("substrate", "problems")
+        for file in sorted((ROOT / top).rglob("*.py"))
+        if not (path := file.relative_to(ROOT).as_posix()).startswith((*ROOM, *apart))
+        and re.search(written, file.read_text())
+    ]
+    assert found == []
+
+
+def test_every_verb_states_its_theory():
+    for name in rounding.__all__:
+        verb = getattr(rounding, name)
+        assert not callable(verb) or len(verb.__doc__) > 60
+
+
+def exact(values):
+    return [Fraction(float(value)) for value in values]
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 50, 400])
+def test_sums_of_products_lose_no_more(k):
+    rng = np.random.default_rng(k)
+    for _ in range(20):
+        a, b = rng.normal(size=k) * 10.0 ** rng.uniform(-8, 8, k), rng.normal(size=k)
+        terms = [x * y for x, y in zip(exact(a), exact(b), strict=True)]
+        size = sum(abs(term) for term in terms)
+        lost = abs(Fraction(float(a @ b)) - sum(terms))
+        assert lost <= Fraction(sum_rounding(k)) * size <= Fraction(relative_rounding(k)) * size
+
+
+def test_a_row_of_operations_changes_no_more():
+    rng = np.random.default_rng(0)
+    for k in (1, 5, 40):
+        factors = rng.uniform(0.5, 2.0, size=k + 1)
+        found, true = factors[0], Fraction(float(factors[0]))
+        for factor in factors[1:]:
+            found, true = found * factor, true * Fraction(float(factor))
+        assert abs(Fraction(float(found)) / true - 1) <= Fraction(relative_rounding(k))
+
+
+def test_factors_that_are_off_make_a_product_that_is_off_by_no_more():
+    for p in (0.0, 1e-15, 1e-6, 0.02):
+        for q in (0.0, 1e-12, 0.02):
+            assert (1.0 + p) * (1.0 + q) * (1.0 + relative_rounding(1.0) / 2.0) - 1.0 <= add_roundings(p, q) + 1e-16
+
+
+def test_an_exponential_damps_the_error_of_its_argument():
+    t = np.linspace(0.0, 50.0, 2001)
+    for operations in (1, 10, 100):
+        theta = operations * 2.0**-53
+        moved = np.abs(np.expm1(-t * theta)) * np.exp(-t)
+        assert moved.max() <= exponential_rounding(operations, 0.0)
+
+
+def test_general_matern_values_are_as_accurate_as_stated():
+    mpmath = pytest.importorskip("mpmath")
+    distances = np.geomspace(1e-5, 8.0, 12)
+    with mpmath.workdps(40):
+        for nu in (0.1, 0.7, 3.3, 40.0):
+            found = Matern(1.0, nu)(np.zeros((1, 1)), distances[:, None])[0]
+            for distance, value in zip(distances, found, strict=True):
+                order, s = mpmath.mpf(nu), mpmath.sqrt(2 * mpmath.mpf(nu)) * mpmath.mpf(float(distance))
+                true = 2 ** (1 - order) / mpmath.gamma(order) * s**order * mpmath.besselk(order, s)
+                assert abs(float(value) - true) <= bessel_rounding(nu)
+
+
+def test_a_cholesky_factorisation_that_succeeds_leaves_this_open():
+    n, rng = 30, np.random.default_rng(3)
+    for _ in range(20):
+        Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+        A = (Q * np.append(-(10.0 ** rng.uniform(-18, -13)), rng.uniform(0.5, 1.0, n - 1))) @ Q.T
+        A = (A + A.T) / 2.0
+        try:
+            np.linalg.cholesky(A)
+        except np.linalg.LinAlgError:
+            continue
+        assert np.linalg.eigvalsh(A)[0] >= -(cholesky_rounding(n) + eigenvalue_rounding(n)) * np.trace(A)
+
+
+def test_eigenvalues_move_by_no_more_than_the_entries_allow():
+    rng = np.random.default_rng(4)
+    for n in (5, 40):
+        A = rng.normal(size=(n, n))
+        A, E = A + A.T, rng.uniform(-1.0, 1.0, size=(n, n))
+        entry = 1e-6
+        moved = np.abs(np.linalg.eigvalsh(A + entry * (np.tril(E) + np.tril(E, -1).T)) - np.linalg.eigvalsh(A))
+        assert moved.max() <= eigenvalue_shift(n, entry)
+
+
+def test_noise_is_an_estimate_of_errors_of_random_sign():
+    rng = np.random.default_rng(5)
+    for n in (20, 300):
+        E = np.triu(rng.uniform(-1.0, 1.0, size=(n, n)))
+        assert 2.0**-53 * np.linalg.norm(E + np.triu(E, 1).T, 2) <= matrix_noise(n)
+        assert 2.0**-53 * abs(rng.uniform(-1.0, 1.0, size=n).sum()) <= random_rounding(n)
+
+
+def test_what_is_lost_and_what_is_singular():
+    for size in (1e-300, 1.0, 3.7e200):
+        assert size + 0.25 * lost_beside(size) == size
+        assert size + 2.0 * lost_beside(size) != size
+    assert not is_singular(1e15)
+    assert is_singular(1e17)
+    assert is_singular(math.inf)
+    assert is_singular(math.nan)
+    assert dependence_cutoff(10) == 100.0 * 10 * np.finfo(float).eps
