@@ -1,8 +1,8 @@
 """How do I fit a differential equation?
 ======================================
 
-A damped oscillator was measured a few times, and only early on. Its equation of motion, asked for on a grid, carries the
-fit to where nothing was measured.
+A damped oscillator was measured a few times, and only early on. Its equation of motion, asked for on a grid, carries
+the fit to where nothing was measured.
 """
 
 import cvxpy as cp
@@ -30,7 +30,8 @@ plain = Machine(s, minimize=fit).solve().predict(fine)
 result = Machine(s, minimize=fit + 10.0 * cp.sum_squares(s.apply(motion, grid)) / 41).solve()
 f = result.predict(fine)
 
-print(f"largest error from 0 to 8: {np.abs(f - truth).max():.3f}, without the equation {np.abs(plain - truth).max():.3f}")
+errors = [np.abs(values - truth).max() for values in (f, plain)]
+print(f"largest error from 0 to 8: {errors[0]:.3f}, without the equation {errors[1]:.3f}")
 print(f"largest residual of the equation: {np.abs(result.apply(motion, fine)).max():.3f}\n")
 print(result.certificate)
 
