@@ -211,6 +211,10 @@ class Enclosed(ABC):
         """Return the smaller of two bounds, entry by entry."""
 
     @abstractmethod
+    def upper_ends(self) -> Any:
+        """Return numbers that these do not exceed, without radius."""
+
+    @abstractmethod
     def bound_root(self) -> Any:
         """Return numbers that the roots do not exceed, of numbers that are not negative."""
 
@@ -396,10 +400,12 @@ class Double(Enclosed):
         return Double(np.abs(self.middle), self.radius)
 
     def positive_part(self) -> "Double":
-        """Return it with the same radius; zero itself where a number is known to be negative."""
+        """Return it with the same radius, or with the upper end as the radius where the midpoint is negative."""
         if _is_zero(self.radius):
             return Double(np.maximum(self.middle, 0.0))
-        radius = np.where(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius) > 0.0, self.radius, 0.0)
+        # the room for the rounding of the radius exceeds that of this sum, of a midpoint that is no larger
+        ends = np.maximum(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius), 0.0)
+        radius = np.where(np.asarray(self.middle) < 0.0, ends, self.radius)
         return Double(np.maximum(self.middle, 0.0), radius)
 
     def select(self, mask: Any, other: Operand) -> "Double":
@@ -415,6 +421,11 @@ class Double(Enclosed):
     def minimum(self, other: "Double") -> "Double":
         """Return the one with the smaller upper end."""
         return self.select(self.middle + self.radius <= other.middle + other.radius, other)
+
+    def upper_ends(self) -> "Double":
+        """Return the midpoints and the radii, rounded up."""
+        ends = self.middle + at_most(1.0) * self.radius
+        return Double(ends + EPS * np.abs(ends))
 
     def bound_root(self) -> "Double":
         """Return the roots of the upper ends."""
@@ -470,6 +481,18 @@ class GramFactor:
         if not (eta <= _MOST_SHARE and sigma <= _MOST_SHARE):
             return None
         return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma, math.sqrt(1.0 + eta) + sigma)
+
+    def plus(self, deviation: Double) -> "GramFactor | None":
+        r"""Return the factor of H + D for a symmetric matrix D, where D is small relative to H.
+
+        With :math:`\tau` the norm of :math:`|T|^T |D|\, |T|`, both ends of the bounds move by it:
+        :math:`(\text{least}^2 - \tau)\, T^{-T} T^{-1} \le H + D \le (\text{most}^2 + \tau)\, T^{-T} T^{-1}`.
+        """
+        sizes = np.abs(self.T)
+        off = at_most(float(np.linalg.norm(sizes.T @ deviation.sizes @ sizes)))
+        if not off <= _MOST_SHARE * self.least**2:
+            return None
+        return GramFactor(self.T, math.sqrt(self.least**2 - off), math.sqrt(self.most**2 + off))
 
     def bound_inverse_norm(self, g: Double) -> Double:
         """Bound sqrt(g' H^-1 g)."""
@@ -674,6 +697,10 @@ class Doubled(Enclosed):
     def minimum(self, other: Any) -> Double:
         """Return it in double precision."""
         return self.rounded().minimum(other.rounded())
+
+    def upper_ends(self) -> Double:
+        """Return them in double precision."""
+        return self.rounded().upper_ends()
 
     def bound_root(self) -> Double:
         """Return them in double precision."""
