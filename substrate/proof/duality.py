@@ -137,8 +137,8 @@ class _BallKernel:
     def products(self, x: Balls) -> Balls:
         return self.matrix @ x
 
-    def less(self, product: Balls, correction: Balls) -> Balls:
-        return Balls(product.values - (self.matrix @ correction).values)
+    def small_products(self, x: Balls) -> Balls:
+        return self.matrix @ x
 
     def diagonal(self) -> Balls:
         return Balls(self.matrix.values.diagonal())
