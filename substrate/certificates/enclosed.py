@@ -446,7 +446,7 @@ class Double(Enclosed):
 class GramFactor:
     r"""A matrix T, nearly the inverse of R in A = QR for a tall matrix A that is known up to a radius.
 
-    For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
+    For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius with its rounding,
     :math:`(1 - \eta) \|z\|^2 \le \|A T z\|^2 \le (1 + \eta) \|z\|^2`. Of a matrix A + E with :math:`|E|` at most the
     radius of A, :math:`\|E T z\| \le \sigma \|z\|` with :math:`\sigma` the norm of :math:`|E|\,|T|`, and therefore,
     with :math:`H = (A + E)^T (A + E)`, ``least`` :math:`= \sqrt{1 - \eta} - \sigma` and ``most``
@@ -475,9 +475,13 @@ class GramFactor:
             return None
         if T.middle.shape[0] != T.middle.shape[1]:  # more columns than rows
             return None
-        B = Double(A.middle) @ T
-        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
-        sigma = at_most(float(np.linalg.norm(np.broadcast_to(A.radius, A.middle.shape) @ np.abs(T.middle))))
+        B, sizes = A.middle @ T.middle, np.abs(T.middle)
+        # of B as a product and of B'B as another, in the norm of Frobenius
+        off = sum_rounding(len(sizes)) * float(np.linalg.norm(np.abs(A.middle) @ sizes))
+        norm = float(np.linalg.norm(B))
+        eta = float(np.linalg.norm(B.T @ B - np.eye(len(sizes)))) + sum_rounding(len(B) + 1) * norm**2
+        eta = at_most(eta + 2.0 * norm * off + off**2)
+        sigma = 0.0 if _is_zero(A.radius) else at_most(float(np.linalg.norm(A.radius @ sizes)))
         if not (eta <= _MOST_SHARE and sigma <= _MOST_SHARE):
             return None
         return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma, math.sqrt(1.0 + eta) + sigma)

@@ -38,7 +38,7 @@ basis (:func:`l1_accuracy_of_sums`) has the points from sums over its rows.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Protocol, TypeVar
 
@@ -54,6 +54,7 @@ from substrate.reduced.certificate import ErrorsRounded, Residuals
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
+from substrate.threads import blas_threads
 
 __all__ = [
     "ComputedColumns",
@@ -237,7 +238,7 @@ def bound_l1(machine: SparseMachine, numbers: type[N], columns: L1Columns) -> An
     others = []
     if machine.zero_sum and machine.a.any():
         largest, total = np.array([int(np.abs(machine.a).argmax())]), float(a.total().midpoint)
-        if abs(total) > sum_rounding(4) * float(np.abs(machine.a).max()):
+        if abs(total) > sum_rounding(4) * float(np.abs(machine.a).sum()):
             others.append(center(y - columns.products(a) - machine.b))
         feasible = machine.a.copy()
         feasible[largest] -= total
@@ -263,7 +264,9 @@ def bound_l1(machine: SparseMachine, numbers: type[N], columns: L1Columns) -> An
 
 @dataclass(frozen=True)
 class ComputedColumns(ComputedKernel):
-    """A symmetric kernel matrix in working or in doubled precision."""
+    """A symmetric kernel matrix in working or in doubled precision; ``cache`` holds what both have in common."""
+
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def adjoint(self, z: Doubled) -> Doubled:
         """Return K z: the matrix is symmetric."""
@@ -275,13 +278,18 @@ class ComputedColumns(ComputedKernel):
 
     def step(self, some: Any, left: Double, point: DualPoint) -> tuple[Any, Any, Any] | None:
         """Bound the step by a factor of M with M'M = H, and the change of the correlations by the norms of columns."""
-        factor = self._factor(some, point.ridge)
+        key = (some.tobytes(), point.ridge)
+        if key not in self.cache:
+            self.cache[key] = self._factor(some, point.ridge)
+        factor = self.cache[key]
         if factor is None:
             return None
         pulls = factor.T.T @ np.column_stack([left.middle, np.ones(some.size)])
         nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1]) if point.zero_sum else 0.0
         size = factor.bound_inverse_norm(left - nu)
-        lengths = self._lengths
+        if "lengths" not in self.cache:
+            self.cache["lengths"] = self._lengths()
+        lengths = self.cache["lengths"]
         if point.ridge > 0.0:
             diagonal = Double(self._diagonal, self.plain.rounding * self._diagonal)
             lengths = (lengths * lengths + diagonal * point.ridge).bound_root()
@@ -311,7 +319,6 @@ class ComputedColumns(ComputedKernel):
     def _diagonal(self) -> Array:
         return np.maximum(np.diagonal(self.plain.matrix), 0.0)
 
-    @cached_property
     def _lengths(self) -> Double:
         """Bound the norms of all centred columns.
 
@@ -328,18 +335,18 @@ def l1_accuracy(
     machine: SparseMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
 ) -> tuple[Accuracy, bool]:
     """Return the row for one output of a dense machine, and whether doubled precision was needed."""
-    plain = _row(machine, ComputedColumns(careful.plain, careful.plain), FORMULA, tolerance)
+    columns = ComputedColumns(careful.plain, careful.plain)
+    plain = _row(machine, columns, FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
-    columns = ComputedColumns(careful, careful.plain)
-    other = _row(machine, columns, f"{FORMULA}, in doubled precision", tolerance)
+    other = _row(machine, replace(columns, map=careful), f"{FORMULA}, in doubled precision", tolerance)
     return min(plain, other, key=lambda row: row.value), True
 
 
 def _row(machine: SparseMachine, columns: ComputedColumns, formula: str, tolerance: float) -> Accuracy:
     bound, unit = math.inf, power_of_two(float(np.ptp(machine.y)))
     if machine.finite:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"), blas_threads(machine.y.size):
             bound = bound_l1(machine.divided(unit), Doubled, columns).upper() * unit
     return distance_row(machine.y, np.ones_like(machine.y), bound, formula, tolerance=tolerance)
 
