@@ -268,7 +268,7 @@ def primal_huber_accuracy(
     return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")
 
 
-def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array) -> Double:
+def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array) -> Any:
     """Bound the norm of the distance of the fitted values about their mean from those of the exact optimum."""
     n, rows, pulls = y.size, Double(R), Double(gamma_v)
     own = rows @ w

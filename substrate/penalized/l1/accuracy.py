@@ -38,6 +38,7 @@ basis (:func:`l1_accuracy_of_sums`) has the points from sums over its rows.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Protocol, TypeVar
@@ -277,33 +278,40 @@ class ComputedColumns(ComputedKernel):
         return self.plain.groups(some)
 
     def step(self, some: Any, left: Double, point: DualPoint) -> tuple[Any, Any, Any] | None:
-        """Bound the step by a factor of M with M'M = H, and the change of the correlations by the norms of columns."""
-        key = (some.tobytes(), point.ridge)
-        if key not in self.cache:
-            self.cache[key] = self._factor(some, point.ridge)
-        factor = self.cache[key]
-        if factor is None:
-            return None
-        pulls = factor.T.T @ np.column_stack([left.middle, np.ones(some.size)])
-        nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1]) if point.zero_sum else 0.0
-        size = factor.bound_inverse_norm(left - nu)
-        if "lengths" not in self.cache:
-            self.cache["lengths"] = self._lengths()
-        lengths = self.cache["lengths"]
+        """Bound the step by a factor of M with M'M = H, and the change of the correlations by the norms of columns.
+
+        Where nu is free and M alone is not known to be regular, as with as many columns as rows, the differences of its
+        columns to the first one may be: w = M x has the given products with these, and nu is what the first leaves.
+        """
+        lengths = self._known("lengths", self._lengths)
         if point.ridge > 0.0:
             diagonal = Double(self._diagonal, self.plain.rounding * self._diagonal)
             lengths = (lengths * lengths + diagonal * point.ridge).bound_root()
-        return nu, size, Double(np.zeros(self._diagonal.size), (lengths * size).sizes)
+        factor = self._known((some.tobytes(), point.ridge), lambda: self._factor(some, point.ridge))
+        nu: Any = 0.0
+        if factor is not None:
+            pulls = factor.T.T @ np.column_stack([left.middle, np.ones(some.size)])
+            if point.zero_sum:
+                nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
+            size = factor.bound_inverse_norm(left - nu)
+        else:
+            factor = self._known(some.tobytes(), lambda: self._factor_of_differences(some, point))
+            if factor is None:
+                return None
+            size = factor.bound_inverse_norm(left.take(slice(1, None)) - left.take(0))
+            nu = left.take(0) + _about_zero(lengths.take(some[0]) * size)
+        return nu, size, _about_zero(lengths * size)
+
+    def _known(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
 
     def _factor(self, some: Any, tau: float) -> GramFactor | None:
         """Return that of M = [C; sqrt(tau) R], K_AA = R'R up to a matrix whose norm is counted."""
-        roots, n = np.sqrt(self._diagonal), self._diagonal.size
-        if some.size >= n and tau == 0.0:  # centred columns, as many as rows
+        if some.size >= self._diagonal.size and tau == 0.0:  # centred columns, as many as rows
             return None
-        exact = self.plain.rounding == 0.0
-        radius = 0.0 if exact else self.plain.rounding * roots[:, None] * roots[some]
-        K = Double(self.plain.matrix[:, some], radius)
-        C = K - (Double(np.ones((1, n))) @ K) / float(n)
+        K, C = self._centred(some)
         if tau == 0.0:
             return GramFactor.of(C)
         inner = K.take(some)
@@ -314,6 +322,20 @@ class ComputedColumns(ComputedKernel):
         R = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
         factor = GramFactor.of(C.T.beside((Double(tau).sqrt() * R).T).T)
         return None if factor is None else factor.plus((inner - R.T @ R) * tau)
+
+    def _factor_of_differences(self, some: Any, point: DualPoint) -> GramFactor | None:
+        """Return that of the differences of centred columns to the first one."""
+        if not 1 < some.size <= self._diagonal.size or point.ridge > 0.0 or not point.zero_sum:
+            return None
+        _, C = self._centred(some)
+        return GramFactor.of((C.T.take(slice(1, None)) - C.T.take(slice(0, 1))).T)
+
+    def _centred(self, some: Any) -> tuple[Double, Double]:
+        """Return some columns, and without their means."""
+        roots, n = np.sqrt(self._diagonal), self._diagonal.size
+        radius = 0.0 if self.plain.rounding == 0.0 else self.plain.rounding * roots[:, None] * roots[some]
+        K = Double(self.plain.matrix[:, some], radius)
+        return K, K - (Double(np.ones((1, n))) @ K) / float(n)
 
     @cached_property
     def _diagonal(self) -> Array:
@@ -329,6 +351,11 @@ class ComputedColumns(ComputedKernel):
         off = self.plain.rounding * roots * float(np.linalg.norm(roots))
         off = off + sum_rounding(len(matrix) + 2) * np.linalg.norm(matrix, axis=0)
         return Double(np.linalg.norm(matrix - matrix.mean(axis=0), axis=0), off)
+
+
+def _about_zero(sizes: Double) -> Double:
+    """Return numbers of which only these sizes are known."""
+    return Double(np.zeros_like(sizes.middle), sizes.sizes)
 
 
 def l1_accuracy(
@@ -385,7 +412,7 @@ class SummedColumns:
         radius = left.place(some, m).error().sizes
         radius[some] += sum_rounding(some.size) * np.abs(left.middle)
         size = float(reach.of_gradient(left.middle[:, None])[0]) + float(reach.of_radius(radius[:, None])[0])
-        return 0.0, Double(size), Double(np.zeros(m), self.lengths * at_most(size))
+        return 0.0, Double(size), _about_zero(Double(self.lengths * at_most(size)))
 
     @property
     def rounded(self) -> Array:

@@ -255,15 +255,14 @@ class VariationJudge:
         reach = self._curvature(found, sizes).at(self.ridge, float(found.rounding.max()), 1.0)
         if not reach.known:
             return Double(math.inf)
-        g = np.concatenate([part.middle for part in gradient])
+        whole = np.concatenate([part.middle for part in gradient])
         off = np.concatenate([np.broadcast_to(part.radius, part.middle.shape) for part in gradient])
         # leaves of exact sums add up in a tree, in the direction of the mean
         total_off = root * sum_rounding(found.count.bit_length() + LEAF // _ROWS) * length
-        energy = np.linalg.norm(reach.root @ g) + np.linalg.norm(
-            np.abs(reach.root) @ (sum_rounding(g.size) * np.abs(g))
-        )
-        energy += np.linalg.norm(reach.root @ self.mean) * total_off
-        energy = float(energy) / math.sqrt(1.0 - reach.eta) + float(reach.of_rounding(off[:, None], self.ridge)[0])
+        energy = float(np.linalg.norm(reach.root @ whole))
+        energy += sum_rounding(whole.size) * float(np.linalg.norm(np.abs(reach.root) @ np.abs(whole)))
+        energy += float(np.linalg.norm(reach.root @ self.mean)) * total_off
+        energy = energy / math.sqrt(1.0 - reach.eta) + float(reach.of_rounding(off[:, None], self.ridge)[0])
         energy += float(reach.of_radius(np.concatenate(radii)[:, None], sharp=False)[0])
         missed = Double(at_most(energy)) + unsure + apart
         distance = (missed * missed + slack * 2.0).bound_root() + apart

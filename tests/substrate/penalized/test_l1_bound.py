@@ -78,6 +78,17 @@ def test_equal_points_with_coefficients_of_both_signs_have_no_step(solved):
     assert bound_of(X, y, twice) > 0.1
 
 
+def test_as_many_columns_as_rows_have_a_step_where_nu_is_free():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.sin(3.0 * X[:, 0])
+    zeta = 1e-6 * zeta_max(KERNEL(X), y)
+    best = solve_l1(KERNEL(X), y, zeta)
+    assert best.coefficients.all()
+    machine = SparseMachine(y, zeta, best.coefficients, best.bias, KERNEL(X) @ best.coefficients + best.bias)
+    careful = CarefulProducts(KERNEL, X, PlainProducts(KERNEL(X), KERNEL.rounding(X), True, X))
+    assert l1_accuracy(machine, careful)[0].value < 1e-9  # without the step it is the root of a rounding error
+
+
 def machines(seed):
     """A dense machine in wild units, at the optimum or beside it, and whether its coefficients sum to zero."""
     rng = np.random.default_rng(seed)
