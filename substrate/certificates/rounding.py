@@ -6,10 +6,7 @@ next number, EPS = 2 u.
 
 from substrate.arrays import EPS
 
-__all__ = ["OF_PAIRS", "rank_cutoff", "relative_rounding", "target_rounding"]
-
-#: What sums of a few unevaluated sums of two doubles lose of the sizes of their terms: 2^-98, where EPS^2 is 2^-104.
-OF_PAIRS = EPS**1.9
+__all__ = ["rank_cutoff", "relative_rounding", "target_rounding"]
 
 
 def relative_rounding(operations: float) -> float:
