@@ -198,6 +198,10 @@ class Enclosed(ABC):
         """Return the smaller of two bounds, entry by entry."""
 
     @abstractmethod
+    def upper_ends(self) -> Any:
+        """Return numbers that these do not exceed, without radius."""
+
+    @abstractmethod
     def bound_root(self) -> Any:
         """Return numbers that the roots do not exceed, of numbers that are not negative."""
 
@@ -383,10 +387,12 @@ class Double(Enclosed):
         return Double(np.abs(self.middle), self.radius)
 
     def positive_part(self) -> "Double":
-        """Return it with the same radius; zero itself where a number is known to be negative."""
+        """Return it with the same radius, or with the upper end as the radius where the midpoint is negative."""
         if _is_zero(self.radius):
             return Double(np.maximum(self.middle, 0.0))
-        radius = np.where(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius) > 0.0, self.radius, 0.0)
+        # the room for the rounding of the radius exceeds that of this sum, of a midpoint that is no larger
+        ends = np.maximum(np.asarray(self.middle) + at_most(1.0) * np.asarray(self.radius), 0.0)
+        radius = np.where(np.asarray(self.middle) < 0.0, ends, self.radius)
         return Double(np.maximum(self.middle, 0.0), radius)
 
     def select(self, mask: Any, other: Operand) -> "Double":
@@ -402,6 +408,11 @@ class Double(Enclosed):
     def minimum(self, other: "Double") -> "Double":
         """Return the one with the smaller upper end."""
         return self.select(self.middle + self.radius <= other.middle + other.radius, other)
+
+    def upper_ends(self) -> "Double":
+        """Return the midpoints and the radii, rounded up."""
+        ends = self.middle + at_most(1.0) * self.radius
+        return Double(ends + EPS * np.abs(ends))
 
     def bound_root(self) -> "Double":
         """Return the roots of the upper ends."""
@@ -422,7 +433,7 @@ class Double(Enclosed):
 class GramFactor:
     r"""A matrix T, nearly the inverse of R in A = QR for a tall matrix A that is known up to a radius.
 
-    For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius,
+    For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius with its rounding,
     :math:`(1 - \eta) \|z\|^2 \le \|A T z\|^2 \le (1 + \eta) \|z\|^2`. Of a matrix A + E with :math:`|E|` at most the
     radius of A, :math:`\|E T z\| \le \sigma \|z\|` with :math:`\sigma` the norm of :math:`|E|\,|T|`, and therefore,
     with :math:`H = (A + E)^T (A + E)`, ``least`` :math:`= \sqrt{1 - \eta} - \sigma` and ``most``
@@ -451,12 +462,28 @@ class GramFactor:
             return None
         if T.middle.shape[0] != T.middle.shape[1]:  # more columns than rows
             return None
-        B = Double(A.middle) @ T
-        eta = at_most(float(np.linalg.norm((B.T @ B - np.eye(len(T.middle))).sizes)))
-        sigma = at_most(float(np.linalg.norm(np.broadcast_to(A.radius, A.middle.shape) @ np.abs(T.middle))))
+        B, sizes = A.middle @ T.middle, np.abs(T.middle)
+        # of B as a product and of B'B as another, in the norm of Frobenius
+        off = sum_rounding(len(sizes)) * float(np.linalg.norm(np.abs(A.middle) @ sizes))
+        norm = float(np.linalg.norm(B))
+        eta = float(np.linalg.norm(B.T @ B - np.eye(len(sizes)))) + sum_rounding(len(B) + 1) * norm**2
+        eta = at_most(eta + 2.0 * norm * off + off**2)
+        sigma = 0.0 if _is_zero(A.radius) else at_most(float(np.linalg.norm(A.radius @ sizes)))
         if not (eta <= _MOST_SHARE and sigma <= _MOST_SHARE):
             return None
         return cls(scale[:, None] * T.middle, math.sqrt(1.0 - eta) - sigma, math.sqrt(1.0 + eta) + sigma)
+
+    def plus(self, deviation: Double) -> "GramFactor | None":
+        r"""Return the factor of H + D for a symmetric matrix D, where D is small relative to H.
+
+        With :math:`\tau` the norm of :math:`|T|^T |D|\, |T|`, both ends of the bounds move by it:
+        :math:`(\text{least}^2 - \tau)\, T^{-T} T^{-1} \le H + D \le (\text{most}^2 + \tau)\, T^{-T} T^{-1}`.
+        """
+        sizes = np.abs(self.T)
+        off = at_most(float(np.linalg.norm(sizes.T @ deviation.sizes @ sizes)))
+        if not off <= _MOST_SHARE * self.least**2:
+            return None
+        return GramFactor(self.T, math.sqrt(self.least**2 - off), math.sqrt(self.most**2 + off))
 
     def bound_inverse_norm(self, g: Double) -> Double:
         """Bound sqrt(g' H^-1 g)."""
@@ -661,6 +688,10 @@ class Doubled(Enclosed):
     def minimum(self, other: Any) -> Double:
         """Return it in double precision."""
         return self.rounded().minimum(other.rounded())
+
+    def upper_ends(self) -> Double:
+        """Return them in double precision."""
+        return self.rounded().upper_ends()
 
     def bound_root(self) -> Double:
         """Return them in double precision."""

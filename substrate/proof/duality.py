@@ -1,170 +1,119 @@
-r"""The bounds of the L1 substrate, by duality, and of the Huber LS-SVM in ball arithmetic, from the stored numbers.
+r"""The bounds of the L1 substrates, dense and on a reduced basis, and of the Huber LS-SVM in ball arithmetic.
 
-As in :mod:`~substrate.penalized.l1.accuracy`, P - Q is a sum of terms that cannot be negative, of a
-primal point that is made feasible exactly and a dual one that is shrunk into its set, and with squared errors, with or
-without a ridge on w,
-
-.. math:: \|f - f^\star\| \le \|f - \tilde f\| + \sqrt{2 (P - Q)} .
-
-A Huber LS-SVM is bounded by the formula of its certificate, :func:`~substrate.penalized.huber.accuracy.bound_huber`.
+Each is the formula of the certificate, from the stored numbers: :func:`~substrate.penalized.l1.accuracy.bound_l1` and
+:func:`~substrate.penalized.huber.accuracy.bound_huber`. In balls the step of an L1 substrate's dual point is known, not
+only its length, and so is what it changes in the correlations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls
+from substrate.certificates.balls import Balls, BallTable, root_of
 from substrate.certificates.rows import ACCURATE
-from substrate.kernels import Foreign, Kernel
+from substrate.kernels import Kernel
 from substrate.penalized.huber.accuracy import HuberMachine, bound_huber
-from substrate.penalized.l1.accuracy import SparseMachine
-from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
-from substrate.proof.least_squares import given_values, kernel_products, points_of, proof_of, weighted_root
+from substrate.penalized.l1.accuracy import DualPoint, SparseMachine, bound_l1
+from substrate.proof import Proof, ball, balls, flint, formula_of, precision
+from substrate.proof.least_squares import given_values, points_of, proof_of
+from substrate.proof.reduced import BasisRows, GivenRows
 
-__all__ = ["centred", "gap_root", "largest", "prove_huber", "prove_sparse"]
+__all__ = ["prove_huber", "prove_reduced_l1", "prove_sparse"]
 
 _BITS = 160
-#: Columns this near their limit, relatively, are taken for columns at it.
-_NEAR = 1e-6
+#: Correlations on a basis may exceed zeta by more powers of ten than fewer bits resolve.
+_REDUCED_BITS = 200
+_NOT_FINITE = "the model holds numbers that are not finite"
 
 
 def prove_sparse(
-    kernel: Kernel,
-    X: Any,
-    machine: SparseMachine,
-    witnesses: Sequence[Array],
+    kernel: Kernel, X: Any, machine: SparseMachine, *, tolerance: float = ACCURATE, bits: int = _BITS
+) -> Proof:
+    """Return the proof for one output of an L1 substrate with a coefficient for every row."""
+    given = kernel.pairwise or not kernel.trusted
+    keys = given_values(kernel, X).T if given else _dense(X)
+    return _prove_l1(lambda: _kernel_values(kernel, X), keys, machine, tolerance, bits)
+
+
+def prove_reduced_l1(
+    rows: BasisRows | GivenRows,
+    y: Array,
+    zeta: float,
+    beta: Array,
+    fitted: Array,
+    v: Array,
     *,
     tolerance: float = ACCURATE,
-    bits: int = _BITS,
+    bits: int = _REDUCED_BITS,
 ) -> Proof:
-    """The proof for one output of an L1 substrate; ``witnesses`` are errors that give dual points; the best counts."""
-    if not (np.isfinite(machine.a).all() and np.isfinite(machine.fitted).all() and np.isfinite(machine.b)):
-        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
-    with precision(bits):
-        y, a, zeta, tau = balls(machine.y), balls(machine.a), ball(machine.zeta), machine.ridge
-        a[int(np.abs(machine.a).argmax())] -= sum(a, ball(0.0))
-        errors = centred([t - f for t, f in zip(y, kernel_products(kernel, X, a), strict=True)])
-        points = [(centred(balls(one)), a) for one in witnesses if one.any()]
-        for some, signs in _at_limits(kernel, X, machine, errors):
-            points.append(_stepped(kernel, X, some, signs, zeta, tau, errors, a))
-        points = points or [(errors, a)]
-        gap = min((_sparse_gap(kernel, X, a, zeta, tau, errors, *point) for point in points), key=above)
-        distances = [f - t + e for f, t, e in zip(balls(machine.fitted), y, errors, strict=True)]
-        ones = [ball(1.0) for _ in y]
-        bound = gap_root(gap, ball(float(len(y)))) + weighted_root(distances, ones)
-        return proof_of(bound, machine.y, ones, tolerance, bits)
+    """Return the proof for one output of the L1 substrate on a basis; ``beta`` has an entry for every basis vector."""
+    machine = SparseMachine(y, zeta, beta, 0.0, fitted, weights=v, zero_sum=False)
+    keys = np.asarray(rows.X).T if isinstance(rows, GivenRows) else _dense(rows.points)
+    return _prove_l1(lambda: rows.matrix(rows.X), keys, machine, tolerance, bits)
 
 
-def _sparse_gap(
-    kernel: Kernel, X: Any, a: list[Any], zeta: Any, tau: float, errors: list[Any], theta: list[Any], z: list[Any]
-) -> Any:
-    """P - Q with theta, and z where there is a ridge, shrunk into their set."""
-    g = kernel_products(kernel, X, _pulled(theta, tau, z))
-    top, bottom = largest(g), -largest([-one for one in g])
-    nu, half = (top + bottom) / 2, (top - bottom) / 2
-    shrink = ball(1.0) if half <= zeta else zeta / half.max(zeta)
-    missed = [e - shrink * one for e, one in zip(errors, theta, strict=True)]
-    gap = sum((one * one for one in missed), ball(0.0)) / 2
-    for one, slope in zip(a, g, strict=True):
-        gap += zeta * abs(one) - one * shrink * (slope - nu)
-    if tau > 0.0:
-        rest = [one - shrink * other for one, other in zip(a, z, strict=True)]
-        inner = sum((r * k for r, k in zip(rest, kernel_products(kernel, X, rest), strict=True)), ball(0.0))
-        gap += ball(tau) * inner / 2
-    return gap
+def _prove_l1(
+    values: Callable[[], Sequence[Sequence[Any]]], keys: Array, machine: SparseMachine, tolerance: float, bits: int
+) -> Proof:
+    """Return the proof from the values of all columns, with more bits if needed; equal columns have equal keys."""
+    v = np.ones(machine.y.size) if machine.weights is None else machine.weights
+    if not machine.finite:
+        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, _NOT_FINITE)
+    groups = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    proofs: list[Proof] = []
+    for many in (bits, 4 * bits):
+        with precision(many):
+            bound = bound_l1(machine, Balls, _BallColumns(BallTable.of(values()), v, groups))
+            proofs.append(proof_of(bound.value, machine.y, balls(v), tolerance, many))
+        if proofs[-1].proved:
+            break
+    return min(proofs, key=lambda proof: proof.accuracy)
 
 
-def _pulled(theta: list[Any], tau: float, z: list[Any]) -> list[Any]:
-    """theta - tau z, of which the correlations are taken."""
-    return [one - ball(tau) * other for one, other in zip(theta, z, strict=True)] if tau > 0.0 else theta
+@dataclass(frozen=True, slots=True)
+class _BallColumns:
+    """Columns of kernel values in balls, and weights of their rows."""
 
+    table: BallTable
+    weights: Array
+    labels: Any
 
-def _at_limits(kernel: Kernel, X: Any, machine: SparseMachine, errors: list[Any]) -> list[tuple[list[int], Array]]:
-    """Columns that a step may take to their limits, with signs: those in use, and with these all that are nearly there.
+    def products(self, x: Balls) -> Balls:
+        return self.table @ x
 
-    Any choice gives a dual point; numbers in working precision suffice.
-    """
-    a, zeta = machine.a, machine.zeta
-    used = a != 0.0
-    if not used.any():
-        return []
-    pulled = _pulled(errors, machine.ridge, balls(a))
-    g = np.array([float(one) for one in kernel_products(kernel, X, pulled)])
-    nu = float((g - zeta * np.sign(a))[used].mean())
-    near = used | (np.abs(np.abs(g - nu) - zeta) <= _NEAR * zeta)
-    signs = np.where(used, np.sign(a), np.sign(g - nu))
-    choices = [used] if np.array_equal(used, near) else [used, near]
-    return [(_distinct(kernel, X, np.flatnonzero(some)), signs) for some in choices]
+    def adjoint(self, z: Balls) -> Balls:
+        return self.table.T @ z
 
+    def groups(self, some: Any) -> Any:
+        return self.labels[some]
 
-def _stepped(
-    kernel: Kernel, X: Any, some: list[int], signs: Array, zeta: Any, tau: float, errors: list[Any], a: list[Any]
-) -> tuple[list[Any], list[Any]]:
-    """The errors less their part in some columns by which correlations there are not at their limits; a with it.
-
-    Both unchanged where the bits do not distinguish these columns.
-    """
-    n, k = len(errors), len(some)
-    plain = [_column(kernel, X, j) for j in some]
-    columns = [centred(column) for column in plain]
-    table = flint().arb_mat(n, k, [column[i] for i in range(n) for column in columns])
-    c, H = table.transpose() * flint().arb_mat(n, 1, errors), table.transpose() * table
-    if tau > 0.0:
-        rows = flint().arb_mat(k, n, [one for column in plain for one in column])
-        c = c - rows * flint().arb_mat(n, 1, a) * ball(tau)
-        H = H + flint().arb_mat(k, k, [column[i] for i in some for column in plain]) * ball(tau)
-    sides = [value for i, j in enumerate(some) for value in (c[i, 0] - zeta * int(signs[j]), ball(1.0))]
-    try:
-        x = H.solve(flint().arb_mat(k, 2, sides))
-        nu = sum((x[i, 0] for i in range(k)), ball(0.0)) / sum((x[i, 1] for i in range(k)), ball(0.0))
-    except ZeroDivisionError:
-        return errors, a
-    taken = [x[i, 0] - nu * x[i, 1] for i in range(k)]
-    moved, z = table * flint().arb_mat(k, 1, taken), list(a)
-    for j, one in zip(some, taken, strict=True):
-        z[j] = z[j] + one  # the residual of the rows of the ridge is -a
-    return [e - moved[i, 0] for i, e in enumerate(errors)], z
-
-
-def _column(kernel: Kernel, X: Any, j: int) -> list[Any]:
-    """k(x_i, x_j) for all rows."""
-    if kernel.trusted and not kernel.pairwise:
-        return kernel_products(kernel, X, [ball(1.0)], X[[j]])
-    one = [ball(0.0)] * X.shape[0]
-    one[j] = ball(1.0)
-    return kernel_products(kernel, X, one)
-
-
-def _distinct(kernel: Kernel, X: Any, used: Any) -> list[int]:
-    """Of columns that are equal, by their points or by given values, the first."""
-    if kernel.pairwise or not kernel.trusted:
-        columns = given_values(kernel, X)[:, used].T
-    else:
-        columns = X[used].toarray() if hasattr(X, "toarray") else np.asarray(X)[used]
-    return sorted(used[np.unique(columns, axis=0, return_index=True)[1]].tolist())
-
-
-def centred(values: Sequence[Any]) -> list[Any]:
-    """The values less their mean."""
-    mean = sum(values, ball(0.0)) / len(values)
-    return [value - mean for value in values]
-
-
-def largest(values: Sequence[Any]) -> Any:
-    """The largest of some balls."""
-    found = values[0]
-    for value in values[1:]:
-        found = found.max(value)
-    return found
-
-
-def gap_root(gap: Any, mass: Any) -> Any:
-    """sqrt(2 gap / mass) of a gap known not to be negative."""
-    share = 2 * gap / mass
-    return share.sqrt() if share > 0 else abs(share).upper().sqrt()  # a ball that holds zero: from above
+    def step(self, some: Any, left: Balls, point: DualPoint) -> tuple[Any, Any, Any] | None:
+        """Solve H x = left - nu, where nu is free with 1'x = 0; None where the bits do not tell these columns apart."""
+        matrix, v, zero = self.table.matrix, balls(self.weights), ball(0.0)
+        (n, k), places, tau = (matrix.nrows(), some.size), some.tolist(), ball(point.ridge)
+        mass, d = sum(v, zero), left.values.tolist()
+        columns = [[matrix[i, j] for i in range(n)] for j in places]
+        means = [sum((w * value for w, value in zip(v, column, strict=True)), zero) / mass for column in columns]
+        C = flint().arb_mat(n, k, [columns[j][i] - means[j] for i in range(n) for j in range(k)])
+        pulled = flint().arb_mat(n, k, [v[i] * C[i, j] for i in range(n) for j in range(k)])
+        H = (pulled.transpose() * C).tolist()
+        if point.ridge > 0.0:
+            H = [[H[i][j] + tau * matrix[places[i], places[j]] for j in range(k)] for i in range(k)]
+        if point.zero_sum:
+            H, d = [*([*row, ball(1.0)] for row in H), [*[ball(1.0)] * k, zero]], [*d, zero]
+        try:
+            solved = flint().arb_mat(H).solve(flint().arb_mat(len(d), 1, d)).entries()
+        except ZeroDivisionError:
+            return None
+        x, nu = solved[:k], solved[k] if point.zero_sum else zero
+        size = root_of(sum(((one - nu) * other for one, other in zip(d[:k], x, strict=True)), zero))
+        change = self.table.T @ Balls((pulled * flint().arb_mat(k, 1, x)).entries())
+        if point.ridge > 0.0:
+            change = change + self.table @ (Balls(x).place(some, matrix.ncols()) * point.ridge)
+        return Balls(nu), Balls(size), change
 
 
 def prove_huber(
@@ -172,9 +121,9 @@ def prove_huber(
 ) -> Proof:
     """Return the proof for a machine; a kernel of unknown origin counts as semi-definite."""
     if not machine.finite:
-        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
+        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, _NOT_FINITE)
     with precision(bits):
-        bound, about = bound_huber(replace(machine, negative=0.0), Balls, _BallKernel(_kernel_matrix(kernel, X)))
+        bound, about = bound_huber(replace(machine, negative=0.0), Balls, _BallKernel(Balls(_kernel_values(kernel, X))))
         return proof_of(bound.value, machine.y, balls(machine.weights), tolerance, bits, about)
 
 
@@ -188,8 +137,8 @@ class _BallKernel:
     def products(self, x: Balls) -> Balls:
         return self.matrix @ x
 
-    def less(self, product: Balls, correction: Balls) -> Balls:
-        return Balls(product.values - (self.matrix @ correction).values)
+    def small_products(self, x: Balls) -> Balls:
+        return self.matrix @ x
 
     def diagonal(self) -> Balls:
         return Balls(self.matrix.values.diagonal())
@@ -198,11 +147,15 @@ class _BallKernel:
         return Balls(self.matrix.values[np.ix_(rows, columns)])
 
 
-def _kernel_matrix(kernel: Kernel, X: Any) -> Balls:
+def _dense(X: Any) -> Array:
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+def _kernel_values(kernel: Kernel, X: Any) -> list[list[Any]]:
     """Return all kernel values in balls; a matrix or a function is defined by its values."""
-    if kernel.pairwise or isinstance(kernel, Foreign):
-        dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        return Balls.exact(dense if kernel.pairwise else np.asarray(kernel(dense)))
+    if kernel.pairwise or not kernel.trusted:
+        return [balls(row) for row in given_values(kernel, X)]
     points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
-    return Balls([[formula(x, z) for z in points] for x in points])
+    lower = [[formula(x, points[j]) for j in range(i + 1)] for i, x in enumerate(points)]
+    return [[lower[max(i, j)][min(i, j)] for j in range(len(points))] for i in range(len(points))]

@@ -11,11 +11,7 @@ the eigenvectors of :math:`K_{SS}`, it has the features :math:`z(x) = T^T k_S(x)
 which is enclosed, row by row, and compared with what ``predict`` returned. Where directions are below rounding, T has
 fewer columns than there are directions. Then the system in beta itself is solved, which is nearly singular, in as many
 bits as that requires; where none is enough, as for vectors that depend on each other exactly, what the directions that
-T lacks may change is bounded and added. A lasso is bounded by the duality gap at a dual point
-:math:`\tau V \theta` with :math:`1^T V \theta = 0` and :math:`\tau \le 1` such that no correlation exceeds zeta,
-
-.. math:: \tfrac12 \|f - f^\star\|_v^2 \le P - D = \tfrac12 \|e - \bar e - \tau \theta\|_v^2
-          + \sum_j \big( \zeta |\beta_j| - \tau \beta_j\, k_j^T V \theta \big) .
+T lacks may change is bounded and added. A lasso is bounded by duality (:mod:`substrate.proof.duality`).
 """
 
 from collections.abc import Sequence
@@ -28,13 +24,13 @@ from substrate.arrays import Array
 from substrate.certificates.balls import Balls
 from substrate.certificates.rows import ACCURATE
 from substrate.kernels import Foreign, Kernel
-from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
-from substrate.proof.least_squares import points_of, proof_of, root_of, weighted_root
+from substrate.proof import Proof, ball, balls, flint, formula_of, precision
+from substrate.proof.least_squares import points_of, proof_of, weighted_root
 from substrate.reduced.basis_matrix import change_by_cut
 from substrate.reduced.features import eigen_features
 from substrate.reduced.rows import KernelValues, MatrixColumns
 
-__all__ = ["BasisRows", "GivenRows", "ReducedProof", "prove_reduced", "prove_reduced_l1"]
+__all__ = ["BasisRows", "GivenRows", "ReducedProof", "prove_reduced"]
 
 _BITS = 200
 #: Bits tried in turn for the system in all coefficients, which is harder for smoother kernels.
@@ -240,99 +236,6 @@ def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any
         return None
     values = centred * u
     return [mean + values[i, 0] for i in range(n)]
-
-
-def prove_reduced_l1(
-    rows: BasisRows | GivenRows,
-    y: Array,
-    zeta: float,
-    beta: Array,
-    fitted: Array,
-    v: Array,
-    *,
-    tolerance: float = ACCURATE,
-    bits: int = _BITS,
-) -> Proof:
-    """The proof for one output of the L1 substrate; ``beta`` has an entry for every basis vector.
-
-    Correlations may exceed zeta by more powers of ten than ``bits`` can resolve; then four times as many are used.
-    """
-    made = _proved_l1(rows, y, zeta, beta, fitted, v, tolerance, bits)
-    if made.proved:
-        return made
-    return min(made, _proved_l1(rows, y, zeta, beta, fitted, v, tolerance, 4 * bits), key=lambda one: one.accuracy)
-
-
-def _proved_l1(
-    rows: BasisRows | GivenRows,
-    y: Array,
-    zeta: float,
-    beta: Array,
-    fitted: Array,
-    v: Array,
-    tolerance: float,
-    bits: int,
-) -> Proof:
-    with precision(bits):
-        K = _table(rows.matrix(rows.X), beta.size)
-        n, zero, a, limit = y.size, ball(0.0), balls(beta), ball(zeta)
-        products = K * flint().arb_mat(beta.size, 1, a)
-        weights = balls(v)
-        mass = sum(weights, zero)
-        rest = [t - products[i, 0] for i, t in enumerate(balls(y))]
-        mean = sum(_times(weights, rest), zero) / mass
-        errors = [one - mean for one in rest]
-        bound = min(
-            (
-                root_of(2 * _gap(K, errors, theta, weights, a, limit) / mass)
-                for theta in (errors, _corrected(K, errors, weights, beta, limit))
-            ),
-            key=above,
-        )
-        values = [products[i, 0] + mean for i in range(n)]
-        apart = weighted_root([ball(f) - value for f, value in zip(fitted.tolist(), values, strict=True)], weights)
-        return proof_of(bound + apart, y, weights, tolerance, bits)
-
-
-def _times(weights: list[Any], values: list[Any]) -> list[Any]:
-    return [weight * value for weight, value in zip(weights, values, strict=True)]
-
-
-def _gap(K: Any, errors: list[Any], theta: list[Any], weights: list[Any], beta: list[Any], zeta: Any) -> Any:
-    """The duality gap at the largest multiple of theta, one at most, that is dual feasible."""
-    zero = ball(0.0)
-    c = K.transpose() * flint().arb_mat(len(theta), 1, _times(weights, theta))
-    largest = zero
-    for j in range(len(beta)):
-        largest = largest.max(abs(c[j, 0]))
-    share = ball(1.0) if largest <= zeta else zeta / largest.max(zeta)
-    rest = [e - share * t for e, t in zip(errors, theta, strict=True)]
-    gap = sum((weight * one * one for weight, one in zip(weights, rest, strict=True)), zero) / 2
-    for j, one in enumerate(beta):
-        gap += zeta * abs(one) - share * one * c[j, 0]
-    return gap
-
-
-def _corrected(K: Any, errors: list[Any], weights: list[Any], beta: Array, zeta: Any) -> list[Any]:
-    """The errors less their part in the columns in use by which correlations there are not zeta; else as they are."""
-    used = np.flatnonzero(beta).tolist()
-    n, zero = len(errors), ball(0.0)
-    if not used:
-        return errors
-    mass = sum(weights, zero)
-    means = [sum((weights[i] * K[i, j] for i in range(n)), zero) / mass for j in used]
-    columns = flint().arb_mat(
-        n, len(used), [K[i, j] - mean for i in range(n) for j, mean in zip(used, means, strict=True)]
-    )
-    pulled = flint().arb_mat(n, len(used), [weights[i] * columns[i, k] for i in range(n) for k in range(len(used))])
-    c = pulled.transpose() * flint().arb_mat(n, 1, errors)
-    left = [c[k, 0] - zeta * (1 if beta[j] > 0 else -1) for k, j in enumerate(used)]
-    try:
-        x = (pulled.transpose() * columns).solve(flint().arb_mat(len(used), 1, left))
-    except ZeroDivisionError:
-        return errors
-    moved = columns * x
-    return [e - moved[i, 0] for i, e in enumerate(errors)]
 
 
 def _proof(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls, root_of
+from substrate.certificates.balls import Balls, BallTable, root_of
 from substrate.certificates.rows import ACCURATE
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise, Kernel
@@ -55,7 +55,7 @@ def prove_variation(
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
         return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        matrices = [_table(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
+        matrices = [BallTable.of(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
         values = _BallComponents.of(matrices, coordinates)
         stored = sum_of([matrix @ column for matrix, column in zip(matrices, _columns(a, len(matrices)), strict=True)])
         try:
@@ -71,39 +71,20 @@ def _columns(a: Array, count: int) -> list[Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """A matrix in balls whose products are those of python-flint."""
-
-    matrix: Any
-
-    def __matmul__(self, x: Any) -> Balls:
-        values = (x if isinstance(x, Balls) else Balls.exact(x)).values.tolist()
-        return Balls((self.matrix * flint().arb_mat(len(values), 1, values)).entries())
-
-    @property
-    def T(self) -> "_Table":  # noqa: N802 - numpy's name
-        return _Table(self.matrix.transpose())
-
-
-def _table(rows: Sequence[Sequence[Any]]) -> _Table:
-    return _Table(flint().arb_mat(len(rows), len(rows[0]), [value for row in rows for value in row]))
-
-
-@dataclass(frozen=True, slots=True)
 class _BallComponents:
     """C^l = Omega^l A^l for exact kernel values and directions that are plain numbers, and H."""
 
-    parts: tuple[_Table, ...]
-    ridge: _Table | None
+    parts: tuple[BallTable, ...]
+    ridge: BallTable | None
     hessian: Any
     bias: bool
 
     @classmethod
-    def of(cls, matrices: Sequence[_Table], coordinates: ComponentCoordinates) -> "_BallComponents":
+    def of(cls, matrices: Sequence[BallTable], coordinates: ComponentCoordinates) -> "_BallComponents":
         """Multiply the kernel values with the directions, and form H = F'PF + tau sum_l A^l' C^l."""
         (d, n, r), shared = coordinates.parts.shape, coordinates.coefficients
         directions = [
-            _table([balls(row) for row in (shared[k] if coordinates.decoupled else shared)]) for k in range(d)
+            BallTable.of([balls(row) for row in (shared[k] if coordinates.decoupled else shared)]) for k in range(d)
         ]
         parts = [matrix.matrix * A.matrix for matrix, A in zip(matrices, directions, strict=True)]
         F = sum(parts[1:], parts[0])
@@ -117,12 +98,12 @@ class _BallComponents:
             H = H + ridge
         if not any(one != 0 for one in H.entries()):  # nothing is fitted
             H = flint().arb_mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
-        products = tuple(_Table(part) for part in parts)
-        return cls(products, None if ridge is None else _Table(ridge), H, coordinates.bias)
+        products = tuple(BallTable(part) for part in parts)
+        return cls(products, None if ridge is None else BallTable(ridge), H, coordinates.bias)
 
     @classmethod
     def of_features(
-        cls, tables: Sequence[_Table], transforms: Sequence[Array], ridge: float, row_weights: Array
+        cls, tables: Sequence[BallTable], transforms: Sequence[Array], ridge: float, row_weights: Array
     ) -> "_BallComponents":
         """Take features K^l T^l, each component with columns of its own, whose weights have the norm of w."""
         n, size = row_weights.size, max(sum(T.shape[1] for T in transforms), 1)  # one of no effect, if there is none
@@ -144,7 +125,7 @@ class _BallComponents:
         places = range(size)
         penalty = flint().arb_mat(size, size, [ball(ridge if i == j else 0.0) for i in places for j in places])
         H = pulled.transpose() * centred + penalty
-        return cls(tuple(_Table(part) for part in parts), _Table(penalty), H, True)
+        return cls(tuple(BallTable(part) for part in parts), BallTable(penalty), H, True)
 
     def values(self, v: Array) -> list[Balls]:
         """Return C^l v of every component."""
@@ -218,7 +199,7 @@ def prove_reduced_variation(
     multipliers = np.zeros((len(parts), y.size))
     multipliers[:, np.asarray(numbers, dtype=int)] = xi if len(numbers) else 0.0
     with precision(bits):
-        tables = [_table(BasisRows(part, X, points).matrix(X)) for part in parts]
+        tables = [BallTable.of(BasisRows(part, X, points).matrix(X)) for part in parts]
         values = _BallComponents.of_features(tables, transforms, ridge, row_weights)
         witness = VariationWitness(v, multipliers)
         try:

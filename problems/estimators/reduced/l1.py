@@ -40,7 +40,7 @@ from substrate.penalized.l1.on_a_basis import (
     reduced_l1_paths,
 )
 from substrate.proof import Proof, proof_of_outputs
-from substrate.proof.reduced import prove_reduced_l1
+from substrate.proof.duality import prove_reduced_l1
 from substrate.reduced.answer import UNKNOWN
 from substrate.reduced.moments import origin_of
 
@@ -159,7 +159,7 @@ class StoredReducedL1:
         check = L1Check(rows, sums, self.zeta / sums.unit, sizes, known, self.tolerance)
         beta, bias = beta / sums.unit, model._columns()[1] / sums.unit
         _, checks = check(beta, bias, False)
-        if not all(output[0].passes for output in checks):
+        if not all(row.passes for output in checks for row in output):
             _, checks = check(beta, bias, True)
         facts = (("kernel", repr(model.kernel_)), ("zeta", f"{model.zeta:g}"), *weight_facts(rows))
         return worst_rows(list(checks)), facts

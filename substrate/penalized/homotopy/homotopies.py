@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array, positive, real_array
+from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.stacked_least_squares import reflect
 from substrate.penalized.homotopy.following import Resolve, Trace, follow
@@ -177,7 +178,6 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
     return Path("zeta", zeta[kept][::-1], a, nu, bias, done, below, True, stop, trace.steps, trace.restarts, holes)
 
 
-_EPS = float(np.finfo(np.float64).eps)
 #: Largest duality gap of a knot, as a share of that of u = 0; on ill-conditioned components rounding alone makes 1e-9.
 _VARIATION_GAP = 1e-7
 #: Times a path may be resumed after a stall.
@@ -223,7 +223,7 @@ def variation_path(
         seen = _row_space(B)
         inner = target if seen is None else seen.T @ target
         rows = np.flatnonzero(np.isin(block, np.unique(block[B.any(axis=1)])))  # a component of zeros pays nothing
-        if not rows.size or not np.linalg.norm(inner) > _EPS * np.linalg.norm(target):
+        if not rows.size or not np.linalg.norm(inner) > relative_rounding(1.0) * np.linalg.norm(target):
             return _flat(B.shape[0], target)
         own = B[rows] if seen is None else B[rows] @ seen
         labels = np.unique(block[rows], return_inverse=True)[1].astype(np.int64)
@@ -239,7 +239,7 @@ def _row_space(B: Array) -> Array | None:
     """An orthonormal basis of the span of the rows, as columns; None where that is the whole space."""
     R = np.linalg.qr(B, mode="r") if B.shape[0] > B.shape[1] else B
     _, s, Vt = np.linalg.svd(R, full_matrices=False)
-    keep = s > max(B.shape) * _EPS * s[0]
+    keep = s > rank_cutoff(max(B.shape)) * s[0]
     return None if keep.sum() == B.shape[1] else np.ascontiguousarray(Vt[keep].T)
 
 

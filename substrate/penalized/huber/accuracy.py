@@ -42,9 +42,9 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed
-from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, distance_row, page_row, power_of_two
-from substrate.least_squares.kernel_products import CarefulProducts, KernelProducts, PlainProducts
+from substrate.least_squares.kernel_products import CarefulProducts
+from substrate.penalized.computed_kernel import ComputedKernel
 
 __all__ = ["ABOUT_MEAN", "HuberMachine", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
 
@@ -96,8 +96,8 @@ class HuberKernel(Protocol):
     def products(self, x: Any) -> Any:
         """Return K x."""
 
-    def less(self, product: Any, correction: Any) -> Any:
-        """Return K x less K times a small correction of x."""
+    def small_products(self, x: Any) -> Any:
+        """Return K x for small numbers, of which the sizes suffice."""
 
     def diagonal(self) -> Any:
         """Return the diagonal of K."""
@@ -132,7 +132,7 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
         # the sum that is left is taken off the free rows, in proportion to their weights
         share = rough.exact(np.where(free, v, 0.0))
         correction = correction + share * ((limit * signs).select(at_bound, rough).total() / share.sum())
-    f = kernel.less(product, correction) + machine.b
+    f = product.absorb(kernel.small_products(correction)) + machine.b
     e, feasible = machine.y - f, a.absorb(correction)
     r = (feasible / strong - e).rounded()
     if at_bound.any():
@@ -205,27 +205,13 @@ def _relate(kernel: HuberKernel, pulls: Any, linear: Any, tied: Any) -> tuple[An
     return sizes.bound_root(), squares.bound_root()
 
 
-@dataclass(frozen=True, slots=True)
-class ComputedKernel:
-    """K by products that state a bound on their error; ``roots`` bound what a kernel value may be.
+@dataclass(frozen=True)
+class HuberProducts(ComputedKernel):
+    """K by products, its diagonal, and what a kernel value may be at most; entries are used where ``has_blocks``."""
 
-    ``plain`` holds the matrix itself; its entries are used where ``has_blocks`` is True.
-    """
-
-    map: KernelProducts
-    plain: PlainProducts
     entries: Array
     roots: Array
     has_blocks: bool
-
-    def products(self, x: Doubled) -> Doubled:
-        """Return K x for the midpoints, and what the radius of x adds."""
-        pair, radius = self.map(x.high)
-        return self._wider(Doubled(*pair, radius=radius), x.radius)
-
-    def less(self, product: Doubled, correction: Double) -> Doubled:
-        """Return the same midpoints: the correction goes into the radius."""
-        return self._wider(product, correction.sizes)
 
     def diagonal(self) -> Doubled:
         """Return k(x_i, x_i)."""
@@ -236,10 +222,6 @@ class ComputedKernel:
         sizes = self.roots[rows][:, None] * self.roots[columns]
         return Double(self.plain.matrix[np.ix_(rows, columns)], self.plain.rounding * sizes)
 
-    def _wider(self, product: Doubled, radius: Any) -> Doubled:
-        reach = float(self.roots @ np.broadcast_to(radius, self.roots.shape))
-        return Doubled(product.high, product.low, product.radius + self.roots * reach)
-
 
 def huber_accuracy(
     machine: HuberMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
@@ -247,15 +229,15 @@ def huber_accuracy(
     """Return the row, and whether doubled precision was needed."""
     roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
     known = (careful.plain, machine.diagonal, roots)
-    plain = _row(machine, ComputedKernel(careful.plain, *known, has_blocks=False), FORMULA, tolerance)
+    plain = _row(machine, HuberProducts(careful.plain, *known, has_blocks=False), FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
     formula = f"{FORMULA}, in doubled precision"
-    other = _row(machine, ComputedKernel(careful, *known, has_blocks=True), formula, tolerance)
+    other = _row(machine, HuberProducts(careful, *known, has_blocks=True), formula, tolerance)
     return min(plain, other, key=lambda row: row.value), True
 
 
-def _row(machine: HuberMachine, kernel: ComputedKernel, formula: str, tolerance: float) -> Accuracy:
+def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: float) -> Accuracy:
     bound, about = math.inf, ABOUT_MEAN
     if machine.finite and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
         unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
@@ -268,36 +250,55 @@ def _row(machine: HuberMachine, kernel: ComputedKernel, formula: str, tolerance:
 def primal_huber_accuracy(
     R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array, tolerance: float = UNPOLISHED
 ) -> Accuracy:
-    r"""The row of a declared problem on K = R R', about the mean of the fitted values.
+    r"""Return the row of a declared problem on K = R R', about the mean of the fitted values.
 
-    :math:`\tfrac12 w^T w` is strongly convex in w: with the b for which the multipliers
-    :math:`\alpha = \gamma v \psi(e)` of :math:`e = y - R w - b 1` sum to zero,
-    :math:`P - Q = \tfrac12 \|w - R^T \alpha\|^2`.
+    Take any b, errors :math:`\tilde e` near :math:`e = y - R w - b 1`, and :math:`\alpha = \gamma v \psi(\tilde e)`,
+    with the slope :math:`\psi` of Huber's loss. Where :math:`1^T \alpha = 0`, alpha is dual feasible, and
+
+    .. math:: P - Q = \tfrac12 \|w - R^T \alpha\|^2 + \sum_i \gamma v_i \big(h(e_i) - h(\tilde e_i)
+              - \psi(\tilde e_i)(e_i - \tilde e_i)\big)
+              \le \tfrac12 \|w - R^T \alpha\|^2 + \tfrac12 \sum_i \gamma v_i (e_i - \tilde e_i)^2 ,
+
+    since the slope is Lipschitz. The errors are the computed ones, but for one row inside its bounds, which takes the
+    sum of the multipliers; :math:`\tfrac12 w^T w` is strongly convex in w.
     """
-    n, own = y.size, R @ w
-    rest = y - own
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        bound = _bound_primal_huber(R, y, gamma_v, delta, w, fitted).upper()
+    row = page_row(bound, y, tolerance)
+    return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")
 
-    def pulls(b: float) -> Array:
-        return np.asarray(gamma_v * np.clip(rest - b, -delta, delta))
 
+def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array) -> Any:
+    """Bound the norm of the distance of the fitted values about their mean from those of the exact optimum."""
+    n, rows, pulls = y.size, Double(R), Double(gamma_v)
+    own = rows @ w
+    b = _balancing_bias(y - own.middle, gamma_v, delta)
+    errors = y - own - b
+    clipped = np.clip(errors.middle, -delta, delta)
+    alpha = pulls * clipped
+    total = alpha.total()
+    # the row with most room takes the sum, in its errors
+    widest = np.array([int((gamma_v * (delta - np.abs(clipped))).argmax())])
+    shift = abs(total) / pulls.take(widest)
+    if float(total.sizes) > 0.0 and not (shift + np.abs(clipped[widest])).is_below(Double(delta)).all():
+        return Double(math.inf)
+    alpha = alpha - total.place(widest, n)
+    off = errors.error() + shift.place(widest, n)
+    slope = w - rows.T @ alpha
+    energy = (slope * slope).sum() + (pulls * off * off).sum()
+    centred = rows - (Double(np.ones((1, n))) @ rows) / float(n)
+    beside = fitted - own
+    beside = beside - beside.total() / float(n)
+    return energy.bound_root() * float(np.linalg.norm(centred.sizes)) + (beside * beside).sum().bound_root()
+
+
+def _balancing_bias(rest: Array, gamma_v: Array, delta: float) -> float:
+    """Return a b for which the multipliers of the errors ``rest - b`` nearly sum to zero, by bisection."""
     low, high = float(rest.min()) - delta, float(rest.max()) + delta
     for _ in range(200):  # the sum decreases with b
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if pulls(middle).sum() > 0.0 else (low, middle)
-    alpha = pulls(low)
-    # multipliers must sum to zero: the rounding is subtracted from the largest, and its effect is added
-    left = abs(float(alpha.sum())) + relative_rounding(n) * float(np.abs(alpha).sum())
-    longest = float(np.sqrt(np.einsum("ij,ij->i", R, R).max(initial=0.0)))
-    cost = left**2 / (2.0 * float(gamma_v.max())) + left * 2.0 * float(np.abs(rest - low).max())
-    rounded = relative_rounding(n + w.size) * (float(np.linalg.norm(w)) + longest * float(np.abs(alpha).sum()))
-    apart = float(np.linalg.norm(w - R.T @ alpha)) + left * longest + rounded
-    bound = np.sqrt(apart**2 + 2.0 * cost)
-    centre = R - R.mean(axis=0)
-    beside = fitted - own
-    moved = float(np.linalg.norm(beside - beside.mean(axis=0))) + relative_rounding(n) * float(
-        np.linalg.norm(np.abs(R) @ np.abs(w))
-    )
-    row = page_row(float(np.linalg.norm(centre)) * bound + moved, y, tolerance)
-    return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")
+        positive = float((gamma_v * np.clip(rest - middle, -delta, delta)).sum()) > 0.0
+        low, high = (middle, high) if positive else (low, middle)
+    return low

@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import SolverError
 from substrate.threads import blas_threads
 
 __all__ = ["VIOLATION", "ActiveSetSolution", "correlation_noise", "l1_rows", "root_of", "solve_l1", "zeta_max"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Relative excess over zeta at which an atom counts as violating its bound.
 VIOLATION = 1e-11
@@ -66,7 +65,7 @@ def correlation_noise(Phi: Array, target: Array) -> float:
     A sum of n products has an error of at most n eps times the sum of their sizes, typically the root of n; that sum
     is at most the root of n times the largest entry of ``Phi`` and the length of the target.
     """
-    return float(Phi.shape[0] * _EPS * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
+    return float(relative_rounding(Phi.shape[0]) * np.abs(Phi).max(initial=0.0) * np.linalg.norm(target))
 
 
 def solve_l1(

@@ -45,7 +45,7 @@ from substrate.certificates.rows import ACCURATE
 from substrate.errors import SolverError
 from substrate.penalized.homotopy.homotopies import CentredColumns, path_of_columns
 from substrate.penalized.homotopy.knots import Path, Point
-from substrate.penalized.l1.accuracy_on_a_basis import L1Columns, l1_accuracy
+from substrate.penalized.l1.accuracy import SummedColumns, l1_accuracy_of_sums
 from substrate.reduced.answer import careful_pass
 from substrate.reduced.certificate import Residuals, rounded_errors
 from substrate.reduced.moments import MomentsOfLeaf, Origin
@@ -174,8 +174,11 @@ class L1Check:
         else:
             residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
             rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
-        columns = L1Columns(self.sums.gram, self.sums.means, self.sums.offsets, self.sizes, self.rows.terms)
-        answers = l1_accuracy(
+        sums = self.sums
+        known = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
+        spread = float(np.sqrt(residuals.diagonal))
+        columns = SummedColumns(*known, residuals.mass, rounded.kernel, spread)
+        answers = l1_accuracy_of_sums(
             residuals, rounded, columns, self.zeta, beta, unit, self.targets, tolerance=self.tolerance
         )
         others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)

@@ -70,6 +70,7 @@ __all__ = [
     "DoubledComponents",
     "Ties",
     "VariationWitness",
+    "bound_slack_below",
     "bound_variation",
     "refined_witness",
     "shrink",
@@ -247,9 +248,9 @@ def _bound_slack(numbers: type[N], values: Any, xi: Array, rho: float, tied: Any
     if len(tied):
         largest, places = values.take(int(tied[0])) * float(np.sign(xi[tied[0]])), np.asarray(tied)
     else:
-        top = int(upward.midpoint.argmax())
-        top = int((upward - upward.take(top)).midpoint.argmax())  # of values that agree in double precision
-        largest, places = upward.take(top), np.array([top])
+        first = int(upward.midpoint.argmax())
+        first = int((upward - upward.take(first)).midpoint.argmax())  # of values that agree in double precision
+        largest, places = upward.take(first), np.array([first])
     drift = numbers.exact(np.zeros(xi.size)).rounded() if drift is None else drift
     own = drift.take(int(places[0]))
     beside = np.ones(xi.size, dtype=bool)
@@ -263,14 +264,31 @@ def _bound_slack(numbers: type[N], values: Any, xi: Array, rho: float, tied: Any
     same = ~beside[rows]
     if not len(tied):  # the row that is the largest is not behind, if its multiplier has its sign
         same &= np.sign(xi[rows]) == np.where(values.midpoint[rows] >= 0.0, 1.0, -1.0)
-    left = numbers.exact(np.append(rho, -sizes[rows])).total()
-    slack = left * (largest.rounded() + own + excess) + excess * numbers.exact(sizes).sum()
+    slack = _spare(numbers, xi, rho) * (largest.rounded() + own + excess) + excess * numbers.exact(sizes).sum()
     late = rows[~same]
-    if not late.size:
-        return slack
-    some = values.take(late)
-    behind = (largest - some.select(xi[late] > 0.0, -some)).rounded() + drift.take(late) + own
-    return slack + (behind.positive_part() * sizes[late]).sum()
+    return slack + _bound_behind(values, xi, late, largest, drift.take(late) + own) if late.size else slack
+
+
+def bound_slack_below(numbers: type[N], values: Any, xi: Array, rho: float, top: Any) -> Any:
+    """Bound rho max|C v| - xi'C v of one component, of which only the rows with multipliers are given.
+
+    ``top`` is a number, without radius, that no size of a value exceeds, at whatever row.
+    """
+    (rows,) = np.nonzero(xi)
+    slack = _spare(numbers, xi, rho) * top
+    return slack + _bound_behind(values, xi, rows, top.careful(), 0.0) if rows.size else slack
+
+
+def _spare(numbers: type[N], xi: Array, rho: float) -> Any:
+    """Return rho less the sizes of the multipliers."""
+    return numbers.exact(np.append(rho, -np.abs(xi[xi != 0.0]))).total()
+
+
+def _bound_behind(values: Any, xi: Array, rows: Any, largest: Any, drift: Any) -> Any:
+    """Bound the sum over some rows of what each is behind the largest value, times its multiplier."""
+    some = values.take(rows)
+    behind = (largest - some.select(xi[rows] > 0.0, -some)).rounded() + drift
+    return (behind.positive_part() * np.abs(xi[rows])).sum()
 
 
 def shrink(xi: Array, rho: Weights) -> Array:

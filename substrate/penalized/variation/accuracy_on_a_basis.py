@@ -7,8 +7,9 @@ R^T R` and multipliers xi with :math:`\|\xi^l\|_1 \le \rho`, the duality gap is 
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big), \qquad
           g = \tau v - Z_c^T V e + \sum_l \sum_{i \in W} \xi^l_i z^l_i .
 
-Any multipliers within their balls are a dual point, however they were found. Rounding of kernel values, of
-components and of sums is added to each term.
+Any multipliers within their balls are a dual point, however they were found. The last sum is bounded as in
+:mod:`~substrate.penalized.variation.accuracy`, and H as in :mod:`~substrate.reduced.curvature`; rounding of kernel
+values, of components and of sums is in the radius of each term.
 
 One pass over all rows computes errors, components and their rounding for the stored machine: the coefficients are those
 that ``predict`` uses, one column per component. Where it is needed, kernel values are computed accurately and products
@@ -21,23 +22,27 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import block_diag
 
 from substrate.arrays import Array
-from substrate.certificates.doubled_precision import Pair, add, exact_product, minus
-from substrate.certificates.enclosed import UNIT
-from substrate.certificates.rounding import OF_PAIRS, relative_rounding, target_rounding
+from substrate.certificates.doubled_precision import exact_sum
+from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
+from substrate.certificates.rounding import target_rounding
 from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
+from substrate.penalized.variation.accuracy import bound_slack_below, shrink, sum_of
 from substrate.penalized.variation.component_features import ComponentFeatures
+from substrate.reduced.curvature import Curvature
+from substrate.reduced.features import EigenFeatures
+from substrate.reduced.row_products import CHUNK, terms_in_parts
 from substrate.reduced.rows import BasisValues
 from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Block, Source
+from substrate.streaming.source import LEAF, Block, Source
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 
 __all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
 
-_HALF = UNIT
+#: Rows of a tile.
 _ROWS = 512
 
 
@@ -90,30 +95,22 @@ class VariationErrorsOfLeaf:
                 total = total + self._of_rows(block.X[some], block.Y[some, 0] / self.unit, light, p)
         return total
 
-    def values(self, X: Any) -> tuple[Array, Array]:
-        """f^l of given rows, one column per component, and a bound on their errors."""
-        f, unsure, _ = self._values(self._tiles(X), X, self._rounding(X))
-        return f[0] + f[1], unsure
+    def values(self, X: Any) -> list[Doubled]:
+        """Return f^l of given rows, one vector per component."""
+        return self._values(self._tiles(X), X, self._rounding(X))[0]
 
     def pulled(self, X: Any, multipliers: Array) -> Array:
         """K_l'xi_l of given rows, one column per component."""
         return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
     def _of_rows(self, X: Any, known: Array, light: Array | None, p: Array) -> VariationErrors:
-        tiles, zero = self._tiles(X), np.zeros_like(known)
-        (high, low), unsure, lengths = self._values(tiles, X, p)
-        rest: Pair = add((known, zero), (np.full_like(known, -self.bias), zero))
-        for k in range(p.size):
-            rest = add(rest, minus((high[:, k], low[:, k])))
-        e = rest[0] + rest[1]
-        off = (
-            unsure.sum(axis=1)
-            + relative_rounding(1.0) * np.abs(e)
-            + OF_PAIRS * (np.abs(known) + np.abs(high).sum(axis=1))
-        )
-        sums = zero
-        for values, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
-            plain = _values_of(values, X, False) if self.careful else tile  # those that predict uses
+        tiles = self._tiles(X)
+        values, lengths = self._values(tiles, X, p)
+        errors = (Doubled.exact(known) - self.bias - sum_of(values)).rounded()
+        e, off = errors.middle, np.broadcast_to(errors.radius, known.shape)
+        sums = np.zeros_like(known)
+        for component, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
+            plain = _values_of(component, X, False) if self.careful else tile  # those that predict uses
             sums = sums + plain @ beta
         about = known - self.centre
         apart = known - e - (sums + self.bias)
@@ -125,7 +122,7 @@ class VariationErrorsOfLeaf:
         return VariationErrors(
             known.size,
             mass,
-            float(e_v.sum()),
+            exact_sum(e_v),
             float(e @ e_v),
             float(about_v.sum()),
             float(about @ about_v),
@@ -133,31 +130,31 @@ class VariationErrorsOfLeaf:
             float(apart @ apart_v),
             slopes,
             diagonal,
-            (np.abs(high + low) + unsure).max(axis=0),
+            np.array([value.rounded().sizes.max() for value in values]),
             squared.max(axis=0),
             p,
         )
 
-    def _values(self, tiles: list[Array], X: Any, p: Array) -> tuple[Pair, Array, Array]:
-        n, (m, d) = tiles[0].shape[0], self.coefficients.shape
-        high, low, unsure, lengths = (np.zeros((n, d)) for _ in range(4))
-        for k, (values, tile) in enumerate(zip(self.components, tiles, strict=True)):
-            beta = self.coefficients[:, k]
-            lengths[:, k] = values.sizes(X)
+    def _values(self, tiles: list[Array], X: Any, p: Array) -> tuple[list[Doubled], Array]:
+        """Return f^l of every component, and the roots of k_l(x, x), one column per component.
+
+        A kernel value is known to p of the lengths of its points, and a sum of m products in working precision to m u
+        of their sizes, with a few more for the sizes themselves.
+        """
+        found, lengths = [], np.empty((tiles[0].shape[0], len(tiles)))
+        for k, (component, tile, beta) in enumerate(zip(self.components, tiles, self.coefficients.T, strict=True)):
+            lengths[:, k] = component.sizes(X)
             size = lengths[:, k] * float(self.sizes[:, k] @ np.abs(beta))
             if self.careful:
-                (high[:, k], low[:, k]), check = exact_product(tile, beta)
-                unsure[:, k] = check + p[k] * size
+                found.append((Doubled.exact(tile) @ beta).absorb(Double(p[k] * size)))
             else:
-                high[:, k] = tile @ beta
-                unsure[:, k] = (p[k] + (m + 4.0) * _HALF) * size
-        return (high, low), unsure, lengths
+                found.append(Doubled(tile @ beta, None, (p[k] + sum_rounding(beta.size + 4)) * size))
+        return found, lengths
 
     def _slope(self, tile: Array, e: Array) -> Array:
         if not self.careful:
             return np.asarray(tile.T @ e)
-        (high, low), _ = exact_product(np.ascontiguousarray(tile.T), e)
-        return high + low
+        return (Doubled.exact(np.ascontiguousarray(tile.T)) @ e).midpoint
 
     def _rounding(self, X: Any) -> Array:
         """Return the relative errors of kernel values, one per component."""
@@ -218,85 +215,83 @@ class VariationJudge:
         centre = float(self.targets.about(self.unit)[0])
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
-        moved = self._moved(leaf, found, coefficients, sizes)
-        root = math.sqrt(found.mass)
+        bound = self._bound(leaf, found, coefficients, sizes).upper() * self.unit / math.sqrt(found.mass)
         shift = found.shifts / found.mass
         spread = self.unit * math.sqrt(max(found.spreads / found.mass - shift**2, 0.0))
-        bound = 1.01 * self.unit * moved / root
         rounding = target_rounding(found.count, float(np.abs(self.targets.extremes).max()))
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        bound = bound if math.isfinite(bound) else math.inf
         return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
 
-    def _moved(self, leaf: VariationErrorsOfLeaf, found: VariationErrors, beta: Array, sizes: Array) -> float:
+    def _bound(self, leaf: VariationErrorsOfLeaf, found: VariationErrors, beta: Array, sizes: Array) -> Double:
+        r"""Bound the norm of f - f*.
+
+        The dual point is made of the errors as they were computed, less their mean. Those of the point v differ by
+        their rounding and by what the coefficients are from T v, at every row by at most
+        :math:`\sqrt{k^l(x, x)} \sum_j |\beta^l_j - (T v)_j|\, k^l(z_j, z_j)^{1/2}`.
+        """
         root, unsure = math.sqrt(found.mass), math.sqrt(found.unsure)
-        length = math.sqrt(found.squares) + unsure
-        spreads = np.sqrt(found.diagonal)
-        terms = (16.0 if leaf.careful else 512.0) + found.count.bit_length() + 32.0
-        xi = self.xi * np.minimum(1.0, self.rho / np.maximum(np.abs(self.xi).sum(axis=1), self.rho))[:, None]
-        f, f_unsure = leaf.values(self.bounded) if xi.shape[1] else (np.zeros((0, len(xi))), np.zeros((0, len(xi))))
+        length, total = math.sqrt(found.squares), abs(found.total)
+        spreads, longest = np.sqrt(found.diagonal), np.sqrt(found.longest)
+        summed = sum_rounding(_terms(found.count, leaf.careful))
+        xi = shrink(self.xi, self.rho)
+        values = leaf.values(self.bounded) if xi.shape[1] else None
         pulls = leaf.pulled(self.bounded, xi) if xi.shape[1] else np.zeros_like(beta)
-        v, gradient, rest, apart, off = [], [], 0.0, 0.0, []
-        gap = 0.0
+        gradient, radii, slack, apart = [], [], Double(0.0), 0.0
         for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):
             weights, left = _weights(T, beta[:, k])
-            v.append(weights)
-            lost = float(sizes[:, k] @ left)  # of f at a row, relative to its length
+            lost = float(sizes[:, k] @ left)
             apart += float(spreads[k]) * lost
-            beside = math.sqrt(float(found.longest[k])) * lost
-            top = float(found.largest[k]) + beside
-            reached = float(xi[k] @ f[:, k]) - float(np.abs(xi[k]) @ (f_unsure[:, k] + beside))
-            gap += max(self.rho * top - reached, 0.0) + relative_rounding(8.0) * self.rho * top
-            product, check = exact_product(np.ascontiguousarray(T.T), found.slopes[:, k] - pulls[:, k])
-            zero = np.zeros(T.shape[1])
-            made = add((self.ridge * weights + self.mean[place] * found.total, zero), minus(product))
-            gradient.append(made[0] + made[1])
-            rest += float(
-                np.sum((check + relative_rounding(1.0) * (self.ridge * np.abs(weights) + np.abs(made[0]))) ** 2)
-            )
-            relative = (
-                (float(found.rounding[k]) + terms * _HALF) * float(spreads[k]) * (length + abs(found.total) / root)
-            )
-            pulled = float(np.abs(xi[k]).sum()) * math.sqrt(float(found.longest[k]))
-            relative += (float(found.rounding[k]) + xi.shape[1] * _HALF) * pulled
-            off.append(
-                relative * sizes[:, k] + relative_rounding(2.0) * (np.abs(found.slopes[:, k]) + np.abs(pulls[:, k]))
-            )
-        R: Array = np.asarray(
-            np.linalg.cholesky(self.scatter + self.ridge * np.eye(self.scatter.shape[0])).T, dtype=np.float64
-        )
-        energy = float(np.linalg.norm(solve_triangular(R, np.concatenate(gradient), trans="T")))
-        energy += math.sqrt(rest / self.ridge)
-        eta, doubt = self._eta(R, found, sizes, off, terms)
-        if eta > 0.5:
-            return math.inf
-        energy = (energy + doubt) / math.sqrt(1.0 - eta) + unsure + apart
-        gap += 0.5 * energy**2
-        moved = math.sqrt(2.0 * gap) + apart + abs(found.total) / root + terms * _HALF * length
-        # predict may add its components in another order
-        sizes_of_outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
-        return moved + unsure + math.sqrt(found.apart) + relative_rounding(len(xi) + 2.0) * sizes_of_outputs
+            beside = Double(float(longest[k]) * lost)
+            top = (beside + float(found.largest[k])).upper_ends()
+            near = Doubled.exact(np.zeros(0)) if values is None else values[k].absorb(beside)
+            slack = slack + bound_slack_below(Doubled, near, xi[k], self.rho, top)
+            s = Doubled.exact(found.slopes[:, k]) - pulls[:, k]
+            g = Doubled.exact(weights) * self.ridge + Doubled.exact(self.mean[place]) * found.total
+            gradient.append((g - Doubled.exact(np.ascontiguousarray(T.T)) @ s).rounded())
+            # of kernel values and of sums: in the slopes, in the mean that the total multiplies, and in the pulls
+            share = (found.rounding[k] + summed) * spreads[k] * (length + 4.0 * total / root)
+            share += (found.rounding[k] + sum_rounding(xi.shape[1])) * np.abs(xi[k]).sum() * longest[k]
+            radii.append(share * sizes[:, k])
+        reach = self._curvature(found, sizes).at(self.ridge, float(found.rounding.max()), 1.0)
+        if not reach.known:
+            return Double(math.inf)
+        whole = np.concatenate([part.middle for part in gradient])
+        off = np.concatenate([np.broadcast_to(part.radius, part.middle.shape) for part in gradient])
+        # leaves of exact sums add up in a tree, in the direction of the mean
+        total_off = root * sum_rounding(found.count.bit_length() + LEAF // _ROWS) * length
+        energy = float(np.linalg.norm(reach.root @ whole))
+        energy += sum_rounding(whole.size) * float(np.linalg.norm(np.abs(reach.root) @ np.abs(whole)))
+        energy += float(np.linalg.norm(reach.root @ self.mean)) * total_off
+        energy = energy / math.sqrt(1.0 - reach.eta) + float(reach.of_rounding(off[:, None], self.ridge)[0])
+        energy += float(reach.of_radius(np.concatenate(radii)[:, None], sharp=False)[0])
+        missed = Double(at_most(energy)) + unsure + apart
+        distance = (missed * missed + slack * 2.0).bound_root() + apart
+        # predict has another mean, and may add its components in another order
+        outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
+        distance = distance + (total + total_off) / root + unsure + math.sqrt(found.apart)
+        return distance + sum_rounding(2 * len(xi) + 4) * outputs
 
-    def _eta(
-        self, R: Array, found: VariationErrors, sizes: Array, off: list[Array], terms: float
-    ) -> tuple[float, float]:
-        """The accuracy of H, and the effect of the rounding of the slopes on the norm of R^-T g."""
-        r, inverse = R.shape[0], solve_triangular(R, np.eye(R.shape[0]), trans="T")
-        moved, doubt = 0.0, np.zeros(r)
-        for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):
-            across = np.abs(inverse[:, place] @ T.T)
-            own = float(found.rounding[k]) + (T.shape[0] + 8.0) * _HALF
-            moved += own * math.sqrt(float(found.diagonal[k])) * float(np.linalg.norm(across @ sizes[:, k]))
-            doubt += across @ off[k]
-        lengths = np.sqrt(self.scatter.diagonal() + found.mass * self.mean**2)
-        summed = (terms + 4096.0 + r) * _HALF * float(np.sum((np.abs(inverse) @ lengths) ** 2))
-        return 2.0 * moved + moved**2 + summed + relative_rounding(4.0 * r * r), float(np.linalg.norm(doubt))
+    def _curvature(self, found: VariationErrors, sizes: Array) -> Curvature:
+        """Return H from sums over all rows; the coordinates of all components are one basis, in units of their rows."""
+        T = block_diag(*self.values.transforms)
+        terms = terms_in_parts(min(found.count, LEAF), min(self.values.step, CHUNK)) + found.count.bit_length()
+        scaled = (sizes * np.sqrt(found.diagonal)).T.ravel()
+        features = EigenFeatures(T, np.ones(T.shape[1]))
+        known = (self.scatter, self.mean, self.mean, found.mass, scaled, terms)
+        return Curvature(features, *known, accumulated=False)
+
+
+def _terms(count: int, careful: bool) -> int:
+    """Return how many terms a sum over all rows adds sequentially: those of a tile, tiles of a leaf, and the tree.
+
+    Products of a tile are exact but for a few roundings where ``careful``.
+    """
+    return (16 if careful else _ROWS) + LEAF // _ROWS + count.bit_length()
 
 
 def _weights(T: Array, beta: Array) -> tuple[Array, Array]:
     """Weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
     squares = np.square(T).sum(axis=0)
     weights = np.where(squares > 0.0, (T.T @ beta) / np.where(squares > 0.0, squares, 1.0), 0.0)
-    product, check = exact_product(T, weights)
-    rest = add((beta, np.zeros_like(beta)), minus(product))
-    return weights, np.abs(rest[0] + rest[1]) + check
+    rest: Doubled = beta - Doubled.exact(np.ascontiguousarray(T)) @ weights
+    return weights, rest.rounded().sizes

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import rank_cutoff
 from substrate.errors import DeclarationError
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
 from substrate.threads import blas_threads
@@ -144,7 +145,7 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
     """
     stacked = np.vstack(components)
     # without the direction 1 a constant matrix is rounding error, and has no direction at all
-    rounding = stacked.shape[1] * float(np.finfo(np.float64).eps) * float(np.linalg.norm(stacked))
+    rounding = rank_cutoff(stacked.shape[1]) * float(np.linalg.norm(stacked))
     if bias:
         stacked = reflect(np.ascontiguousarray(stacked.T))[1:].T
     if not stacked.shape[1]:
