@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, PartiallyLinearLSSVMRegressor
@@ -32,19 +32,19 @@ def run(quick: bool) -> Table:
         X, y = regression_data(n)
         y = y + X[:, LINEAR] @ np.array([1.0, -2.0, 0.5])
         smooth = np.ascontiguousarray(X[:, SMOOTH])
-        ours = PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=LINEAR, solver="cholesky")
+        machine = PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=LINEAR, solver="cholesky")
         plain = LSSVMRegressor(KERNEL, GAMMA, solver="cholesky")
         peer = LSSVMRegressor(KERNEL.on(*SMOOTH) + HEAVY * Linear().on(*LINEAR), GAMMA, solver="cholesky")
-        assert ours.fit(X, y).certificate_.holds
+        assert machine.fit(X, y).certificate_.holds
         assert plain.fit(smooth, y).certificate_.holds
-        apart = float(np.abs(ours.predict(X) - peer.fit(X, y).predict(X)).max()) / float(np.std(y))
-        assert apart < 1e-3
+        distance = float(np.abs(machine.predict(X) - peer.fit(X, y).predict(X)).max()) / float(np.std(y))
+        assert distance < 1e-3
         fits = {
-            "ours": partial(ours.fit, X, y),
+            "ours": partial(machine.fit, X, y),
             "plain": partial(plain.fit, smooth, y),
             "peer": partial(peer.fit, X, y),
         }
-        t = interleaved(fits, repeats)
+        t = time_interleaved(fits, repeats)
         cost = t["ours"] / t["plain"]
         rows.append(
             (
@@ -55,7 +55,7 @@ def run(quick: bool) -> Table:
                 f"{cost:.2f}",
                 f"≤ {LIMIT:g}",
                 yes_no(cost <= LIMIT),
-                f"{apart:.1e}",
+                f"{distance:.1e}",
             )
         )
         summary.append(Headline(f"partially linear LS-SVM, N = {n}", "plain machine", 1.0 / cost, least=1.0 / LIMIT))

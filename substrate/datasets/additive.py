@@ -155,21 +155,21 @@ def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
 
 @cache
 def _final_boards() -> tuple[str, ...]:
-    """All distinct final boards in the order of the table."""
-    found: set[str] = set()
-    seen: set[str] = set()
+    """Return all distinct final boards in the order of the table."""
+    boards: set[str] = set()
+    visited: set[str] = set()
     to_play = ["b" * 9]
     while to_play:
         board = to_play.pop()
-        if board in seen:  # most positions are reached by several orders of moves
+        if board in visited:  # most positions are reached by several orders of moves
             continue
-        seen.add(board)
+        visited.add(board)
         if _winner(board) != "b" or "b" not in board:
-            found.add(board)
+            boards.add(board)
             continue
         mover = "x" if board.count("x") == board.count("o") else "o"
         to_play += [board[:square] + mover + board[square + 1 :] for square in range(9) if board[square] == "b"]
-    return tuple(sorted(found, key=_rank))
+    return tuple(sorted(boards, key=_rank))
 
 
 def _rank(board: str) -> tuple[int, ...]:

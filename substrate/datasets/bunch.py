@@ -107,14 +107,14 @@ def random_source(random_state: object) -> np.random.Generator | np.random.Rando
 
 
 def _whole(value: object) -> int | None:
-    """``value`` as an int if it is a whole number, else None; True and False are not counts."""
+    """Return ``value`` as an int if it is a whole number, else None; True and False are not counts."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None
     return int(value)
 
 
 def _finite(value: object) -> float | None:
-    """``value`` as a float if it is a finite real number, else None."""
+    """Return ``value`` as a float if it is a finite real number, else None."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:

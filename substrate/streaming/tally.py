@@ -33,7 +33,7 @@ def join(first: Any, second: Any) -> Any:
 
 def add_in_pairs(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the sums of the entries of two tuples of one length."""
-    return tuple(one + other for one, other in zip(first, second, strict=True))
+    return tuple(left + right for left, right in zip(first, second, strict=True))
 
 
 @cache
@@ -62,11 +62,11 @@ class Tally:
             raise TypeError(f"not all fields of {kind.__name__} are sums: no rows can be left out of it")
         return type(self)(*(getattr(self, name) - getattr(other, name) for name, _ in _rules(kind)))
 
-    def combine(self, other: Self, **given: Any) -> Self:
+    def combine(self, other: Self, **replacements: Any) -> Self:
         """Return the tally of the rows of both; fields that depend on each other are given."""
         kind: type = type(self)
-        parts = (
-            given[name] if name in given else rule(getattr(self, name), getattr(other, name))
+        combined = (
+            replacements[name] if name in replacements else rule(getattr(self, name), getattr(other, name))
             for name, rule in _rules(kind)
         )
-        return type(self)(*parts)
+        return type(self)(*combined)
