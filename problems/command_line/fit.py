@@ -31,10 +31,10 @@ from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
-    "Bound",
     "Choices",
     "Fit",
-    "Prepared",
+    "PreparedFit",
+    "WeightBound",
     "bound_of",
     "fit_prepared",
     "fit_table",
@@ -48,7 +48,7 @@ _BALANCED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedFit:
     """A table that is ready to be fitted: numbers, rows that train and that are held out, and what was done to it."""
 
     preparation: Preparation
@@ -88,7 +88,7 @@ def fit_table(table: Table, choices: Choices) -> Fit:
     return fit_prepared(prepare(table, choices))
 
 
-def prepare(table: Table, choices: Choices) -> Prepared:
+def prepare(table: Table, choices: Choices) -> PreparedFit:
     """Do everything before the fit, with the estimate of what the fit will take."""
     options = ColumnOptions(choices.target, choices.task, choices.one_hot, choices.dates, choices.ids, choices.impute)
     treatment = treat(table, options)
@@ -140,7 +140,7 @@ def prepare(table: Table, choices: Choices) -> Prepared:
     preparation = replace(preparation, remarks=said)
     effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
-    return Prepared(preparation, choices, X, y, train, validation_rows, by_class, said, effort)
+    return PreparedFit(preparation, choices, X, y, train, validation_rows, by_class, said, effort)
 
 
 def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
@@ -208,7 +208,7 @@ def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:
     return {labels[name]: float(weight) for name, weight in choices.class_weight.items()}
 
 
-def fit_prepared(ready: Prepared) -> Fit:
+def fit_prepared(ready: PreparedFit) -> Fit:
     """Fit to the rows that train, judge by the others, and fit again to all."""
     choices, preparation, task = ready.choices, ready.preparation, ready.preparation.task
     X, y, X_val, y_val = (
@@ -284,7 +284,7 @@ def _write_weights(by_class: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class WeightBound:
     """A weight that was chosen, its error, and the lower bound over all weights of the range."""
 
     weight: str
@@ -294,7 +294,7 @@ class Bound:
     lower_bound: float
 
 
-def bound_of(fit: Fit) -> Bound | None:
+def bound_of(fit: Fit) -> WeightBound | None:
     """Return the weight that the model chose, or None where it was given."""
     model = fit.model.estimator
     if not hasattr(model, "criterion_lower_bound_"):
@@ -302,4 +302,4 @@ def bound_of(fit: Fit) -> Bound | None:
     kind = MODELS[fit.choices.model]
     numbers = (getattr(model, f"{kind.weight}_"), model.criterion_, model.criterion_lower_bound_)
     value, criterion, bound = (float(np.atleast_1d(number)[0]) for number in numbers)
-    return Bound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)
+    return WeightBound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)

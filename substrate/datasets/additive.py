@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from substrate.datasets.bunch import (
     GENERATED,
+    DatasetRecord,
     RandomState,
-    Record,
     check_count,
     check_real,
     cite,
@@ -93,7 +93,7 @@ def additive_function(
     source = random_source(random_state)
     X = source.uniform(size=(rows, columns))
     noiseless = 10 * np.sin(X[:, 0]) + 20 * (X[:, 1] - 0.5) ** 2 + 10 * X[:, 2] + 5 * X[:, 3]
-    record = Record(
+    record = DatasetRecord(
         X=X,
         y=noiseless + scale * source.standard_normal(rows),
         feature_names=tuple(f"X{column}" for column in range(1, columns + 1)),
@@ -140,7 +140,7 @@ def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
         ``sklearn.utils.Bunch``.
     """
     boards = _final_boards()
-    record = Record(
+    record = DatasetRecord(
         X=np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
         y=np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
         feature_names=_SQUARES,

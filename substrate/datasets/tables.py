@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.datasets.bunch import Record, check_choice, cite, deliver
+from substrate.datasets.bunch import DatasetRecord, check_choice, cite, deliver
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
-__all__ = ["Table", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
+__all__ = ["PackagedTable", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
 
 _FOLDER = files("substrate.datasets").joinpath("data")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PackagedTable:
     """One file: the numbers of all columns but the last, and the last column as it is written."""
 
     inputs: NDArray[np.float64]
@@ -50,11 +50,11 @@ class Table:
     last_name: str
 
 
-def read_table(filename: str) -> Table:
+def read_table(filename: str) -> PackagedTable:
     """Read ``filename`` from the embedded data folder."""
     text = _FOLDER.joinpath(filename).read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
-    return Table(
+    return PackagedTable(
         inputs=np.array([row[:-1] for row in rows], dtype=np.float64),
         last=tuple(row[-1] for row in rows),
         input_names=tuple(header[:-1]),
@@ -130,7 +130,7 @@ def _bundle_table(
 ) -> Any:
     """Return a table whose last column is the target, of one kind of numbers or words."""
     table = read_table(filename)
-    record: Record[Any] = Record(
+    record: DatasetRecord[Any] = DatasetRecord(
         X=table.inputs,
         y=np.array(table.last, dtype=kind),
         feature_names=table.input_names,
@@ -175,7 +175,7 @@ def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | 
     """
     filenames = _RIPLEY_FILES[check_choice("subset", subset, tuple(_RIPLEY_FILES))]
     tables = [read_table(filename) for filename in filenames]
-    record = Record(
+    record = DatasetRecord(
         X=np.concatenate([table.inputs for table in tables]),
         y=np.concatenate([np.array(table.last, dtype=np.int64) for table in tables]),
         feature_names=tables[0].input_names,

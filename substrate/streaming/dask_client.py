@@ -165,7 +165,7 @@ class DaskClient(Executor):
         if job.work is not sum_over:
             return results[0]
         for result in results:
-            tree.push(level, _Sum(result, submit))
+            tree.push(level, _SumOfSpans(result, submit))
         return tree.total().future
 
     def _await_answer(self, job: Pass, group: Span, future: Any, level: int) -> tuple[Span, Any]:
@@ -181,14 +181,14 @@ class DaskClient(Executor):
         )
 
 
-class _Sum:
+class _SumOfSpans:
     """A future sum of two sums, computed on the workers."""
 
     def __init__(self, future: Any, submit: Any) -> None:
         self.future, self.submit = future, submit
 
-    def __add__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.submit(add, self.future, other.future, pure=False), self.submit)
+    def __add__(self, other: "_SumOfSpans") -> "_SumOfSpans":
+        return _SumOfSpans(self.submit(add, self.future, other.future, pure=False), self.submit)
 
 
 class DaskCluster(Executor):

@@ -235,7 +235,7 @@ def column_file(path: str | os.PathLike[str], n_rows: int) -> Iterator[Write]:
 
         yield counted
         if written != n_rows:
-            raise DataError(f"{written} of {n_rows} rows came for {os.fspath(path)}; nothing was written")
+            raise DataError(f"{os.fspath(path)} received {written} of its {n_rows} rows; nothing was written")
 
 
 @contextmanager

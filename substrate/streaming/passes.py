@@ -169,7 +169,7 @@ class Checkpoint:
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
 
-class _Sum:
+class _OpenSum:
     """A sum over rows in progress: the row reached, the tree so far, the line on the terminal, and the checkpoint.
 
     On any exit the line is cleared; where the pass was broken off, what was added is written.
@@ -249,7 +249,7 @@ class OpenPasses:
         In this process the function is called here, so that rows in memory are no further away than a loop.
         """
         executor, step, n_rows = self._executor(source), self.step(source), source.n_rows
-        with _Sum(self, function, what, n_rows) as sums:
+        with _OpenSum(self, function, what, n_rows) as sums:
             if sums.row == n_rows:
                 pass  # the checkpoint has all of it
             elif type(executor) is Serial:

@@ -42,7 +42,9 @@ def _rules(kind: type) -> tuple[tuple[str, Callable[[Any, Any], Any]], ...]:
     rules: list[tuple[str, Callable[[Any, Any], Any]]] = []
     for field in fields(kind):
         if isinstance(field.type, str):
-            raise TypeError(f"{kind.__name__}.{field.name} must have a type that is no text: how it adds is not known")
+            raise TypeError(
+                f"{kind.__name__}.{field.name} must be annotated with a type, not with text, which does not state how it adds"
+            )
         stated = [note for note in getattr(field.type, "__metadata__", ()) if callable(note)]
         rules.append((field.name, stated[0] if stated else add))
     return tuple(rules)

@@ -19,7 +19,7 @@ from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
 
-__all__ = ["IN_REPORT", "LARGEST", "Curve", "Moving", "encode_numbers", "moving"]
+__all__ = ["IN_REPORT", "LARGEST", "DrawnCurve", "Moving", "encode_numbers", "moving"]
 
 #: Most bytes of the numbers in a page of its own, and in a report.
 LARGEST, IN_REPORT = 4_500_000, 3_000_000
@@ -28,7 +28,7 @@ _POINTS, _FEW, _INPUTS = 161, 61, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DrawnCurve:
     """One number at every stop; ``drawn`` in the picture of the errors, as a line of this ``style``."""
 
     name: str
@@ -66,7 +66,7 @@ class Moving:
     start: int
     vectors: Mapping[str, Affine]
     constants: Mapping[str, Array]
-    curves: tuple[Curve, ...]
+    curves: tuple[DrawnCurve, ...]
     lines: tuple[tuple[str, float], ...]
     inputs: tuple[int, ...]
     notes: tuple[str, ...] = field(default=())
@@ -158,7 +158,7 @@ def moving(subject: Subject, largest: int = LARGEST, first: Sequence[int] = ()) 
 
 def _curves(
     subject: Subject, path: ModelPath, stops: Array, X_val: Array, y_val: Array
-) -> tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]]:
+) -> tuple[tuple[DrawnCurve, ...], tuple[tuple[str, float], ...]]:
     """Return errors of all rows at every stop, counts, and the bound on the error by which the weight was chosen."""
     states, y = path.states(stops), path.y
     fitted = path.predictions(path.X).at(states)
@@ -166,37 +166,41 @@ def _curves(
     if isinstance(path, GammaPath):
         errors = path.multipliers.at(states) / stops
         fitted = y[:, None] - errors
-    curves = [Curve("RMSE, training rows", _root(errors), "train")]
+    curves = [DrawnCurve("RMSE, training rows", _root(errors), "train")]
     if y_val.size:
         outside = path.predictions(X_val).at(states)
         wrong = y_val[:, None] - outside
-        curves.append(Curve("RMSE, held-out rows", _root(wrong), "held"))
+        curves.append(DrawnCurve("RMSE, held-out rows", _root(wrong), "held"))
         scatter = float(np.sum((y_val - y_val.mean()) ** 2))
         if scatter > 0.0 and not subject.classes:
-            curves.append(Curve("R², held-out rows", 1.0 - np.sum(wrong**2, axis=0) / scatter))
+            curves.append(DrawnCurve("R², held-out rows", 1.0 - np.sum(wrong**2, axis=0) / scatter))
         if subject.classes:
             curves.append(
-                Curve("wrong side of zero, held-out rows (share)", np.mean(outside * y_val[:, None] <= 0.0, axis=0))
+                DrawnCurve(
+                    "wrong side of zero, held-out rows (share)", np.mean(outside * y_val[:, None] <= 0.0, axis=0)
+                )
             )
     if subject.classes:
-        curves.append(Curve("wrong side of zero, training rows (share)", np.mean(fitted * y[:, None] <= 0.0, axis=0)))
+        curves.append(
+            DrawnCurve("wrong side of zero, training rows (share)", np.mean(fitted * y[:, None] <= 0.0, axis=0))
+        )
     if isinstance(path, GammaPath):
         left_out = path.multipliers.at(states) / path.leverages.at(states)
-        curves.append(Curve("RMSE, each row left out", _root(left_out), "loo"))
-        curves.append(Curve("degrees of freedom", path.degrees_of_freedom(stops)))
+        curves.append(DrawnCurve("RMSE, each row left out", _root(left_out), "loo"))
+        curves.append(DrawnCurve("degrees of freedom", path.degrees_of_freedom(stops)))
     if isinstance(path, ZetaPath):
         a, slack = path.multipliers.at(states), stops - np.abs(path.correlations.at(states))
-        curves.append(Curve("support vectors", np.count_nonzero(a, axis=0).astype(np.float64), whole=True))
-        curves.append(Curve("largest |multiplier × slack|", np.abs(a * slack).max(axis=0)))
+        curves.append(DrawnCurve("support vectors", np.count_nonzero(a, axis=0).astype(np.float64), whole=True))
+        curves.append(DrawnCurve("largest |multiplier × slack|", np.abs(a * slack).max(axis=0)))
     if isinstance(path, RhoPath):
         count = len(path.kernel.components(path.X.shape[1]))
         values = np.array([path.component(k, path.X).at(states) for k in range(count)])
         levels = np.abs(values).max(axis=1)
         used = levels > subject.estimator.relevance * levels.max(axis=0)
-        curves.append(Curve("inputs in use", used.sum(axis=0).astype(np.float64), whole=True))
+        curves.append(DrawnCurve("inputs in use", used.sum(axis=0).astype(np.float64), whole=True))
         xi = np.array([path.component_multipliers(k).at(states) for k in range(count)])
         curves.append(
-            Curve("largest |multiplier × slack|", np.abs(xi * (levels[:, None] - np.abs(values))).max((0, 1)))
+            DrawnCurve("largest |multiplier × slack|", np.abs(xi * (levels[:, None] - np.abs(values))).max((0, 1)))
         )
     return tuple(curves), _bound(subject)
 
@@ -227,7 +231,7 @@ def _draw(
     path: ModelPath,
     stops: Array,
     validation: tuple[Array, Array],
-    extras: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]],
+    extras: tuple[tuple[DrawnCurve, ...], tuple[tuple[str, float], ...]],
     inputs: tuple[int, ...],
     most: int,
     share: float,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.fit import Bound, Fit, bound_of
+from problems.command_line.fit import Fit, WeightBound, bound_of
 from problems.command_line.models import MODELS
 from problems.command_line.quality import Confusion
 from problems.command_line.report.answers import first_screen, importance, important, measures
@@ -114,7 +114,7 @@ def _facts(fit: Fit) -> str:
     return "<ul>" + "".join(f"<li>{escape(fact[0].upper() + fact[1:])}.</li>" for fact in fit.description) + "</ul>"
 
 
-def _describe_fit(fit: Fit, bound: Bound | None) -> str:
+def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
     model, task, estimator = fit.choices.model, fit.preparation.task, fit.model.estimator
     kernel = estimator.kernel_
     elements = [*problem_formulas(model, task), paragraph(_SYMBOLS[model])]
@@ -152,7 +152,7 @@ def _describe_fit(fit: Fit, bound: Bound | None) -> str:
     return section("What was fitted", *elements)
 
 
-def _errors(fit: Fit, bound: Bound | None) -> str:
+def _errors(fit: Fit, bound: WeightBound | None) -> str:
     classification = fit.preparation.task == "classification"
     head = ("measure", "training rows", fit.quality.rows, f"baseline\n{fit.quality.baseline}")
     rows = [[name, *map(_n, values)] for name, *values in measures(fit)]
