@@ -39,8 +39,8 @@ def within_solvers(target: Array) -> Array:
     """Return the target, refused where its squares leave floating point inside the solvers."""
     if target_unit(target) != 1.0:
         raise DataError(
-            f"max|y| is {np.abs(target).max():.3g} and its square leaves the range of floating point inside the solvers; "
-            "measure y in other units, and multiply support values and bias by the unit"
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves the range of floating point inside the "
+            "solvers; measure y in other units, and multiply support values and bias by the unit"
         )
     return target
 

@@ -127,7 +127,7 @@ def test_a_field_must_state_its_type():
     class Hidden(Tally):
         largest: "Annotated[float, max]"
 
-    with pytest.raises(TypeError, match=r"Hidden\.largest must have a type"):
+    with pytest.raises(TypeError, match=r"Hidden\.largest must have a type, not a text"):
         Hidden(1.0) + Hidden(2.0)
 
 
