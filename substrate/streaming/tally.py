@@ -43,7 +43,7 @@ def _rules(kind: type) -> tuple[tuple[str, Callable[[Any, Any], Any]], ...]:
     for field in fields(kind):
         if isinstance(field.type, str):
             raise TypeError(
-                f"{kind.__name__}.{field.name} must have a type, not a text, as its annotation: it states how values add"
+                f"{kind.__name__}.{field.name} must have a type, not a text, as its annotation: it says how to add"
             )
         stated = [note for note in getattr(field.type, "__metadata__", ()) if callable(note)]
         rules.append((field.name, stated[0] if stated else add))
