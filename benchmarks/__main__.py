@@ -43,19 +43,19 @@ LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "certifie
 
 
 def topics() -> dict[str, Run]:
-    """Every module below this folder that can be run, by its name, in the order of measurement."""
-    found: dict[str, Run] = {}
+    """Return every module below this folder that can be run, by its name, in the order of measurement."""
+    runs: dict[str, Run] = {}
     for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
         name = module.name.removeprefix("benchmarks.")
         if not name.rpartition(".")[2].startswith("_"):
             run = getattr(import_module(module.name), "run", None)
             if callable(run):
-                found[name] = run
-    return {name: found[name] for name in sorted(found, key=place)}
+                runs[name] = run
+    return {name: runs[name] for name in sorted(runs, key=place)}
 
 
 def place(name: str) -> tuple[int, int, str]:
-    """Where a topic comes in a run, and its section in the record."""
+    """Return where a topic comes in a run, and its section in the record."""
     if name in FIRST:
         return 0, FIRST.index(name), name
     return (2, LAST.index(name), name) if name in LAST else (1, 0, name)
@@ -67,7 +67,7 @@ def cpu_seconds() -> float:
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
 
-def measured(name: str, run: Run, quick: bool) -> Entry | None:
+def measure_topic(name: str, run: Run, quick: bool) -> Entry | None:
     command = " ".join(["python -m benchmarks", name, *(["--quick"] if quick else [])])
     cpu, wall = cpu_seconds(), time.perf_counter()
     table = run(quick)
@@ -80,37 +80,39 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def left(names: list[str], record: Record) -> str:
-    """The time that topics took when they were last measured, in words."""
+def describe_remaining_time(names: list[str], record: Record) -> str:
+    """Return the time that topics took when they were last measured, in words."""
     taken = (record.entries[name].wall_seconds for name in names if name in record.entries)
-    known = [seconds for seconds in taken if seconds is not None]
-    unknown = len(names) - len(known)
-    return f"about {duration(sum(known))} left" + (f", without {unknown} topics of unknown length" if unknown else "")
+    measured_seconds = [seconds for seconds in taken if seconds is not None]
+    unknown = len(names) - len(measured_seconds)
+    return f"about {duration(sum(measured_seconds))} left" + (
+        f", without {unknown} topics of unknown length" if unknown else ""
+    )
 
 
-def parsed(arguments: list[str] | None, known: dict[str, Run]) -> argparse.Namespace:
+def parse(arguments: list[str] | None, runs: dict[str, Run]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write the record.")
-    parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(known)}; default: all")
+    parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(runs)}; default: all")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, printed and never written")
     parser.add_argument("--write", action="store_true", help="write the sections of the given topics to the record")
     parser.add_argument("--restart", action="store_true", help="begin anew; an interrupted run is continued otherwise")
     parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
     options = parser.parse_args(arguments)
-    unknown = sorted(set(options.topics) - set(known))
+    unknown = sorted(set(options.topics) - set(runs))
     if unknown:
-        parser.error(f"unknown topic {', '.join(unknown)}; known are {', '.join(known)}")
+        parser.error(f"unknown topic {', '.join(unknown)}; known are {', '.join(runs)}")
     if options.quick and options.write:
         parser.error("--quick is never written to the record; leave out one of --quick and --write")
     return options
 
 
 def main(arguments: list[str] | None = None) -> int:
-    known = topics()
-    options = parsed(arguments, known)
+    runs = topics()
+    options = parse(arguments, runs)
     whole = not options.topics and not options.quick
     record = Record.read(options.record)
     progress = Progress(record.machine, restart=options.restart or not whole)
-    chosen = [name for name in known if not options.topics or name in options.topics]
+    chosen = [name for name in runs if not options.topics or name in options.topics]
     if progress.done:
         say(f"{len(progress.done)} topics were measured before the interruption and are kept; --restart begins anew")
     waiting, failed, start = [name for name in chosen if name not in progress.done], [], time.perf_counter()
@@ -118,12 +120,13 @@ def main(arguments: list[str] | None = None) -> int:
         record.facts = description()
     while waiting:
         name, elapsed = waiting[0], duration(time.perf_counter() - start)
-        say(f"{name}, {len(chosen) - len(waiting) + 1} of {len(chosen)}; {elapsed} so far, {left(waiting, record)}")
+        remaining = describe_remaining_time(waiting, record)
+        say(f"{name}, {len(chosen) - len(waiting) + 1} of {len(chosen)}; {elapsed} so far, {remaining}")
         waiting = waiting[1:]
         try:
-            entry = measured(name, known[name], options.quick)
+            entry = measure_topic(name, runs[name], options.quick)
             if entry is not None and (whole or options.write):
-                record.put(entry, known)
+                record.put(entry, runs)
         except KeyboardInterrupt:
             say("interrupted; the same command continues" if whole else "interrupted")
             return 130

@@ -77,10 +77,10 @@ class Cells:
     def get(self, cell: Cell) -> Measured | None:
         return self._known.get((self._made_by(cell), cell))
 
-    def add(self, cell: Cell, found: Measured) -> None:
-        self._known[self._made_by(cell), cell] = found
+    def add(self, cell: Cell, results: Measured) -> None:
+        self._known[self._made_by(cell), cell] = results
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"code": self._made_by(cell), "cell": cell, "error": found[0], "seconds": found[1]})
+        line = json.dumps({"code": self._made_by(cell), "cell": cell, "error": results[0], "seconds": results[1]})
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
@@ -90,12 +90,12 @@ class Cells:
 
 
 def _digest(*patterns: str) -> str:
-    """Of the files that decide a result."""
-    made = hashlib.sha256()
+    """Digest the files that decide a result."""
+    hasher = hashlib.sha256()
     for pattern in patterns:
         for path in sorted(_ROOT.glob(pattern)):
-            made.update(path.read_bytes())
-    return made.hexdigest()[:16]
+            hasher.update(path.read_bytes())
+    return hasher.hexdigest()[:16]
 
 
 def _cells_file() -> Path:
@@ -105,7 +105,7 @@ def _cells_file() -> Path:
 
 @lru_cache
 def _shape(name: str) -> tuple[int, int, int]:
-    """Rows that train, inputs, and rows that are tested, the same in every split."""
+    """Return rows that train, inputs, and rows that are tested, the same in every split."""
     split = split_of(name, 0)
     return *split.X.shape, split.y_test.shape[0]
 
@@ -113,13 +113,13 @@ def _shape(name: str) -> tuple[int, int, int]:
 def _methods(name: str) -> Mapping[str, Method]:
     labels = name in CLASSIFICATION
     machine: Any = LSSVMClassifierCV if labels else LSSVMRegressorCV
-    own = {method: partial(_made, machine, parameters) for method, parameters in OURS.items()}
+    methods = {method: partial(_make_machine, machine, parameters) for method, parameters in OURS.items()}
     if not FEWEST_OF_SUM <= _shape(name)[1] <= MOST_OF_SUM:
-        del own["sums"]
-    return {**own, **(LABELS if labels else NUMBERS)}
+        del methods["sums"]
+    return {**methods, **(LABELS if labels else NUMBERS)}
 
 
-def _made(machine: Any, parameters: Mapping[str, Any], d: int) -> Any:
+def _make_machine(machine: Any, parameters: Mapping[str, Any], d: int) -> Any:
     return machine(**parameters)
 
 
@@ -130,8 +130,8 @@ def _cells(sets: tuple[str, ...], splits: int) -> Iterator[Cell]:
             yield from ((name, seed, method) for method in _methods(name))
 
 
-def measured(cell: Cell) -> Measured:
-    """The error on the rows to test, and the CPU seconds of fit and prediction."""
+def measure(cell: Cell) -> Measured:
+    """Return the error on the rows to test, and the CPU seconds of fit and prediction."""
     name, seed, method = cell
     split = split_of(name, seed)
     model = _methods(name)[method](split.X.shape[1])
@@ -146,7 +146,7 @@ def measured(cell: Cell) -> Measured:
     return float(np.sqrt(np.mean((predicted - split.y_test) ** 2))), seconds
 
 
-def _all_measured(sets: tuple[str, ...], splits: int) -> dict[Cell, Measured]:
+def _measure_all(sets: tuple[str, ...], splits: int) -> dict[Cell, Measured]:
     cells, wanted = Cells(_cells_file()), list(_cells(sets, splits))
     missing = [cell for cell in wanted if cells.get(cell) is None]
     for number, cell in enumerate(missing):
@@ -156,35 +156,35 @@ def _all_measured(sets: tuple[str, ...], splits: int) -> dict[Cell, Measured]:
             file=sys.stderr,
             flush=True,
         )
-        cells.add(cell, measured(cell))
+        cells.add(cell, measure(cell))
     if missing:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     return {cell: cells.get(cell) or (np.nan, np.nan) for cell in wanted}
 
 
-def _error(found: dict[Cell, Measured], name: str, method: str, splits: int) -> float:
-    """The mean root mean square error over splits, or the share of wrong rows of all splits together."""
-    return float(np.mean([found[name, seed, method][0] for seed in range(splits)]))
+def _error(results: dict[Cell, Measured], name: str, method: str, splits: int) -> float:
+    """Return the mean root mean square error over splits, or the share of wrong rows of all splits together."""
+    return float(np.mean([results[name, seed, method][0] for seed in range(splits)]))
 
 
 def _ranks(
-    found: dict[Cell, Measured], sets: tuple[str, ...], splits: int, ranked: tuple[str, ...]
+    results: dict[Cell, Measured], sets: tuple[str, ...], splits: int, ranked: tuple[str, ...]
 ) -> dict[str, float]:
-    """The mean over sets, of equal weight, of the rank of each method's error among those that a set has.
+    """Return the mean over sets, of equal weight, of the rank of each method's error among those that a set has.
 
     Equal errors share the mean of their places; they are compared to nine digits, since shares of rows are exact.
     """
     ranks: dict[str, list[float]] = {method: [] for method in ranked}
     for name in sets:
-        here = [method for method in ranked if method in _methods(name)]
-        places = rankdata([float(f"{_error(found, name, method, splits):.9g}") for method in here])
-        for method, place in zip(here, places, strict=True):
+        present = [method for method in ranked if method in _methods(name)]
+        places = rankdata([float(f"{_error(results, name, method, splits):.9g}") for method in present])
+        for method, place in zip(present, places, strict=True):
             # a place among fewer methods counts as much as one among all
-            ranks[method].append(1.0 + (place - 1.0) * (len(ranked) - 1.0) / (len(here) - 1.0))
+            ranks[method].append(1.0 + (place - 1.0) * (len(ranked) - 1.0) / (len(present) - 1.0))
     return {method: float(np.mean(places)) for method, places in ranks.items()}
 
 
-def _ratios(found: dict[Cell, Measured], sets: tuple[str, ...], splits: int) -> dict[str, float]:
+def _ratios(results: dict[Cell, Measured], sets: tuple[str, ...], splits: int) -> dict[str, float]:
     """Geometric means over sets of each method's error over ours.
 
     Wrong rows are counted over all splits first, and (wrong + 1/2) / (rows + 1) is the share, since there may be none.
@@ -192,20 +192,20 @@ def _ratios(found: dict[Cell, Measured], sets: tuple[str, ...], splits: int) -> 
     logarithms: dict[str, list[float]] = {method: [] for method in METHODS}
     for name in sets:
         rows = splits * _shape(name)[2] if name in CLASSIFICATION else 0
-        own = _error(found, name, "ours", splits)
+        our_error = _error(results, name, "ours", splits)
         for method in _methods(name):
-            pair = np.array([_error(found, name, method, splits), own])
+            pair = np.array([_error(results, name, method, splits), our_error])
             pair = (pair * rows + 0.5) / (rows + 1.0) if rows else pair
             logarithms[method].append(float(np.log(pair[0] / pair[1])))
     return {method: float(np.exp(np.mean(values))) for method, values in logarithms.items() if values}
 
 
-def _row(found: dict[Cell, Measured], name: str, splits: int) -> tuple[str, ...]:
-    (train, inputs, _), known = _shape(name), _methods(name)
+def _row(results: dict[Cell, Measured], name: str, splits: int) -> tuple[str, ...]:
+    (train, inputs, _), methods = _shape(name), _methods(name)
     labels = name in CLASSIFICATION
     cells = []
     for method in METHODS:
-        mean = _error(found, name, method, splits) if method in known else np.nan
+        mean = _error(results, name, method, splits) if method in methods else np.nan
         cells.append("" if np.isnan(mean) else f"{100.0 * mean:.1f} %" if labels else f"{mean:.4g}")
     return (name, f"{train} x {inputs}", *cells, "", "")
 
@@ -213,15 +213,15 @@ def _row(found: dict[Cell, Measured], name: str, splits: int) -> tuple[str, ...]
 def run(quick: bool) -> Table:
     sets = QUICK_SETS if quick else (*REGRESSION, *CLASSIFICATION)
     splits = QUICK_SPLITS if quick else int(os.environ.get("SUBSTRATE_BENCHMARK_SPLITS", SPLITS))
-    found = _all_measured(sets, splits)
-    ratios, process = _ratios(found, sets, splits), "Gaussian process"
-    ranks, overall = (_ranks(found, sets, splits, ranked) for ranked in (KERNEL_METHODS, ("ours", *PEERS)))
-    seconds = {m: float(np.mean([t for (_, _, method), (_, t) in found.items() if method == m])) for m in METHODS}
+    results = _measure_all(sets, splits)
+    ratios, process = _ratios(results, sets, splits), "Gaussian process"
+    ranks, overall = (_ranks(results, sets, splits, ranked) for ranked in (KERNEL_METHODS, ("ours", *PEERS)))
+    seconds = {m: float(np.mean([t for (_, _, method), (_, t) in results.items() if method == m])) for m in METHODS}
     first = all(ranks["ours"] <= ranks[method] for method in KERNEL_METHODS)
     share = seconds["ours"] / seconds[process]
     quickly = share <= MOST_TIME and ranks["ours"] <= ranks[process]
     safe = min(ratios["always shared"], ratios["always each"]) >= SAFE
-    rows = [_row(found, name, splits) for name in sets]
+    rows = [_row(results, name, splits) for name in sets]
     rows += [
         ("mean rank, kernel methods", "", *_cells_of(ranks, ".2f"), "ours first", yes_no(first)),
         ("mean rank, all", "", *_cells_of(overall, ".2f"), "", ""),
@@ -286,5 +286,5 @@ def run(quick: bool) -> Table:
 
 
 def _cells_of(numbers: Mapping[str, float], form: str) -> Iterator[str]:
-    """One cell for every method, empty where it has no number."""
+    """Return one cell for every method, empty where it has no number."""
     return (f"{numbers[method]:{form}}" if method in numbers else "" for method in METHODS)

@@ -68,10 +68,10 @@ def _a_few(value_and_gradient: Any, start: Any, bounds: Any) -> tuple[Any, float
     """scikit-learn's own optimiser, with an end."""
     from scipy.optimize import minimize
 
-    found = minimize(
+    optimum = minimize(
         value_and_gradient, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxfun": _EVALUATIONS}
     )
-    return found.x, found.fun
+    return optimum.x, optimum.fun
 
 
 NUMBERS: Mapping[str, Method] = {

@@ -29,7 +29,7 @@ class Split:
 
 
 def _table(load: Callable[..., Any]) -> Drawn:
-    """The same table whatever the seed, which then only splits it."""
+    """Return the same table whatever the seed, which then only splits it."""
     return lambda seed: load(return_X_y=True)
 
 
@@ -40,8 +40,8 @@ def _two_digits(seed: int) -> tuple[Array, Any]:
 
 
 def _ripley(seed: int) -> tuple[Array, Any]:
-    parts = [own.ripley(subset=name) for name in ("train", "test")]
-    return np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+    subsets = [own.ripley(subset=name) for name in ("train", "test")]
+    return np.vstack([X for X, _ in subsets]), np.concatenate([y for _, y in subsets])
 
 
 def _games(seed: int) -> tuple[Array, Any]:
@@ -78,14 +78,14 @@ CLASSIFICATION: dict[str, Drawn] = {
 
 
 def split_of(name: str, seed: int) -> Split:
-    """One split of a set: two thirds of the rows train, 200 at most, the others are tested, 1,000 at most."""
+    """Return one split of a set: two thirds of the rows train, 200 at most, the others are tested, 1,000 at most."""
     labels = name in CLASSIFICATION
     X, y = (CLASSIFICATION if labels else REGRESSION)[name](seed)
     X = np.asarray(X, dtype=np.float64)
     train = min(MOST_TRAINING, (2 * y.size) // 3)
     test = min(MOST_TESTED, y.size - train)
-    parts = train_test_split(X, y, train_size=train, test_size=test, random_state=seed, stratify=y if labels else None)
-    X_train, X_test, y_train, y_test = parts
+    arrays = train_test_split(X, y, train_size=train, test_size=test, random_state=seed, stratify=y if labels else None)
+    X_train, X_test, y_train, y_test = arrays
     mean, spread = X_train.mean(axis=0), X_train.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     return Split((X_train - mean) / spread, y_train, (X_test - mean) / spread, y_test)

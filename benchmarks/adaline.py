@@ -27,13 +27,17 @@ def run(quick: bool) -> Table:
     summary: list[Headline] = []
     for name, accelerated, epochs in (("conjugate", True, 5000), ("plain", False, 500 if quick else 5000)):
         start = time.process_time()
-        found: AdalineSolution = solve_by_adaline(M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated)
+        solution: AdalineSolution = solve_by_adaline(
+            M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated
+        )
         seconds = time.process_time() - start
-        met = found.converged and seconds <= MOST_SECONDS
+        met = solution.converged and seconds <= MOST_SECONDS
         if accelerated:
-            summary.append(Headline("Adaline on 958 boards, s", "", seconds, most=MOST_SECONDS, held=found.converged))
+            summary.append(
+                Headline("Adaline on 958 boards, s", "", seconds, most=MOST_SECONDS, held=solution.converged)
+            )
         goal = (f"≤ {MOST_SECONDS:g}", yes_no(met)) if accelerated else ("", "")
-        rows.append((name, str(found.epochs), f"{float(found.residual):.1e}", f"{seconds:.2f}", *goal))
+        rows.append((name, str(solution.epochs), f"{float(solution.residual):.1e}", f"{seconds:.2f}", *goal))
     return Table(
         "Adaline: conjugate directions against the plain rule",
         f"`solve_by_adaline` on all {len(X)} boards, RBF(2), gamma {GAMMA:g}, condition number "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import problems.estimators.full.saddle_fit as saddle_fit
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
@@ -29,11 +29,11 @@ def data(n: int) -> tuple[Array, Array]:
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Fits inside this block do not bound their answer."""
+def skip_checks() -> Iterator[None]:
+    """Let fits inside this block not bound their answer."""
     kept = saddle_fit.answered
 
-    def nothing(question: Any, alpha: Array, bias: Array, *rest: Any, **choices: Any) -> Answer:
+    def nothing(question: Any, alpha: Array, bias: Array, *arguments: Any, **choices: Any) -> Answer:
         return Answer(alpha, bias, None, (), ())
 
     saddle_fit.answered = nothing
@@ -44,11 +44,11 @@ def unchecked() -> Iterator[None]:
 
 
 def without_check(model: LSSVMRegressor, X: Array, y: Array) -> LSSVMRegressor:
-    with unchecked():
+    with skip_checks():
         return model.fit(X, y)
 
 
-def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...], float]:
+def measure(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...], float]:
     X, y = data(N)
     few_X, few_y = data(N_PROOF)
     model, plain, small = (LSSVMRegressor(kernel, gamma, solver="cholesky") for _ in range(3))
@@ -59,8 +59,8 @@ def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...]
         "with": lambda: LSSVMRegressor(kernel, gamma, solver="cholesky").fit(X, y),
         "again": lambda: checked.certify(X, y),
     }
-    t = interleaved(contenders, 3 if quick else 7)
-    proof = interleaved({"prove": lambda: small.prove(few_X, few_y)}, 1)["prove"]
+    t = time_interleaved(contenders, 3 if quick else 7)
+    proof = time_interleaved({"prove": lambda: small.prove(few_X, few_y)}, 1)["prove"]
     share = t["with"] / t["without"] - 1.0
     path = "primal weights" if hasattr(checked, "primal_weights_") else dict(checked.certificate_.record).get("check")
     path = path if checked.certificate_.holds else "does not hold"
@@ -82,7 +82,7 @@ def measured(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...]
 
 def run(quick: bool) -> Table:
     cases = [(RBF(2.0), 10.0), (RBF(2.0), 1e6), (Polynomial(3), 1.0), (RBF(6.0), 1e10), (Linear(), 1e12)]
-    rows, prices = zip(*(measured(kernel, gamma, quick) for kernel, gamma in cases), strict=True)
+    rows, prices = zip(*(measure(kernel, gamma, quick) for kernel, gamma in cases), strict=True)
     summary = tuple(
         Headline(f"certificate of {row[0]}, gamma {row[1]}: price", "fit without", price, most=MOST)
         for row, price in zip(rows, prices, strict=True)

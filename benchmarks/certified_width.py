@@ -28,7 +28,7 @@ MOST = 600.0
 
 
 def data(n: int) -> tuple[Array, Array]:
-    """The first rows of the diabetes table, every column standardised."""
+    """Return the first rows of the diabetes table, every column standardised."""
     X, y = load_diabetes(return_X_y=True)
     X = X[:n]
     return (X - X.mean(axis=0)) / X.std(axis=0), y[:n]

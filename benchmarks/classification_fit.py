@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.data import COLUMNS, classification_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import GAMMA, KERNEL, limit
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMClassifier
@@ -35,7 +35,7 @@ def run(quick: bool) -> Table:
             "ten": partial(ours().fit, X, ten),
             "limit": partial(limit, X),
         }
-        t = interleaved(contenders, repeats)
+        t = time_interleaved(contenders, repeats)
         above, more = t["two"] / t["limit"], t["ten"] / t["two"]
         near, cheap = above <= MOST_ABOVE_LIMIT, more <= MOST_ABOVE_BINARY
         rows.append(

@@ -6,7 +6,7 @@ from functools import partial
 from sklearn.svm import SVC
 
 from benchmarks.data import COLUMNS, classification_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMClassifier
@@ -33,7 +33,7 @@ def run(quick: bool) -> Table:
     for n, repeats in (QUICK if quick else SIZES).items():
         for noise in NOISES:
             for penalty in PENALTIES:
-                row, shortfall, headlines = _measured(n, repeats, noise, penalty)
+                row, shortfall, headlines = _measure(n, repeats, noise, penalty)
                 rows.append(row)
                 missed += shortfall
                 summary += headlines
@@ -70,34 +70,34 @@ def run(quick: bool) -> Table:
     )
 
 
-def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple[str, ...], list[str], list[Headline]]:
+def _measure(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple[str, ...], list[str], list[Headline]]:
     X, y = classification_data(n, noise=noise)
     X_test, y_test = classification_data(N_TEST, seed=10)
     gamma = conventions.gamma_from("scikit-learn SVM", penalty)
-    ours = {tol: LSSVMClassifier(KERNEL, gamma, tol=tol) for tol in TARGETS}
+    machines = {tol: LSSVMClassifier(KERNEL, gamma, tol=tol) for tol in TARGETS}
     direct = LSSVMClassifier(KERNEL, gamma, solver="cholesky")
     peer = SVC(gamma=conventions.sigma_to("scikit-learn", float(KERNEL.sigma)), C=penalty)
     contenders: dict[str, Callable[[], object]] = {
         "direct": partial(direct.fit, X, y),
-        **{str(tol): partial(model.fit, X, y) for tol, model in ours.items()},
+        **{str(tol): partial(model.fit, X, y) for tol, model in machines.items()},
         "peer": partial(peer.fit, X, y),
     }
-    t = interleaved(contenders, repeats)
+    t = time_interleaved(contenders, repeats)
     cells: list[str] = []
-    for tol, model in ours.items():
+    for tol, model in machines.items():
         assert model.certificate_.holds, f"the certificate does not hold at {tol:g}"
         reached = model.certificate_.accuracy / model.certificate_.spread
         assert reached <= tol, f"{reached:.1e} was reached where {tol:g} was asked for"
         cells += [f"{t[str(tol)]:.4f}", f"{model.solver_}, {model.n_iter_}", f"{reached:.1e}"]
     ratios = {tol: t["peer"] / t[str(tol)] for tol in TARGETS}
-    here = (n, penalty, noise) == TARGET_AT
+    is_target = (n, penalty, noise) == TARGET_AT
     short = {tol: least for tol, least in TARGETS.items() if ratios[tol] < least}
     target = ", ".join(f"≥ {least:g} at {tol:g}" for tol, least in TARGETS.items())
     sentences = [
         f"N = {n}, C = {penalty:g}: SVC takes {ratios[tol]:.2f} of our time at accuracy {tol:g}, not {least:g}; the "
         f"closed form takes {t['direct']:.3f} s."
         for tol, least in short.items()
-        if here
+        if is_target
     ]
     row = (
         str(n),
@@ -107,15 +107,15 @@ def _measured(n: int, repeats: int, noise: float, penalty: float) -> tuple[tuple
         *cells,
         f"{t['peer']:.4f}",
         *(f"{ratio:.2f}" for ratio in ratios.values()),
-        target if here else "",
-        yes_no(not short) if here else "",
-        f"{ours[FINE].score(X_test, y_test):.3f}",
+        target if is_target else "",
+        yes_no(not short) if is_target else "",
+        f"{machines[FINE].score(X_test, y_test):.3f}",
         f"{peer.score(X_test, y_test):.3f}",
         f"{peer.support_.size / n:.0%}",
     )
     headlines = [
         Headline(f"classification fit to {tol:g}, N = {n}, C = {penalty:g}", "SVC", ratios[tol], least=least)
         for tol, least in TARGETS.items()
-        if here
+        if is_target
     ]
     return row, sentences, headlines

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.data import classification_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
@@ -37,29 +37,29 @@ def run(quick: bool) -> Table:
         M = bordered_matrix(K, np.full(N, 1.0 / gamma))
         for share in SHARES:
             columns = np.sort(np.random.default_rng(0).permutation(N)[: int(share * N)])
-            ours, other = solve_columns(M, columns, B), pseudo_inverse(M, columns, B)
-            assert all(row.passes for row in column_rows(M, columns, B, ours.bias, ours.coefficients))
-            f = K[:, columns] @ ours.coefficients + ours.bias
-            apart = float(np.abs(f - K[:, columns] @ other[1:] - other[0]).max())
+            solution, peer_solution = solve_columns(M, columns, B), pseudo_inverse(M, columns, B)
+            assert all(row.passes for row in column_rows(M, columns, B, solution.bias, solution.coefficients))
+            f = K[:, columns] @ solution.coefficients + solution.bias
+            distance = float(np.abs(f - K[:, columns] @ peer_solution[1:] - peer_solution[0]).max())
             contenders: dict[str, Callable[[], object]] = {
                 "ours": partial(solve_columns, M, columns, B),
                 "peer": partial(pseudo_inverse, M, columns, B),
             }
-            t = interleaved(contenders, repeats)
+            t = time_interleaved(contenders, repeats)
             faster = t["peer"] / t["ours"]
-            quick_enough, equal = faster >= FASTER, apart <= EQUAL
+            quick_enough, equal = faster >= FASTER, distance <= EQUAL
             rows.append(
                 (
                     str(N),
                     f"{gamma:g}",
                     str(columns.size),
-                    ours.method,
+                    solution.method,
                     f"{t['ours']:.4f}",
                     f"{t['peer']:.4f}",
                     f"{faster:.1f}",
                     f"≥ {FASTER:g}",
                     yes_no(quick_enough),
-                    f"{apart:.1e}",
+                    f"{distance:.1e}",
                     f"≤ {EQUAL:g}",
                     yes_no(equal),
                 )
@@ -67,7 +67,7 @@ def run(quick: bool) -> Table:
             work = f"{columns.size} of {N} columns, gamma {gamma:g}"
             summary.append(Headline(work, "pinv", faster, least=FASTER, held=equal))
             if not (quick_enough and equal):
-                shortfalls.append(f"gamma {gamma:g}, {columns.size} columns: solved by {ours.method}.")
+                shortfalls.append(f"gamma {gamma:g}, {columns.size} columns: solved by {solution.method}.")
     return Table(
         "Column reduction: least squares on the kept columns against the pseudo-inverse",
         "`solve_columns` against `numpy.linalg.pinv` on the same columns of the linear system. Median CPU seconds; "

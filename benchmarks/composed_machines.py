@@ -75,7 +75,7 @@ def ours(
 
 
 def plain(X: Array, y: Array, loss: Callable[[Any], Any], monotone: bool) -> tuple[float, str]:
-    """The same problem as one would write it in cvxpy: w'w by a factor of the kernel matrix."""
+    """Return the same problem as one would write it in cvxpy: w'w by a factor of the kernel matrix."""
     values, vectors = np.linalg.eigh(KERNEL(X))
     keep = values > values[-1] * len(y) * np.finfo(float).eps
     R = vectors[:, keep] * np.sqrt(values[keep])
@@ -100,7 +100,7 @@ def run(quick: bool) -> Table:
         for n, basis in (*((n, None) for n in full), *reduced):
             X, y = make(n)
             repeats = 3 if n <= 2000 else 1
-            first, again, raw = [], [], []
+            first, repeated, raw = [], [], []
             for _ in range(repeats):
                 weight = cp.Parameter(nonneg=True, name="weight")
                 start = time.process_time()
@@ -112,17 +112,17 @@ def run(quick: bool) -> Table:
                     value, status = plain(X, y, loss, monotone)
                     raw.append(time.process_time() - start)
                 start = time.process_time()
-                other = machine.solve(weight=1.1 * WEIGHT)
-                again.append(time.process_time() - start)
+                second = machine.solve(weight=1.1 * WEIGHT)
+                repeated.append(time.process_time() - start)
             assert result.certificate.holds
-            assert other.certificate.holds
-            seconds, share = median(first), median(again) / median(first)
+            assert second.certificate.holds
+            seconds, share = median(first), median(repeated) / median(first)
             gain = median(raw) / seconds if raw else np.nan
             agree = f"{abs(result.objective - value) / abs(value):.0e}, {status}" if raw else ""
             least, most = LEAST_GAIN.get((name, n)), MOST_SECONDS.get((name, n))
             wanted = [f"≥ {least:g} times"] if least else []
             wanted += [f"≤ {most:g} s"] if most else []
-            asked = ", ".join([*wanted, f"again ≤ {MOST_AGAIN:g}"])
+            targets = ", ".join([*wanted, f"again ≤ {MOST_AGAIN:g}"])
             met = (least is None or gain >= least) and (most is None or seconds <= most) and share <= MOST_AGAIN
             rows.append(
                 (
@@ -130,12 +130,12 @@ def run(quick: bool) -> Table:
                     str(n),
                     str(basis or ""),
                     f"{seconds:.2f}",
-                    f"{median(again):.2f}",
+                    f"{median(repeated):.2f}",
                     f"{share:.2f}",
                     f"{median(raw):.2f}" if raw else "",
                     f"{gain:.1f}" if raw else "",
                     agree,
-                    asked,
+                    targets,
                     yes_no(met),
                 )
             )

@@ -12,7 +12,7 @@ from benchmarks.regression_fit import GAMMA, KERNEL, ours
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 
-__all__ = ["fit_measured", "run"]
+__all__ = ["make_fit", "run"]
 
 SIZES = (5000, 20_000)
 QUICK = (3000,)
@@ -35,7 +35,7 @@ def model_of(way: str) -> LSSVMRegressor:
     return LSSVMRegressor(kernel=KERNEL, gamma=GAMMA, solver=solver, tol=tol)
 
 
-def fit_measured(way: str, n: int) -> Callable[[], object]:
+def make_fit(way: str, n: int) -> Callable[[], object]:
     model_of(way).fit(*regression_data(100))
     X, y = regression_data(n)
     return lambda: model_of(way).fit(X, y)

@@ -57,7 +57,7 @@ def _dense(torch: Any, X: Any) -> Any:
     return torch.linalg.cholesky(K)
 
 
-def _reduced(torch: Any, X: Any, Z: Any) -> Any:
+def _make_reduced(torch: Any, X: Any, Z: Any) -> Any:
     total = torch.zeros(Z.shape[0], Z.shape[0], dtype=torch.float64, device="cuda")
     step = BLOCK // Z.shape[0]
     for first in range(0, X.shape[0], step):
@@ -84,12 +84,12 @@ def contenders(torch: Any, quick: bool) -> dict[str, tuple[str, Callable[[], obj
         ),
     }
     for n, rows in REDUCED.items():
-        many, known = _data(torch, rows // cut)
+        many, targets = _data(torch, rows // cut)
         machine = SparseLSSVMRegressor(RBF(NARROW), GAMMA, basis=Basis(n // cut, rule="random", random_state=0))
         cases[f"reduced basis, n = {n // cut}, {rows // cut:.1e} rows"] = (
             "kernel values + Z'Z",
-            lambda X=many, n=n // cut: _reduced(torch, X, X[:n]),  # type: ignore[misc]
-            lambda machine=machine, X=many, y=known: machine.fit(X, y),  # type: ignore[misc]
+            lambda X=many, n=n // cut: _make_reduced(torch, X, X[:n]),  # type: ignore[misc]
+            lambda machine=machine, X=many, y=targets: machine.fit(X, y),  # type: ignore[misc]
         )
     return cases
 
@@ -128,19 +128,19 @@ def run(quick: bool) -> Table | None:
     for case, (what, plain, fit) in contenders(torch, quick).items():
         t = _seconds(torch, {"plain": plain, "fit": fit}, 2 if quick else REPEATS)
         fitted = fit()
-        held = fitted.certificate_.holds
+        holds = fitted.certificate_.holds
         torch.cuda.empty_cache()
         ratio = t["fit"] / t["plain"]
         most = MOST_SMALLER if case == f"dense, N = {SMALLER // (QUICK if quick else 1)}" else MOST
-        met = bool(ratio <= most and held)
+        met = bool(ratio <= most and holds)
         record = dict(fitted.certificate_.record)
         how = "; ".join(record[key] for key in ("statistic", "solver", "search of gamma") if key in record)
         rows.append(
             (case, what, f"{t['plain']:.4f}", f"{t['fit']:.4f}", f"{ratio:.2f}", f"≤ {most:g}", yes_no(met), how)
         )
-        summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=most, limit=ratio, held=held))
+        summary.append(Headline(f"GPU: {case}", f"{what} in torch", ratio, most=most, limit=ratio, held=holds))
         if not met:
-            failed = "" if held else ", certificate does not hold"
+            failed = "" if holds else ", certificate does not hold"
             shortfalls.append(
                 f"{case}: {ratio:.2f} times plain torch{failed}; of {1e3 * t['fit']:.1f} ms {why(torch, fit)}."
             )
@@ -161,15 +161,15 @@ def run(quick: bool) -> Table | None:
 def _print_phases(torch: Any, quick: bool) -> None:
     for case, (_, _, fit) in contenders(torch, quick).items():
         fit()
-        whole, found = phases(torch, fit)
+        whole, phase_times = phases(torch, fit)
         print(f"{case}: {whole:.4f} s; {why(torch, fit)}")
-        for name, seconds, calls in found:
+        for name, seconds, calls in phase_times:
             print(f"    {seconds:.4f} s in {calls:4d} calls of {name}")
         torch.cuda.empty_cache()
 
 
 def main(arguments: list[str]) -> int:
-    from benchmarks.__main__ import measured, place
+    from benchmarks.__main__ import measure_topic, place
     from benchmarks.record import Record
 
     quick, write = "--quick" in arguments, "--write" in arguments
@@ -183,15 +183,15 @@ def main(arguments: list[str]) -> int:
         return 0
     named = arguments[arguments.index("--record") + 1] if "--record" in arguments else ""
     wrong = disagreements()
-    entry = measured("device", run, quick)
+    entry = measure_topic("device", run, quick)
     if entry is None:
         print("there is no GPU that torch can use; nothing is measured and the record stays as it is")
         return 1
     print(entry.section(), flush=True)
     if write:
         record = Record.read(named)
-        known = sorted({*record.entries, "device"}, key=place)
-        record.put(entry, known)
+        topics = sorted({*record.entries, "device"}, key=place)
+        record.put(entry, topics)
     return 1 if wrong else 0
 
 

@@ -38,24 +38,24 @@ CLOSE, SINGLE = 1e-10, 1e-5
 
 
 def homes() -> dict[str, Callable[[Any], Any]]:
-    """The libraries and devices to which arrays can be moved."""
-    found: dict[str, Callable[[Any], Any]] = {}
+    """Return the libraries and devices to which arrays can be moved."""
+    senders: dict[str, Callable[[Any], Any]] = {}
     try:
         import torch
 
-        found["torch, cpu"] = torch.from_numpy
+        senders["torch, cpu"] = torch.from_numpy
         if torch.cuda.is_available():
-            found["torch, cuda"] = lambda values: torch.from_numpy(values).cuda()
+            senders["torch, cuda"] = lambda values: torch.from_numpy(values).cuda()
     except ImportError:
         pass
     try:
         import cupy
 
         if cupy.cuda.runtime.getDeviceCount():
-            found["cupy"] = cupy.asarray
+            senders["cupy"] = cupy.asarray
     except Exception as error:  # an installation without a device raises errors of many types
         print(f"no cupy: {error!r}")
-    return found
+    return senders
 
 
 def _fits() -> dict[str, tuple[Any, Any, Any]]:
@@ -79,7 +79,7 @@ def _fits() -> dict[str, tuple[Any, Any, Any]]:
     }
 
 
-def _left_out(model: Any, *training: Any) -> Any:
+def _leave_rows_out(model: Any, *training: Any) -> Any:
     """Leave-one-out residuals; sparse machines need their training rows again."""
     return to_numpy(model.leave_one_out(*(training if hasattr(model, "n_rows_") else ())).residuals)
 
@@ -90,9 +90,9 @@ def disagreements() -> list[str]:
 
     def compare(home: str, name: str, value: Callable[[], Any], reference: Any, close: float) -> None:
         try:
-            found = value()
-            known = np.asarray(reference, dtype=np.float64)
-            difference = float(np.abs(np.asarray(found, dtype=np.float64) - known).max() / np.abs(known).max())
+            values = value()
+            expected = np.asarray(reference, dtype=np.float64)
+            difference = float(np.abs(np.asarray(values, dtype=np.float64) - expected).max() / np.abs(expected).max())
         except Exception as error:  # one library's failure must not hide another's
             difference = float("inf")
             print(f"{home}: {name}: {type(error).__name__}: {error}")
@@ -109,18 +109,20 @@ def disagreements() -> list[str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 reference = model.fit(rows, targets).predict(rows)
-                known, score = _left_out(model, rows, targets), model.score(rows, targets)
+                left_out, score = _leave_rows_out(model, rows, targets), model.score(rows, targets)
 
-            def fitted(model: Any = model, rows: Any = rows, targets: Any = targets, sent: Any = sent) -> Any:
+            def fit(model: Any = model, rows: Any = rows, targets: Any = targets, sent: Any = sent) -> Any:
                 model.fit(sent(rows), sent(targets))
                 if not model.certificate_.holds:
                     raise AssertionError(f"the certificate does not hold:\n{model.certificate_}")
                 return to_numpy(model.predict(sent(rows)))
 
             close = SINGLE if name == "SinglePrecision" else CLOSE
-            compare(home, name, fitted, reference, close)  # the model is then fitted there
-            there = (sent(rows), sent(targets))
-            compare(home, f"{name}, left out", lambda m=model, t=there: _left_out(m, *t), known, 100.0 * close)
-            compare(home, f"{name}, score", lambda m=model, t=there: m.score(*t), score, close)
+            compare(home, name, fit, reference, close)  # the model is then fitted there
+            sent_data = (sent(rows), sent(targets))
+            compare(
+                home, f"{name}, left out", lambda m=model, t=sent_data: _leave_rows_out(m, *t), left_out, 100.0 * close
+            )
+            compare(home, f"{name}, score", lambda m=model, t=sent_data: m.score(*t), score, close)
     print(f"{len(wrong)} differences", *wrong, sep="\n", flush=True)
     return wrong

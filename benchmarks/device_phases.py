@@ -39,7 +39,7 @@ PHASES = {
 
 
 @contextmanager
-def _timed(torch: Any, seconds: dict[str, float], calls: dict[str, int]) -> Iterator[None]:
+def _time_calls(torch: Any, seconds: dict[str, float], calls: dict[str, int]) -> Iterator[None]:
     replaced = []
     for module_name, names in PHASES.items():
         module = import_module(module_name)
@@ -47,7 +47,7 @@ def _timed(torch: Any, seconds: dict[str, float], calls: dict[str, int]) -> Iter
             function = getattr(module, name)
             replaced.append((module, name, function))
 
-            def wrapped(*args: Any, _function: Any = function, _key: str = f"{module_name}.{name}", **more: Any) -> Any:
+            def wrap(*args: Any, _function: Any = function, _key: str = f"{module_name}.{name}", **more: Any) -> Any:
                 torch.cuda.synchronize()
                 start = time.perf_counter()
                 result = _function(*args, **more)
@@ -56,7 +56,7 @@ def _timed(torch: Any, seconds: dict[str, float], calls: dict[str, int]) -> Iter
                 calls[_key] += 1
                 return result
 
-            setattr(module, name, wrapped)
+            setattr(module, name, wrap)
     try:
         yield
     finally:
@@ -71,16 +71,18 @@ _NAMED = 3
 
 
 def phases(torch: Any, fit: Callable[[], object]) -> tuple[float, list[tuple[str, float, int]]]:
-    """Seconds of a fit whose functions are synchronised, and of each: name, seconds, calls; the slowest first."""
+    """Return seconds of a fit whose functions are synchronised, and of each: name, seconds, calls; the slowest
+    first.
+    """
     seconds: dict[str, float] = defaultdict(float)
     calls: dict[str, int] = defaultdict(int)
-    with _timed(torch, seconds, calls):
+    with _time_calls(torch, seconds, calls):
         torch.cuda.synchronize()
         start = time.perf_counter()
         fit()
         torch.cuda.synchronize()
         whole = time.perf_counter() - start
-    return whole, sorted(((key, seconds[key], calls[key]) for key in seconds), key=lambda found: -found[1])
+    return whole, sorted(((key, seconds[key], calls[key]) for key in seconds), key=lambda phase: -phase[1])
 
 
 def why(torch: Any, fit: Callable[[], object]) -> str:
@@ -88,9 +90,9 @@ def why(torch: Any, fit: Callable[[], object]) -> str:
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         fit()
-    events = found.key_averages()
+    events = profiler.key_averages()
     on_device = [event for event in events if str(event.device_type).endswith("CUDA")]
     busy = sum(getattr(event, "self_device_time_total", 0.0) for event in on_device) / 1e6
     waits = sum(event.count for event in events if event.key in _WAITS)

@@ -34,7 +34,7 @@ def data(n: int, classes: bool = False) -> tuple[Array, Array, Array, Array]:
 
 
 def machine(n: int, cost: Callable[[Any, Array], Any], classes: bool = False) -> Built:
-    """A machine with w'w/2 and a weight C of its losses."""
+    """Return a machine with w'w/2 and a weight C of its losses."""
     X, y, X_val, y_val = data(n, classes)
     s, C = Substrate(RBF(1.0), X, y), cp.Parameter(nonneg=True, name="C")
     return Machine(s, minimize=0.5 * s.squared_norm + C * cost(s, y)), "C", (X_val, y_val)
@@ -66,7 +66,7 @@ def monotone(n: int) -> Built:
 
 
 def l1(n: int) -> Built:
-    """The L1 norm of the support values."""
+    """Return the L1 norm of the support values."""
     X, y, X_val, y_val = data(n)
     s, zeta = Substrate(RBF(1.0), X, y), cp.Parameter(nonneg=True, name="zeta")
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha)), "zeta", (X_val, y_val)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.solution_paths import RHO, WIDTH, D, N, components, raw
 from benchmarks.table import Headline, Table, yes_no
@@ -61,7 +61,7 @@ def rho_row(repeats: int) -> tuple[tuple[str, ...], list[str], Headline]:
     read = ours()
     first = time.process_time() - begin
     contenders = {"ours": ours, "path": path_alone, "coordinates": coordinates_alone, "raw": raw(matrices, y)}
-    seconds = interleaved(contenders, repeats)
+    seconds = time_interleaved(contenders, repeats)
     share, gap = seconds["ours"] / seconds["raw"], relative_gap(read.error, read.lower_bound)
     met = share <= MOST_OF_ONE_SOLVE and gap < LARGEST_GAP
     cells = (
@@ -91,7 +91,7 @@ def rho_row(repeats: int) -> tuple[tuple[str, ...], list[str], Headline]:
 
 
 def grid_of(K: Array, y: Array) -> Callable[[float], str]:
-    """One fold's problem with zeta a parameter: compiled once, each solve started from the last."""
+    """Return one fold's problem with zeta a parameter: compiled once, each solve started from the last."""
     a, b, e, zeta = cp.Variable(y.size), cp.Variable(), cp.Variable(y.size), cp.Parameter(nonneg=True)
     cost = 0.5 * cp.sum_squares(e) + zeta * cp.norm1(a)
     problem = cp.Problem(cp.Minimize(cost), [y - K @ a - b - e == 0, cp.sum(a) == 0])
@@ -135,9 +135,9 @@ def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], li
     begin = time.process_time()
     model = ours()
     first = time.process_time() - begin
-    seconds = interleaved({"ours": ours}, repeats)["ours"]
-    one, counts = grid_seconds(X, y, *solved)
-    peer, statuses = FOLDS * VALUES * one, ", ".join(f"{count} {status}" for status, count in counts.items())
+    seconds = time_interleaved({"ours": ours}, repeats)["ours"]
+    grid_time, counts = grid_seconds(X, y, *solved)
+    peer, statuses = FOLDS * VALUES * grid_time, ", ".join(f"{count} {status}" for status, count in counts.items())
     faster, gap = peer / seconds, relative_gap(model.criterion_, model.criterion_lower_bound_)
     met = faster >= FASTER and model.certificate_.holds
     cells = (
@@ -156,8 +156,8 @@ def zeta_row(repeats: int, solved: tuple[int, int]) -> tuple[tuple[str, ...], li
     )
     holds = "holds" if model.certificate_.holds else "does not hold"
     missed = f"zeta: {faster:.1f} times faster than the grid; the certificate {holds}."
-    work, held = f"zeta by {FOLDS} folds, N = {ROWS}", model.certificate_.holds
-    line = Headline(work, f"{FOLDS * VALUES} solves, cvxpy", faster, least=FASTER, held=held)
+    work, certificate_holds = f"zeta by {FOLDS} folds, N = {ROWS}", model.certificate_.holds
+    line = Headline(work, f"{FOLDS * VALUES} solves, cvxpy", faster, least=FASTER, held=certificate_holds)
     return cells, [] if met else [missed], line
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import fused_maximal_variation
 from substrate import Machine, Substrate, fuse
@@ -39,7 +39,7 @@ def machine_of(X: Array, y: Array) -> tuple[Any, Any]:
 
 
 def grid_search(machine: Any, X_val: Array, y_val: Array, values: Array) -> Callable[[], float]:
-    """The peer: one machine, compiled once, solved at every value."""
+    """Return the peer: one machine, compiled once, solved at every value."""
 
     def best() -> float:
         return min(float(np.mean((y_val - machine.solve(rho=value).predict(X_val)) ** 2)) for value in values)
@@ -56,17 +56,17 @@ def run(quick: bool) -> Table:
         X, y, X_val, y_val = data(n, d, n)
         machine, rho = machine_of(X, y)
         values = np.geomspace(1e-4, float(np.abs(y - np.median(y)).sum()), points)
-        found = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAP)
+        fusion = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAP)
         peer = grid_search(machine, X_val, y_val, values)
         least = peer()
-        assert found.certificate.holds
-        assert found.lower_bound <= least
+        assert fusion.certificate.holds
+        assert fusion.lower_bound <= least
         calls = {
             "ours": lambda m=machine, r=rho, v=(X_val, y_val): fuse(m, over=r, validation=v, gap=GAP),
             "peer": peer,
         }
-        t = interleaved(calls, repeats)
-        rows.append(row(n, d, f"grid of {points}", found, least, t, shortfalls, summary))
+        t = time_interleaved(calls, repeats)
+        rows.append(row(n, d, f"grid of {points}", fusion, least, t, shortfalls, summary))
     rows.append(tiny(quick, shortfalls, summary))
     return Table(
         "Fusion: a weight with proof",
@@ -97,7 +97,7 @@ def row(
     n: int,
     d: int,
     against: str,
-    found: Any,
+    fusion: Any,
     least: float,
     t: dict[str, float],
     shortfalls: list[str],
@@ -107,36 +107,36 @@ def row(
     met = faster >= FASTER
     summary.append(Headline(f"fusion with proof, N = {n}, d = {d}", against, faster, least=FASTER))
     if not met:
-        shortfalls.append(f"N = {n}, d = {d}: {len(found.path)} knots to close the gap.")
-    ratio = least / found.validation_error
+        shortfalls.append(f"N = {n}, d = {d}: {len(fusion.path)} knots to close the gap.")
+    ratio = least / fusion.validation_error
     return (
         str(n),
         str(d),
         against,
-        str(len(found.path)),
+        str(len(fusion.path)),
         f"{t['ours']:.2f}",
         f"{t['peer']:.2f}",
         f"{faster:.1f}",
         f"≥ {FASTER:g}",
         yes_no(met),
-        f"{found.gap:.1e}",
+        f"{fusion.gap:.1e}",
         f"{ratio:.4f}",
     )
 
 
 def tiny(quick: bool, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:
-    """A case that SCIP still solves."""
+    """Return a case that SCIP still solves."""
     n, d = TINY
     X, y, X_val, y_val = data(n, d, 5)
     machine, rho = machine_of(X, y)
-    parts = KERNEL.components(d)
-    K, K_val = [part(X) for part in parts], [part(X_val, X) for part in parts]
-    found = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAP)
-    other = fused_maximal_variation.global_optimum(K, y, K_val, y_val)
-    assert abs(other.value / y_val.size / found.validation_error - 1.0) <= 2.0 * GAP
+    components = KERNEL.components(d)
+    K, K_val = [component(X) for component in components], [component(X_val, X) for component in components]
+    fusion = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAP)
+    optimum = fused_maximal_variation.global_optimum(K, y, K_val, y_val)
+    assert abs(optimum.value / y_val.size / fusion.validation_error - 1.0) <= 2.0 * GAP
     calls = {
         "ours": lambda: fuse(machine, over=rho, validation=(X_val, y_val), gap=GAP),
         "peer": lambda: fused_maximal_variation.global_optimum(K, y, K_val, y_val),
     }
-    t = interleaved(calls, 1 if quick else 3)
-    return row(n, d, "SCIP on (28)", found, other.value / y_val.size, t, shortfalls, summary)
+    t = time_interleaved(calls, 1 if quick else 3)
+    return row(n, d, "SCIP on (28)", fusion, optimum.value / y_val.size, t, shortfalls, summary)

@@ -38,33 +38,33 @@ class _Grouped(_Program):
         halves = np.array_split(np.arange(d), 2)
         for half in halves:
             rho = model.addVar(lb=0.0, ub=self.rho_bound)
-            for part in map(int, half):
+            for component in map(int, half):
                 for row in range(m):
-                    value = self._linear(self.fit.parts[part, row])
+                    value = self._linear(self.fit.parts[component, row])
                     for side, sign in enumerate((1.0, -1.0)):
-                        xi = self.xi[side, part, row] = model.addVar(lb=0.0, ub=self.rho_bound)
+                        xi = self.xi[side, component, row] = model.addVar(lb=0.0, ub=self.rho_bound)
                         slack = model.addVar(lb=0.0)
-                        model.addCons(slack == self.t[part] + sign * value)
+                        model.addCons(slack == self.t[component] + sign * value)
                         model.addConsSOS1([xi, slack])
-                model.addCons(self.sum(self.xi[side, part, row] for side in (0, 1) for row in range(m)) == rho)
+                model.addCons(self.sum(self.xi[side, component, row] for side in (0, 1) for row in range(m)) == rho)
 
 
 def bounds_by_scip(
     X: Array, y: Array, validation: tuple[Array, Array], kernel: Any, top: float, cutoff: float, limit: float
 ) -> Bounded:
-    """The best value and the lower bound that SCIP has when it ends, or after a number of seconds."""
+    """Return the best value and the lower bound that SCIP has when it ends, or after a number of seconds."""
     X_val, y_val = validation
     d = X.shape[1]
     K, K_val = ([kernel(A[:, [j]], X[:, [j]]) for j in range(d)] for A in (X, X_val))
-    _, fit, M, known = fused_maximal_variation._numbers(K, y, K_val, y_val, "regression", True, cutoff)
+    _, fit, M, targets = fused_maximal_variation._numbers(K, y, K_val, y_val, "regression", True, cutoff)
     unit = float(np.linalg.norm(fit.centred_target))
-    program = type("Boxed", (_Grouped,), {"top": top})(_scip(), fit.scaled(unit), M, known / unit, None)
+    program = type("Boxed", (_Grouped,), {"top": top})(_scip(), fit.scaled(unit), M, targets / unit, None)
     start = time.process_time()
     program.model.setParam("limits/time", limit)
     program.model.optimize()
     seconds = time.process_time() - start
-    found = program.model.getNSols() > 0
-    error = float(program.model.getObjVal()) if found else np.inf
+    has_solution = program.model.getNSols() > 0
+    error = float(program.model.getObjVal()) if has_solution else np.inf
     share = unit**2 / y_val.size
     bound = share * float(program.model.getDualbound())
     return Bounded(share * error, bound, str(program.model.getStatus()), seconds)

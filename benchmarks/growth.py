@@ -15,7 +15,7 @@ from benchmarks.measure import MIB, cost
 from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Table
 
-__all__ = ["prepared", "run"]
+__all__ = ["prepare", "run"]
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "growth.png"
 #: Work: our side, the peer, and the numbers of rows; a quick run has the first two.
@@ -38,85 +38,87 @@ class Point(NamedTuple):
     bytes: float
 
 
-def _fit(n: int, mine: bool) -> Callable[[], object]:
+def _fit(n: int, is_ours: bool) -> Callable[[], object]:
     from benchmarks.regression_fit import GAMMA, KERNEL, peer
     from problems import LSSVMRegressor
 
     X, y = regression_data(n)
-    return lambda: (LSSVMRegressor(KERNEL, GAMMA) if mine else peer()).fit(X, y)
+    return lambda: (LSSVMRegressor(KERNEL, GAMMA) if is_ours else peer()).fit(X, y)
 
 
-def _search(n: int, mine: bool) -> Callable[[], object]:
+def _search(n: int, is_ours: bool) -> Callable[[], object]:
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.model_selection import GridSearchCV
 
     from problems import LSSVMRegressorCV
 
     X, y = regression_data(n)
-    if mine:
+    if is_ours:
         return lambda: LSSVMRegressorCV(KERNEL).fit(X, y)
     grid = {"alpha": list(np.geomspace(1e-6, 1e2, VALUES)[:FITTED])}
     peer = GridSearchCV(KernelRidge(kernel="rbf", gamma=0.1), grid, cv=FOLDS, refit=False)
     return lambda: peer.fit(X, y)
 
 
-def _reduced(n: int, mine: bool) -> Callable[[], object]:
+def _make_reduced(n: int, is_ours: bool) -> Callable[[], object]:
     from benchmarks.sparse_fit import WIDTHS, ours, peer
 
     X, y = regression_data(n)
     sigma = WIDTHS["accumulated"]
-    return lambda: (ours if mine else peer)(sigma, N_BASIS).fit(X, y)
+    return lambda: (ours if is_ours else peer)(sigma, N_BASIS).fit(X, y)
 
 
-def _composed(n: int, mine: bool) -> Callable[[], object]:
+def _make_composed(n: int, is_ours: bool) -> Callable[[], object]:
     import cvxpy as cp
 
     from benchmarks.composed_machines import CASES, WEIGHT, ours, plain
 
     make, loss, monotone = CASES["epsilon-insensitive"]
     X, y = make(n)
-    if not mine:
+    if not is_ours:
         return lambda: plain(X, y, loss, monotone)
 
-    def solved() -> object:
+    def solve() -> object:
         weight = cp.Parameter(nonneg=True, name="weight")
         return ours(X, y, loss, monotone, weight).solve(weight=WEIGHT)
 
-    return solved
+    return solve
 
 
-CALLS = {"fit": _fit, "search of gamma": _search, "reduced fit": _reduced, "composed machine": _composed}
+CALLS = {"fit": _fit, "search of gamma": _search, "reduced fit": _make_reduced, "composed machine": _make_composed}
 
 
-def prepared(work: str, n: int, mine: bool) -> Callable[[], object]:
+def prepare(work: str, n: int, is_ours: bool) -> Callable[[], object]:
     """For a process of its own: a call, after a small one that imports what it needs."""
     smallest = 1000 if work == "reduced fit" else 60
-    CALLS[work](smallest, mine)()
-    return CALLS[work](n, mine)
+    CALLS[work](smallest, is_ours)()
+    return CALLS[work](n, is_ours)
 
 
-def measured(work: str, n: int, mine: bool) -> Point:
-    seconds, used = cost(f"{__name__}:prepared", work, n, mine)
-    if work == "search of gamma" and not mine:
+def measure(work: str, n: int, is_ours: bool) -> Point:
+    seconds, used = cost(f"{__name__}:prepared", work, n, is_ours)
+    if work == "search of gamma" and not is_ours:
         seconds *= VALUES / FITTED  # all fits of the grid cost the same
     return Point(n, seconds, used)
 
 
 def exponent(points: list[Point], figure: Callable[[Point], float]) -> float:
-    """The slope of the logarithm of a figure in that of the rows, by least squares over the three largest sizes."""
+    """Return the slope of the logarithm of a figure in that of the rows, by least squares over the three largest
+    sizes.
+    """
     logs = np.log([[point.rows, max(figure(point), 1e-9)] for point in points[-3:]])
     return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
 
 
 def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
-    found: dict[str, dict[str, list[Point]]] = {}
-    for work, (mine, peer, sizes) in WORK.items():
-        found[work] = {mine: [], peer: []}
+    points_of: dict[str, dict[str, list[Point]]] = {}
+    for work, (is_ours, peer, sizes) in WORK.items():
+        points_of[work] = {is_ours: [], peer: []}
         for n in sizes[:2] if quick else sizes:
-            for name in (mine, peer):
-                found[work][name].append(measured(work, n, name == mine))
-        for name, points in found[work].items():
+            for name in (is_ours, peer):
+                points_of[work][name].append(measure(work, n, name == is_ours))
+        for name, points in points_of[work].items():
             rows.append(
                 (
                     work,
@@ -129,7 +131,7 @@ def run(quick: bool) -> Table:
                 )
             )
     if not quick:
-        draw(found)
+        draw(points_of)
     return Table(
         "Growth with the number of rows",
         f"One call each in a fresh process, certificates included: `LSSVMRegressor(RBF(sqrt(10)), gamma={GAMMA:g})`; "
@@ -142,7 +144,7 @@ def run(quick: bool) -> Table:
     )
 
 
-def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None:
+def draw(points_of: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None:
     """Time above, memory below, one column for each work; nothing where matplotlib is not installed."""
     try:
         import matplotlib as mpl
@@ -166,8 +168,10 @@ def draw(found: dict[str, dict[str, list[Point]]], path: Path = PICTURE) -> None
         ("peak memory (MiB)", lambda point: max(point.bytes / MIB, 0.1)),
     )
     with plt.rc_context(look):
-        figure, axes = plt.subplots(2, len(found), figsize=(3.1 * len(found), 6.2), layout="constrained", sharex="col")
-        for column, (work, sides) in enumerate(found.items()):
+        figure, axes = plt.subplots(
+            2, len(points_of), figsize=(3.1 * len(points_of), 6.2), layout="constrained", sharex="col"
+        )
+        for column, (work, sides) in enumerate(points_of.items()):
             for row, (label, value) in enumerate(figures):
                 ax = axes[row, column]
                 styles = (("#b03060", "-", "o"), ("#0072b2", "--", "s"))

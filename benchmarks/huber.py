@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
@@ -58,15 +58,15 @@ def run(quick: bool) -> Table:
         K = KERNEL(X)
         for share in DELTAS:
             delta = share * NOISE
-            solved, other = ours(K, y, delta), peer(K, y, delta)
+            solved, peer_solution = ours(K, y, delta), peer(K, y, delta)
             ridge, alpha = np.full(n, 1.0 / GAMMA), solved.support_values
             certified = huber_solution_rows(solved.products, K.diagonal(), y, ridge, delta, alpha, solved.bias)
             assert all(row.passes for row in certified)
             errors = y - solved.products - solved.bias
             cost = 0.5 * float(alpha @ solved.products) + GAMMA * float(huber_loss(errors, delta).sum())
-            above = cost / other() - 1.0
+            above = cost / peer_solution() - 1.0
             assert above < 1e-6
-            t = interleaved({"ours": partial(ours, K, y, delta), "peer": other}, repeats)
+            t = time_interleaved({"ours": partial(ours, K, y, delta), "peer": peer_solution}, repeats)
             faster = t["peer"] / t["ours"]
             linear = int(np.count_nonzero(solved.signs))
             rows.append(

@@ -43,8 +43,8 @@ def cpu_seconds(statement: str, stored: str, before: str = "pass") -> float:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = {**kept, "PYTHONPYCACHEPREFIX": stored}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    process = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True)
+    return float(process.stdout)
 
 
 #: Prints, after the imports of the ground: the seconds in which dataclasses are made, their number, and the modules.
@@ -68,15 +68,17 @@ print(sum(made), len(made), len(own))
 """
 
 
-def profiled(statement: str, stored: str) -> str:
-    """Where the own share of an estimator goes: to how many modules, and to making their frozen records."""
+def profile(statement: str, stored: str) -> str:
+    """Return where the own share of an estimator goes: to how many modules, and to making their frozen records."""
     program = _PROFILE.format(before=GROUND, statement=statement)
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": stored}
     command = [sys.executable, "-c", program]
     ask = partial(subprocess.run, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True)
     # of wall time, in which others run too, the least counts
-    seconds, made, modules = min((ask(command).stdout.split() for _ in range(_PROFILES)), key=lambda row: float(row[0]))
-    return f"{modules} modules are imported, and {float(seconds):.3f} s make their {made} dataclasses"
+    seconds, record_seconds, modules = min(
+        (ask(command).stdout.split() for _ in range(_PROFILES)), key=lambda row: float(row[0])
+    )
+    return f"{modules} modules are imported, and {float(seconds):.3f} s make their {record_seconds} dataclasses"
 
 
 def run(quick: bool) -> Table:
@@ -90,8 +92,8 @@ def run(quick: bool) -> Table:
                     seconds[statement].append(elapsed)
                     if statement in added:
                         added[statement].append(cpu_seconds(statement, stored, GROUND))
-        why = profiled(ESTIMATOR, stored)
-    own = {name: median(values) for name, values in added.items()}
+        why = profile(ESTIMATOR, stored)
+    added_seconds = {name: median(values) for name, values in added.items()}
     t = {statement: median(values) for statement, values in seconds.items()}
     shortfalls = []
     if t[LIGHT] > MOST * t[HEAVY]:
@@ -99,16 +101,18 @@ def run(quick: bool) -> Table:
             f"`import numpy`, which the kernels need, is {100.0 * t['import numpy'] / t[LIGHT]:.0f} % of "
             f"`{LIGHT}` and {100.0 * t['import numpy'] / t[HEAVY]:.0f} % of `{HEAVY}`."
         )
-    if own[ESTIMATOR] > MOST_OWN:
-        shortfalls.append(f"`{ESTIMATOR}` adds {own[ESTIMATOR]:.3f} s to numpy, scipy and scikit-learn: {why}.")
+    if added_seconds[ESTIMATOR] > MOST_OWN:
+        shortfalls.append(
+            f"`{ESTIMATOR}` adds {added_seconds[ESTIMATOR]:.3f} s to numpy, scipy and scikit-learn: {why}."
+        )
     rows = []
     for name in STATEMENTS:
         target, met = "", ""
         if name == LIGHT:
             target, met = f"share ≤ {MOST:g}", yes_no(t[name] <= MOST * t[HEAVY])
         elif name == ESTIMATOR:
-            target, met = f"own ≤ {MOST_OWN:g}", yes_no(own[name] <= MOST_OWN)
-        more = f"{own[name]:.3f}" if name in own else ""
+            target, met = f"own ≤ {MOST_OWN:g}", yes_no(added_seconds[name] <= MOST_OWN)
+        more = f"{added_seconds[name]:.3f}" if name in added_seconds else ""
         rows.append((f"`{name}`", f"{t[name]:.3f}", f"{t[name] / t[HEAVY]:.2f}", more, target, met))
     return Table(
         "Import time",
@@ -118,7 +122,7 @@ def run(quick: bool) -> Table:
         tuple(rows),
         tuple(shortfalls),
         (
-            Headline("import of an estimator: own share, s", "", own[ESTIMATOR], most=MOST_OWN),
+            Headline("import of an estimator: own share, s", "", added_seconds[ESTIMATOR], most=MOST_OWN),
             Headline("import of the kernels", "import cvxpy", t[LIGHT] / t[HEAVY], most=MOST),
         ),
     )

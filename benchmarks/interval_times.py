@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import LeaveOneOut
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
@@ -29,7 +29,7 @@ def machine() -> LSSVMRegressor:
     return LSSVMRegressor(RBF(5.0), gamma=10.0)
 
 
-def refitted(X: Array, y: Array, new: Array) -> Array:
+def refit(X: Array, y: Array, new: Array) -> Array:
     """Jackknife+ by MAPIE where it is installed, else by the same refits written out."""
     if importlib.util.find_spec("mapie") is not None:
         from mapie.regression import CrossConformalRegressor
@@ -59,12 +59,12 @@ def run(quick: bool) -> Table:
     }
     contenders["region"] = lambda: model.predict_region(new, COVERAGE)
     contenders["fit"] = lambda: machine().fit(X, y)
-    t = interleaved(contenders, 3 if quick else 9)
+    t = time_interleaved(contenders, 3 if quick else 9)
     start = time.process_time()
-    explicit = refitted(X, y, new)  # once: it takes minutes
+    explicit = refit(X, y, new)  # once: it takes minutes
     refits = time.process_time() - start
     ends = model.predict_interval(new, COVERAGE, "jackknife+")
-    apart = float(np.abs(ends - explicit).max())
+    distance = float(np.abs(ends - explicit).max())
     rows, missed, summary = [], [], []
     for method in (*methods, "region"):
         fits = t[method] / t["fit"]
@@ -72,12 +72,12 @@ def run(quick: bool) -> Table:
         row = [name, f"{t[method]:.3f}", f"{fits:.1f}"]
         if method == "jackknife+":
             faster = refits / t[method]
-            met = faster >= LEAST_FASTER and apart <= EQUAL
-            line = Headline(f"jackknife+ intervals, N = {n}", peer, faster, least=LEAST_FASTER, held=apart <= EQUAL)
+            met = faster >= LEAST_FASTER and distance <= EQUAL
+            line = Headline(f"jackknife+ intervals, N = {n}", peer, faster, least=LEAST_FASTER, held=distance <= EQUAL)
             summary.append(line)
-            row += [f"{refits:.1f}", f"{faster:.0f}", f"≥ {LEAST_FASTER:g}, apart ≤ {EQUAL:g}", f"{apart:.1e}"]
+            row += [f"{refits:.1f}", f"{faster:.0f}", f"≥ {LEAST_FASTER:g}, apart ≤ {EQUAL:g}", f"{distance:.1e}"]
             if not met:
-                missed.append(f"jackknife+ is {faster:.0f} times faster than {peer}, its ends {apart:.1e} apart.")
+                missed.append(f"jackknife+ is {faster:.0f} times faster than {peer}, its ends {distance:.1e} apart.")
             row.append(yes_no(met))
         elif method == "conformal":
             met = fits <= MOST_FITS

@@ -27,14 +27,14 @@ def data() -> Mapping[str, tuple[Array, Array, float, float]]:
     """Inputs, standardised by all rows, targets, and a width and a gamma that were fixed in advance."""
     sets = {"motorcycle": (motorcycle(), 0.5, 2.0), "boston": (boston(), 4.0, 20.0)}
     sets["sinc, t noise"] = (sinc_student(random_state=0), 0.5, 2.0)
-    found = {}
+    data_sets = {}
     for name, ((X, y), sigma, gamma) in sets.items():
-        found[name] = ((X - X.mean(axis=0)) / X.std(axis=0), y, sigma, gamma)
-    return found
+        data_sets[name] = ((X - X.mean(axis=0)) / X.std(axis=0), y, sigma, gamma)
+    return data_sets
 
 
-def measured(X: Array, y: Array, machine: Machine, splits: int) -> dict[str, tuple[float, float, float]]:
-    """Mean coverage, its standard error, and mean width, by method; half of the rows train."""
+def measure(X: Array, y: Array, machine: Machine, splits: int) -> dict[str, tuple[float, float, float]]:
+    """Return mean coverage, its standard error, and mean width, by method; half of the rows train."""
     covered: dict[str, list[float]] = {method: [] for method in METHODS}
     widths: dict[str, list[float]] = {method: [] for method in METHODS}
     for seed in range(splits):
@@ -42,9 +42,11 @@ def measured(X: Array, y: Array, machine: Machine, splits: int) -> dict[str, tup
         half, quarter = y.size // 2, y.size // 4
         train, test = order[:half], order[half:]
         whole = machine().fit(X[train], y[train])
-        part = machine().fit(X[train[:quarter]], y[train[:quarter]]).calibrate(X[train[quarter:]], y[train[quarter:]])
+        calibrated = (
+            machine().fit(X[train[:quarter]], y[train[:quarter]]).calibrate(X[train[quarter:]], y[train[quarter:]])
+        )
         for method in METHODS:
-            model = part if method == "split" else whole
+            model = calibrated if method == "split" else whole
             low, high = model.predict_interval(X[test], COVERAGE, method).T
             covered[method].append(float(np.mean((low <= y[test]) & (y[test] <= high))))
             widths[method].append(float(np.mean(high - low)))
@@ -65,11 +67,11 @@ def run(quick: bool) -> Table:
         for how, machine in machines.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = measured(X, y, machine, splits)
+                measures = measure(X, y, machine, splits)
                 guarantees = {method: machine().fit(X, y).interval_guarantee(COVERAGE, method) for method in METHODS}
-            for method, (share, error, width) in found.items():
-                held = guarantees[method]
-                level = held.level if held.holds else None
+            for method, (share, error, width) in measures.items():
+                guarantee = guarantees[method]
+                level = guarantee.level if guarantee.holds else None
                 met = "" if level is None else yes_no(share >= level - ERRORS * error)
                 if level is not None:
                     held_by.append((share + ERRORS * error) / level)

@@ -128,7 +128,7 @@ class Watch:
 
 
 def solver_of(built: Built) -> KnotStore:
-    """The solver of the search, without its bounds: the quickest one there is for a peer."""
+    """Return the solver of the search, without its bounds: the quickest one there is for a peer."""
     machine, over, box, validation = built
     terms = AffineTerms.of(machine.problem, list(over))
     names = [one.name() for one in over]
@@ -137,14 +137,14 @@ def solver_of(built: Built) -> KnotStore:
 
 
 def spread_over(ends: tuple[float, float], shares: Array) -> Array:
-    """Values of a weight, geometric from a millionth of the upper end on; the smallest stands for zero."""
+    """Return values of a weight, geometric from a millionth of the upper end on; the smallest stands for zero."""
     low, high = ends
     values = np.asarray(high * (max(low / high, 1e-6)) ** (1.0 - shares))
     return np.where(shares == 0.0, low, values)
 
 
 def least_error(built: Built, shares: Array) -> tuple[float, float]:
-    """The smallest validation error of a table of places in the box, one row each, and CPU seconds."""
+    """Return the smallest validation error of a table of places in the box, one row each, and CPU seconds."""
     start = time.process_time()
     store = solver_of(built)
     corners = np.column_stack([spread_over(ends, s) for ends, s in zip(built[2].values(), shares.T, strict=True)])
@@ -154,7 +154,7 @@ def least_error(built: Built, shares: Array) -> tuple[float, float]:
 
 
 def compared(built: Built, solves: int, error: float, seeds: int) -> tuple[str, str, str]:
-    """Seconds and excess of a grid, and the median excess of random search with as many solves."""
+    """Return seconds and excess of a grid, and the median excess of random search with as many solves."""
     sides = np.linspace(0.0, 1.0, POINTS)
     grid, seconds = least_error(built, np.stack(np.meshgrid(sides, sides), axis=-1).reshape(-1, 2))
     drawn = [np.random.default_rng(seed).uniform(size=(solves, 2)) for seed in range(seeds)]
@@ -255,7 +255,7 @@ def run(quick: bool) -> Table:
 
 
 def by_scip(quick: bool) -> str:
-    """What SCIP does with (28) over the same box, in a sentence."""
+    """Return what SCIP does with (28) over the same box, in a sentence."""
     sentences = []
     for n, d, n_val, limit in ((*TINY, TINY_ROWS, 2.0 * SCIP_SECONDS), *([] if quick else [(30, 5, 30, SCIP_SECONDS)])):
         machine, over, box, validation = groups(n, d, COARSE, 2, n_val)

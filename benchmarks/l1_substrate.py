@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
@@ -54,12 +54,12 @@ def run(quick: bool) -> Table:
         K = KERNEL(X)
         for share in SHARES:
             zeta = share * zeta_max(K, y)
-            solved, (problem, other) = solve_l1(K, y, zeta), peer(K, y, zeta)
+            solved, (problem, peer_value) = solve_l1(K, y, zeta), peer(K, y, zeta)
             certified = l1_rows(K, y, zeta, solved.coefficients, solved.bias)
             assert all(row.passes for row in certified)
-            above = objective(K, y, zeta, solved) / other() - 1.0
+            above = objective(K, y, zeta, solved) / peer_value() - 1.0
             assert above < 1e-6
-            t = interleaved({"ours": partial(solve_l1, K, y, zeta), "peer": other}, repeats)
+            t = time_interleaved({"ours": partial(solve_l1, K, y, zeta), "peer": peer_value}, repeats)
             faster = t["peer"] / t["ours"]
             met = faster >= FASTER
             support = int(np.count_nonzero(solved.coefficients))

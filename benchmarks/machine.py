@@ -20,8 +20,8 @@ OTHERS = ("numba", "torch", "himalaya", "gpytorch", "neo-ls-svm", "celer", "skgl
 
 def description() -> tuple[str, ...]:
     """Facts as lines: machine, versions, BLAS, threads."""
-    there = [*PACKAGES, *(package for package in OTHERS if _version(package) != "absent")]
-    versions = ", ".join(f"{package} {_version(package)}" for package in there)
+    packages = [*PACKAGES, *(package for package in OTHERS if _version(package) != "absent")]
+    versions = ", ".join(f"{package} {_version(package)}" for package in packages)
     threads = ", ".join(f"{name}={os.environ.get(name, 'unset')}" for name in THREAD_SETTINGS)
     return (
         f"machine: {platform.system()} {platform.release()}, {platform.machine()}, {_processor()}, "
@@ -41,8 +41,10 @@ def _version(package: str) -> str:
 
 def _processor() -> str:
     if shutil.which("lscpu"):
-        done = subprocess.run(["lscpu"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
-        for line in done.stdout.splitlines():
+        process = subprocess.run(
+            ["lscpu"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
+        for line in process.stdout.splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "Model name" and value.strip() not in ("", "-"):
                 return value.strip()
@@ -58,10 +60,10 @@ def _blas() -> str:
     import numpy as np  # noqa: F401
     import scipy.linalg  # noqa: F401
 
-    found = {
+    libraries = {
         f"{pool['internal_api']} {pool['version']} ({pool.get('architecture', 'unknown')}, "
         f"{pool['num_threads']} thread{'s' if pool['num_threads'] > 1 else ''})"
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     }
-    return "; ".join(sorted(found)) or "unknown"
+    return "; ".join(sorted(libraries)) or "unknown"

@@ -6,7 +6,7 @@ from typing import Any
 import cvxpy as cp
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate import Machine, Substrate
@@ -42,10 +42,10 @@ def run(quick: bool) -> Table:
     shortfalls: list[str] = []
     summary: list[Headline] = []
     for name, (build, weight) in machines.items():
-        t = _measured(build, weight, X, y, 2 if quick else 7)
+        t = _measure(build, weight, X, y, 2 if quick else 7)
         compiling, total = t["compile"] - t["substrate"], t["everything"] - t["substrate"]
         share, gain = compiling / total, t["rebuild"] / t["again"]
-        light, worth = share < MOST_COMPILING, gain >= LEAST_GAIN
+        light, is_worthwhile = share < MOST_COMPILING, gain >= LEAST_GAIN
         rows.append(
             (
                 name,
@@ -58,13 +58,13 @@ def run(quick: bool) -> Table:
                 f"{t['rebuild']:.4f}",
                 f"{gain:.2f}",
                 f"≥ {LEAST_GAIN:g}",
-                yes_no(worth),
+                yes_no(is_worthwhile),
             )
         )
         summary.append(Headline(f"machine solved again, {name}", "rebuilt and solved", gain, least=LEAST_GAIN))
         if not light:
             shortfalls.append(f"{name}: {compiling:.3f} s go into coordinates and substitution of expressions.")
-        if not worth:
+        if not is_worthwhile:
             shortfalls.append(f"{name}: of {t['rebuild']:.3f} s, the solver and the certificate take {t['again']:.3f}.")
     return Table(
         f"Machines: compilation, N = {N}",
@@ -91,7 +91,7 @@ def run(quick: bool) -> Table:
     )
 
 
-def _measured(build: Callable[[Any, Any], Machine], weight: float, X: Any, y: Any, repeats: int) -> dict[str, float]:
+def _measure(build: Callable[[Any, Any], Machine], weight: float, X: Any, y: Any, repeats: int) -> dict[str, float]:
     kept = Substrate(KERNEL, X, y)
     machine = build(kept, parameter())
     assert machine.solve(weight=weight).certificate.holds
@@ -100,7 +100,7 @@ def _measured(build: Callable[[Any, Any], Machine], weight: float, X: Any, y: An
     def next_weight() -> float:
         return weight * (1.0 + 0.01 * next(turn))
 
-    return interleaved(
+    return time_interleaved(
         {
             "substrate": lambda: Substrate(KERNEL, X, y),
             "compile": lambda: build(Substrate(KERNEL, X, y), parameter()),

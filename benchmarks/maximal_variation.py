@@ -7,7 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.datasets import additive_function
@@ -45,7 +45,7 @@ def raw(O: list[Array], y: Array, rho: float) -> tuple[str, float]:  # noqa: E74
     n, d = y.size, len(O)
     a, b, t = cp.Variable(n), cp.Variable(), cp.Variable(d)
     objective = 0.5 * cp.sum_squares(sum(O) @ a + b - y) + rho * cp.sum(t)
-    constraints = [cp.abs(O[part] @ a) <= t[part] for part in range(d)] + [cp.sum(a) == 0]
+    constraints = [cp.abs(O[component] @ a) <= t[component] for component in range(d)] + [cp.sum(a) == 0]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     try:
         with warnings.catch_warnings():
@@ -59,16 +59,16 @@ def raw(O: list[Array], y: Array, rho: float) -> tuple[str, float]:  # noqa: E74
 
 
 def cost(O: list[Array], y: Array, rho: float, a: Array) -> float:  # noqa: E741
-    """The objective at coefficients that sum to zero, with the best bias and t."""
-    values = np.array([part @ a for part in O])
+    """Return the objective at coefficients that sum to zero, with the best bias and t."""
+    values = np.array([component @ a for component in O])
     e = y - values.sum(axis=0)
     e = e - e.mean()
     return float(0.5 * e @ e + rho * np.abs(values).max(axis=1).sum())
 
 
-def measured(n: int, d: int, rho: float, repeats: int) -> tuple[tuple[str, ...], float]:
+def measure(n: int, d: int, rho: float, repeats: int) -> tuple[tuple[str, ...], float]:
     X, y = additive_function(n, d, random_state=0)
-    O: list[Array] = [RBF(SIGMA)(X[:, [part]]) for part in range(d)]  # noqa: E741
+    O: list[Array] = [RBF(SIGMA)(X[:, [column]]) for column in range(d)]  # noqa: E741
     coordinates, solved = ours(O, y, rho)
     certified = solution_rows(coordinates, y, rho, solved, TOLERANCE)
     assert all(row.passes for row in certified)
@@ -77,7 +77,7 @@ def measured(n: int, d: int, rho: float, repeats: int) -> tuple[tuple[str, ...],
     def other() -> None:
         kept["status"], kept["cost"] = raw(O, y, rho)
 
-    t = interleaved({"ours": partial(ours, O, y, rho), "raw": other}, repeats)
+    t = time_interleaved({"ours": partial(ours, O, y, rho), "raw": other}, repeats)
     faster = t["raw"] / t["ours"]
     best = cost(O, y, rho, coordinates.expand(solved.v))
     above = f"{kept['cost'] / best - 1.0:+.1e}" if np.isfinite(kept["cost"]) else "none"
@@ -105,7 +105,7 @@ def run(quick: bool) -> Table:
     summary: list[Headline] = []
     for n, d, weights, repeats in QUICK if quick else SIZES:
         for rho in weights:
-            cells, faster = measured(n, d, rho, repeats)
+            cells, faster = measure(n, d, rho, repeats)
             rows.append(cells)
             work = f"maximal variation, N = {n}, d = {d}, rho = {rho:g}"
             summary.append(Headline(work, "cvxpy with Clarabel", faster, least=FASTER))

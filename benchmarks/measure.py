@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-__all__ = ["MIB", "cost", "interleaved", "peak_memory", "shares"]
+__all__ = ["MIB", "cost", "peak_memory", "shares", "time_interleaved"]
 
 MIB = float(2**20)
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median CPU seconds of each contender.
+def time_interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return median CPU seconds of each contender.
 
     They take turns inside one loop, starting with another one each round, so that whatever else the machine does
     falls on all of them alike; a first round warms caches and lazy imports and is not counted.
@@ -44,8 +44,8 @@ def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) ->
     return {name: median(values) for name, values in seconds.items()}
 
 
-def shares(call: Callable[[], object], parts: Mapping[str, tuple[str, str]], repeats: int = 3) -> str:
-    """What share of the CPU time of a call its parts take, in words, largest first.
+def shares(call: Callable[[], object], functions: Mapping[str, tuple[str, str]], repeats: int = 3) -> str:
+    """Return what share of the CPU time of a call its parts take, in words, largest first.
 
     A part is a function, by the end of its file's path and its name; none of them may call another. The time of all
     others is "the rest".
@@ -53,20 +53,20 @@ def shares(call: Callable[[], object], parts: Mapping[str, tuple[str, str]], rep
     profile = cProfile.Profile(time.process_time)
     for _ in range(repeats):
         profile.runcall(call)
-    found = pstats.Stats(profile)
-    seconds = dict.fromkeys(parts, 0.0)
-    for (path, _, name), timings in found.stats.items():  # type: ignore[attr-defined]
-        for part, (file, function) in parts.items():
+    statistics = pstats.Stats(profile)
+    seconds = dict.fromkeys(functions, 0.0)
+    for (path, _, name), timings in statistics.stats.items():  # type: ignore[attr-defined]
+        for label, (file, function) in functions.items():
             if name == function and path.endswith(file):
-                seconds[part] += timings[3]
-    whole = float(found.total_tt)  # type: ignore[attr-defined]
+                seconds[label] += timings[3]
+    whole = float(statistics.total_tt)  # type: ignore[attr-defined]
     seconds["the rest"] = whole - sum(seconds.values())
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
-    return ", ".join(f"{part} {100.0 * spent / whole:.0f} %" for part, spent in ordered if spent >= 0.005 * whole)
+    return ", ".join(f"{label} {100.0 * spent / whole:.0f} %" for label, spent in ordered if spent >= 0.005 * whole)
 
 
 def peak_memory(prepare: str, *arguments: Any, repeats: int = 3) -> float:
-    """Median, over fresh processes, of the bytes a call needs at its peak beyond what was there before it.
+    """Return the median, over fresh processes, of the bytes a call needs at its peak beyond what was there before it.
 
     ``prepare`` is ``"module:function"``; called with the arguments (whatever JSON can carry) it makes the data and
     returns the call to measure.
@@ -75,10 +75,10 @@ def peak_memory(prepare: str, *arguments: Any, repeats: int = 3) -> float:
 
 
 def cost(prepare: str, *arguments: Any) -> tuple[float, float]:
-    """CPU seconds and peak bytes of one call in a fresh process, see :func:`peak_memory`."""
+    """Return CPU seconds and peak bytes of one call in a fresh process, see :func:`peak_memory`."""
     command = [sys.executable, "-m", "benchmarks.measure", prepare, json.dumps(arguments)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
-    seconds, peak = done.stdout.split()[-2:]
+    process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    seconds, peak = process.stdout.split()[-2:]
     return float(seconds), float(peak)
 
 

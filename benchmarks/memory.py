@@ -34,7 +34,7 @@ def run(quick: bool) -> Table:
     for n in QUICK if quick else SIZES:
         matrix = 8.0 * n * n
         used = peak_memory(f"{__name__}:fit_ours", n, repeats=repeats)
-        other = peak_memory(f"{__name__}:fit_peer", n, repeats=repeats)
+        peer_memory = peak_memory(f"{__name__}:fit_peer", n, repeats=repeats)
         met = used <= MOST * matrix
         rows.append(
             (
@@ -44,8 +44,8 @@ def run(quick: bool) -> Table:
                 f"{used / matrix:.2f}",
                 f"≤ {MOST:g}",
                 yes_no(met),
-                f"{other / MIB:.0f}",
-                f"{other / matrix:.2f}",
+                f"{peer_memory / MIB:.0f}",
+                f"{peer_memory / matrix:.2f}",
             )
         )
         summary.append(Headline(f"memory of a fit, N = {n}", "one N x N array", used / matrix, most=MOST))

@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressorCV
 from substrate.arrays import Array
@@ -41,7 +41,7 @@ def ours() -> LSSVMRegressorCV:
 
 
 def peer(sigmas: int, gammas: int) -> GridSearchCV:
-    """A share of the grid: all fits of the grid cost the same."""
+    """Return a share of the grid: all fits of the grid cost the same."""
     grid = {"gamma": 1.0 / SIGMAS[:sigmas] ** 2, "alpha": 1.0 / GAMMAS[:gammas]}
     return GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=FOLDS, scoring="neg_mean_squared_error", refit=False)
 
@@ -52,38 +52,38 @@ def decompositions(matrices: list[Array]) -> None:
 
 
 def shares(X: Array, y: Array, matrices: list[Array], repeats: int) -> str:
-    """Where the time of a selection goes, each part measured on its own, in turns with the whole."""
+    """Return where the time of a selection goes, each part measured on its own, in turns with the whole."""
     kernels = [RBF(float(sigma)) for sigma in SIGMAS]
     grams = [Gram.of(kernel, X) for kernel in kernels]
     ends = (float(GAMMAS[0]), float(GAMMAS[-1]))
 
-    def decomposed() -> list[Spectrum]:
+    def decompose() -> list[Spectrum]:
         pairs = zip(kernels, grams, strict=True)
         return [centred_spectrum(gram, kernel.rounding(X), coarse=True) for kernel, gram in pairs]
 
-    spectra = decomposed()
+    spectra = decompose()
 
-    def searched() -> list[GammaSearch]:
-        return [search_spectra(LeaveOneOut.of(one, y[:, None]), [one], ends, gap=GAP) for one in spectra]
+    def search() -> list[GammaSearch]:
+        return [search_spectra(LeaveOneOut.of(spectrum, y[:, None]), [spectrum], ends, gap=GAP) for spectrum in spectra]
 
-    t = interleaved(
+    t = time_interleaved(
         {
             "whole": partial(ours().fit, X, y),
             "matrices": lambda: [Gram.of(kernel, X) for kernel in kernels],
             "limit": partial(decompositions, matrices),
-            "spectra": decomposed,
-            "search": searched,
+            "spectra": decompose,
+            "search": search,
         },
         repeats,
     )
-    parts = {
+    times = {
         "the eigendecompositions": t["limit"],
         "the criterion at every gamma that the bound needs": t["search"],
         "the measured error of the decompositions, and centring": t["spectra"] - t["limit"],
         "kernel matrices": t["matrices"],
         "the final fit, its certificate and the rest": t["whole"] - t["spectra"] - t["search"] - t["matrices"],
     }
-    return ", ".join(f"{name} {seconds / t['whole']:.0%}" for name, seconds in parts.items())
+    return ", ".join(f"{name} {seconds / t['whole']:.0%}" for name, seconds in times.items())
 
 
 def run(quick: bool) -> Table:
@@ -99,7 +99,7 @@ def run(quick: bool) -> Table:
             "peer": partial(peer(sigmas, gammas).fit, X, y),
             "limit": partial(decompositions, matrices),
         }
-        t = interleaved(contenders, repeats)
+        t = time_interleaved(contenders, repeats)
         whole = t["peer"] * (SIGMAS.size / sigmas) * (GAMMAS.size / gammas)
         faster, above = whole / t["ours"], t["ours"] / t["limit"]
         fast, near = faster >= wanted, above <= MOST_ABOVE_LIMIT or n < LIMIT_FROM

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import (
@@ -103,7 +103,7 @@ def run(quick: bool) -> Table:
             "peer": partial(peer.fit, X, y),
         }
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            times = interleaved(fits, repeats)
+            times = time_interleaved(fits, repeats)
         assert apart < 1e-3
         add(n, None, times, apart)
     n, n_basis = SPARSE
@@ -112,7 +112,7 @@ def run(quick: bool) -> Table:
     assert ours.fit(X, y).certificate_.holds
     assert plain.fit(smooth, y).certificate_.holds
     reduced = {"ours": partial(ours.fit, X, y), "plain": partial(plain.fit, smooth, y)}
-    add(n, n_basis, interleaved(reduced, SPARSE_REPEATS[quick]), None)
+    add(n, n_basis, time_interleaved(reduced, SPARSE_REPEATS[quick]), None)
     return Table(
         "Partially linear LS-SVM: the price of columns that are not penalised",
         "`PartiallyLinearLSSVMRegressor` with three linear columns of ten, its standard errors included, against "

@@ -16,7 +16,7 @@ from benchmarks.composed_machines import CASES, WEIGHT, WIDTH
 from benchmarks.composed_machines import KERNEL as COMPOSED
 from benchmarks.composed_machines import ours as machine_of
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Table
 from problems import LSSVMRegressor, LSSVMRegressorCV
@@ -33,8 +33,8 @@ HEADINGS = ("work", "N", "peer", "ours, s", "peer, s", "peer / ours", "how near 
 Row = tuple[str, ...]
 
 
-def _installed(package: str) -> str:
-    """Its version, or nothing."""
+def _find_version(package: str) -> str:
+    """Return its version, or nothing."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -42,24 +42,24 @@ def _installed(package: str) -> str:
 
 
 def _row(work: str, n: int, package: str, measured: Callable[[], tuple[float, float, str]], what: str = "") -> Row:
-    found = _installed(package)
-    name = " ".join(filter(None, (package, what, found)))
-    if not found:
+    version = _find_version(package)
+    name = " ".join(filter(None, (package, what, version)))
+    if not version:
         return work, str(n), name, "", "", "", "not installed"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other packages
-        mine, other, near = measured()
-    return work, str(n), name, f"{mine:.3f}", f"{other:.3f}", f"{other / mine:.2f}", near
+        our_seconds, peer_seconds, near = measured()
+    return work, str(n), name, f"{our_seconds:.3f}", f"{peer_seconds:.3f}", f"{peer_seconds / our_seconds:.2f}", near
 
 
-def _turns(ours: Callable[[], object], peer: Callable[[], object], repeats: int) -> tuple[float, float]:
-    t = interleaved({"ours": ours, "peer": peer}, repeats)
+def _turns(machine: Callable[[], object], peer: Callable[[], object], repeats: int) -> tuple[float, float]:
+    t = time_interleaved({"ours": machine, "peer": peer}, repeats)
     return t["ours"], t["peer"]
 
 
-def _apart(one: Array, other: Array) -> str:
-    """The root mean square of a difference, in deviations."""
-    return f"predictions {np.sqrt(np.mean((one - other) ** 2)) / np.std(one):.0e} apart"
+def _write_distance(first: Array, second: Array) -> str:
+    """Return the root mean square of a difference, in deviations."""
+    return f"predictions {np.sqrt(np.mean((first - second) ** 2)) / np.std(first):.0e} apart"
 
 
 def _ridge(X: Array, y: Array) -> Array:
@@ -81,7 +81,7 @@ def himalaya_fit(X: Array, y: Array, repeats: int, backend: str) -> tuple[float,
             A, b
         )
 
-    near = _apart(_ridge(X, y), np.asarray(library.to_numpy(fit().predict(A))))
+    near = _write_distance(_ridge(X, y), np.asarray(library.to_numpy(fit().predict(A))))
     times = _turns(partial(LSSVMRegressor(KERNEL, GAMMA).fit, X, y), fit, repeats)
     set_backend("numpy")
     return *times, f"{near} from its own exact solution"
@@ -113,7 +113,7 @@ def gpytorch_fit(X: Array, y: Array, repeats: int, exact: bool) -> tuple[float, 
         with torch.no_grad(), size, means_only, settings.eval_cg_tolerance(1e-6), settings.max_cg_iterations(1000):
             return model(A).mean.numpy()
 
-    near = _apart(_ridge(X, y), fit())
+    near = _write_distance(_ridge(X, y), fit())
     times = _turns(lambda: LSSVMRegressor(KERNEL, GAMMA).fit(X, y).predict(X), fit, repeats)
     return *times, f"{near} from its own exact solution; with predictions of all rows"
 
@@ -122,9 +122,9 @@ def neo_search(X: Array, y: Array, repeats: int) -> tuple[float, float, str]:
     from neo_ls_svm import NeoLSSVM
 
     half = y.size // 2
-    ours, peer = LSSVMRegressorCV("rbf"), NeoLSSVM()
-    times = _turns(partial(ours.fit, X[:half], y[:half]), partial(peer.fit, X[:half], y[:half]), repeats)
-    errors = [float(np.sqrt(np.mean((np.ravel(m.predict(X[half:])) - y[half:]) ** 2))) for m in (ours, peer)]
+    machine, peer = LSSVMRegressorCV("rbf"), NeoLSSVM()
+    times = _turns(partial(machine.fit, X[:half], y[:half]), partial(peer.fit, X[:half], y[:half]), repeats)
+    errors = [float(np.sqrt(np.mean((np.ravel(m.predict(X[half:])) - y[half:]) ** 2))) for m in (machine, peer)]
     return *times, f"test error {errors[0]:.3f} and {errors[1]:.3f}; each with its own kernel and choice of gamma"
 
 
@@ -136,13 +136,16 @@ def l1_solve(X: Array, y: Array, repeats: int, package: str) -> tuple[float, flo
     K = KERNEL(X)
     zeta = SHARE * zeta_max(K, y)
     peer = Lasso(alpha=zeta / y.size, tol=1e-8, max_iter=1000)
-    mine = solve_l1(K, y, zeta)
+    solution = solve_l1(K, y, zeta)
     times = _turns(partial(solve_l1, K, y, zeta), partial(peer.fit, K, y), repeats)
 
     def cost(a: Array, b: float) -> float:
         return float(0.5 * np.sum((y - K @ a - b) ** 2) + zeta * np.abs(a).sum())
 
-    above = cost(mine.coefficients, mine.bias) / cost(np.ravel(peer.coef_), float(np.ravel(peer.intercept_)[0])) - 1.0
+    above = (
+        cost(solution.coefficients, solution.bias) / cost(np.ravel(peer.coef_), float(np.ravel(peer.intercept_)[0]))
+        - 1.0
+    )
     return *times, f"our objective {above:+.0e}; it has no equality 1'a = 0"
 
 

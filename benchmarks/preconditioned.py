@@ -44,21 +44,21 @@ class Problem(NamedTuple):
         spectrum = reduced_spectrum(self.features, statistic.origin, statistic.total, statistic.error)
         return solve_reduced(self.rows, spectrum, lam, self.K, sums=statistic.sums), statistic.method
 
-    def iterated(self, lam: float) -> IteratedSolution:
+    def iterate(self, lam: float) -> IteratedSolution:
         return solve_by_gradients(self.rows, self.features, self.origin, lam, self.K)
 
 
 def problem(n: int, n_basis: int, sigma: float) -> tuple[Problem, Array]:
-    """The problem, and kernel values of fresh rows."""
+    """Return the problem, and kernel values of fresh rows."""
     X, y = regression_data(n + FRESH)
     points = X[np.random.default_rng(1).choice(n, size=n_basis, replace=False)]
     kernel = RBF(sigma)
     rows, K = KernelRows.of(kernel, X[:n], points, y[:n, None]), symmetric_matrix(kernel, points)
-    made = Problem(rows, eigen_features(K), origin_of(K, rows.target_summary(), 1.0), K)
-    return made, rows.values.matrix(X[n:])
+    problem_made = Problem(rows, eigen_features(K), origin_of(K, rows.target_summary(), 1.0), K)
+    return problem_made, rows.values.matrix(X[n:])
 
 
-def timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+def time_call(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     start = time.process_time()
     return call(*arguments), time.process_time() - start
 
@@ -68,13 +68,13 @@ def run(quick: bool) -> Table:
     n, sizes = QUICK if quick else FULL
     for n_basis in sizes:
         for sigma in WIDTHS:
-            made, fresh = problem(n, n_basis, sigma)
+            problem_made, fresh = problem(n, n_basis, sigma)
             for gamma in GAMMAS:
-                (direct, method), seconds = timed(made.direct, 1.0 / gamma)
-                iterated, others = timed(made.iterated, 1.0 / gamma)
-                known = fresh @ direct.coefficients + direct.bias
-                apart = np.linalg.norm(fresh @ iterated.coefficients + iterated.bias - known)
-                difference = float(apart / np.linalg.norm(known - known.mean()))
+                (direct, method), seconds = time_call(problem_made.direct, 1.0 / gamma)
+                iterated, seconds_iterated = time_call(problem_made.iterate, 1.0 / gamma)
+                reference = fresh @ direct.coefficients + direct.bias
+                distance = np.linalg.norm(fresh @ iterated.coefficients + iterated.bias - reference)
+                difference = float(distance / np.linalg.norm(reference - reference.mean()))
                 assert iterated.converged, "the certificate of the iteration does not hold"
                 assert difference <= CLOSE, f"predictions differ by {difference:.1e}"
                 rows.append(
@@ -86,9 +86,9 @@ def run(quick: bool) -> Table:
                         method,
                         f"{seconds:.1f}",
                         str(iterated.iterations),
-                        f"{others:.1f}",
+                        f"{seconds_iterated:.1f}",
                         f"{difference:.0e}",
-                        f"{seconds / others:.2f}",
+                        f"{seconds / seconds_iterated:.2f}",
                     )
                 )
     return Table(

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.svm import SVR
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import MIB, interleaved, peak_memory
+from benchmarks.measure import MIB, peak_memory, time_interleaved
 from benchmarks.regression_fit import KERNEL, exponentials, ours, peer
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
@@ -33,14 +33,14 @@ def new_rows(n: int) -> Array:
 
 
 def predict_ours(n: int) -> Callable[[], object]:
-    return _prepared(ours(), n)
+    return _prepare(ours(), n)
 
 
 def predict_peer(n: int) -> Callable[[], object]:
-    return _prepared(peer(), n)
+    return _prepare(peer(), n)
 
 
-def _prepared(model: Any, n: int) -> Callable[[], object]:
+def _prepare(model: Any, n: int) -> Callable[[], object]:
     model.fit(*regression_data(VECTORS))
     X = new_rows(n)
     model.predict(X[:10])
@@ -61,10 +61,10 @@ def run(quick: bool) -> Table:
     assert models["SVR"].support_.size == VECTORS
     new = new_rows(n)
     left, right = new[:256, :], np.ascontiguousarray(X.T)
-    t = interleaved(
+    t = time_interleaved(
         {
             **{name: partial(model.predict, new) for name, model in models.items()},
-            "matrix": lambda: _filled(new, X),
+            "matrix": lambda: _fill(new, X),
             "exp": lambda: [exponentials(VECTORS) for _ in range(2 * n // VECTORS)],
             "product": lambda: products(left, right, n),
         },
@@ -105,7 +105,7 @@ def run(quick: bool) -> Table:
 
 def _fewer_rows(models: dict[str, Any], new: Array, repeats: int) -> tuple[str, ...]:
     """Without a target, for information: the peer's matrix is small here, and fresh pages cost it little."""
-    t = interleaved({name: partial(models[name].predict, new) for name in ("ours", "KernelRidge")}, repeats)
+    t = time_interleaved({name: partial(models[name].predict, new) for name in ("ours", "KernelRidge")}, repeats)
     return (
         "CPU seconds against KernelRidge",
         f"{new.shape[0]:,}",
@@ -118,11 +118,11 @@ def _fewer_rows(models: dict[str, Any], new: Array, repeats: int) -> tuple[str, 
 
 
 def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
-    used, other = {}, {}
+    used, peer_memory = {}, {}
     for rows in (n, 4 * n):
         output = 8.0 * rows
         used[rows] = peak_memory(f"{__name__}:predict_ours", rows, repeats=repeats) - output
-        other[rows] = peak_memory(f"{__name__}:predict_peer", rows, repeats=repeats) - output
+        peer_memory[rows] = peak_memory(f"{__name__}:predict_peer", rows, repeats=repeats) - output
     growth = used[4 * n] - used[n]
     met = growth <= MOST_GROWTH
     table: list[tuple[str, ...]] = [
@@ -130,7 +130,7 @@ def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
             "extra MiB, KernelRidge beside it",
             f"{rows:,}",
             f"{used[rows] / MIB:.1f}",
-            f"{other[rows] / MIB:.1f}",
+            f"{peer_memory[rows] / MIB:.1f}",
             "" if rows == n else f"{round(growth / MIB, 1) + 0.0:+.1f} MiB",
             "" if rows == n else f"≤ {MOST_GROWTH / MIB:g} MiB",
             "" if rows == n else yes_no(met),
@@ -141,7 +141,7 @@ def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
     return table, [] if met else [reason]
 
 
-def _filled(new: Array, X: Array) -> Array:
+def _fill(new: Array, X: Array) -> Array:
     block = np.empty((256, X.shape[0]))
     for start in range(0, new.shape[0] - 255, 256):
         KERNEL.fill(new[start : start + 256], X, block)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.data import classification_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMClassifier, LSSVMClassifierCV
@@ -86,7 +86,7 @@ def _times(sizes: dict[int, int]) -> Iterator[tuple[tuple[str, ...], float]]:
             "one": partial(_calibrated_peer, LSSVMClassifier(kernel=KERNEL, calibration=None), X, y, X_test, False),
             "svc": partial(_calibrated_peer, SVC(gamma=rate), X, y, X_test),
         }
-        t = interleaved(contenders, repeats)
+        t = time_interleaved(contenders, repeats)
         ratio = t["same"] / t["ours"]
         met = yes_no(ratio >= FASTER) if n == 1000 else ""
         seconds = [f"{t[name]:.3f}" for name in ("ours", "same", "one", "svc")]
@@ -97,15 +97,15 @@ def _scores(quick: bool) -> Iterator[tuple[tuple[str, ...], float]]:
     for name, read in _EMBEDDED.items():
         data = read()
         X, y = np.asarray(data[0], dtype=np.float64), np.unique(data[1], return_inverse=True)[1]
-        found = []
+        rows = []
         for train, test in StratifiedShuffleSplit(2 if quick else 10, test_size=0.4, random_state=0).split(X, y):
             scale = StandardScaler().fit(X[train])
-            found.append(_brier(scale.transform(X[train]), y[train], scale.transform(X[test]), y[test]))
-            if len(y) > 1000 and len(found) == (1 if quick else 3):
+            rows.append(_brier(scale.transform(X[train]), y[train], scale.transform(X[test]), y[test]))
+            if len(y) > 1000 and len(rows) == (1 if quick else 3):
                 break
-        scores = np.mean(found, axis=0)
+        scores = np.mean(rows, axis=0)
         met = yes_no(scores[0] <= scores[1])
-        cells, ratio = [f"{one:.4f}" for one in scores], float(scores[1] / scores[0])
+        cells, ratio = [f"{score:.4f}" for score in scores], float(scores[1] / scores[0])
         yield (f"Brier, {name}", str(y.size), *cells, f"{ratio:.2f}", met), ratio
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import GAMMA, KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, PrunedLSSVMRegressor, RobustLSSVMRegressor
@@ -28,16 +28,16 @@ MOST_ONE_BY_ONE = 15.0
 FROM, TO, TIMES_FASTER = 500, 20, 6.0
 
 
-def refitted(X: Array, y: Array) -> Any:
-    """The rows left when every machine is fitted by a Cholesky factorisation of its part of one kernel matrix.
+def refit(X: Array, y: Array) -> Any:
+    """Return the rows left when every machine is fitted by a Cholesky factorisation of its part of one kernel matrix.
 
     The least that a refit can do: no index of the machines, no bound on an error, no certificate.
     """
     matrix = KERNEL(X) + np.eye(FROM) / GAMMA
     rows = np.arange(FROM)
     while True:
-        part = matrix.take(rows, axis=0).take(rows, axis=1)
-        factor, _ = dpotrf(part.T, lower=1, clean=0, overwrite_a=1)
+        submatrix = matrix.take(rows, axis=0).take(rows, axis=1)
+        factor, _ = dpotrf(submatrix.T, lower=1, clean=0, overwrite_a=1)
         solved, _ = dpotrs(factor, np.array([y[rows], np.ones(rows.size)]).T, lower=1)
         alpha = solved[:, 0] - solved[:, 0].sum() / solved[:, 1].sum() * solved[:, 1]
         if rows.size == TO:
@@ -46,12 +46,12 @@ def refitted(X: Array, y: Array) -> Any:
 
 
 def one_at_a_time(repeats: int) -> tuple[list[tuple[str, ...]], list[str], Headline]:
-    """Rows of the table, shortfalls, and the headline."""
+    """Return rows of the table, shortfalls, and the headline."""
     X, y = regression_data(FROM)
     model = PrunedLSSVMRegressor(kernel=KERNEL, gamma=GAMMA, n_support=TO, step=1)
-    t = interleaved({"ours": partial(model.fit, X, y), "refits": partial(refitted, X, y)}, repeats)
+    t = time_interleaved({"ours": partial(model.fit, X, y), "refits": partial(refit, X, y)}, repeats)
     assert model.certificate_.holds
-    assert np.array_equal(model.support_, refitted(X, y))
+    assert np.array_equal(model.support_, refit(X, y))
     faster, what = t["refits"] / t["ours"], f"one at a time to {TO}"
     met = yes_no(faster >= TIMES_FASTER)
     rows = [
@@ -78,7 +78,7 @@ def run(quick: bool) -> Table:
             "5 %, reweighted": PrunedLSSVMRegressor(**few, weighting="hampel", reweight=True),
         }
         contenders: dict[str, Callable[[], object]] = {name: partial(m.fit, X, y) for name, m in models.items()}
-        t = interleaved(contenders, repeats)
+        t = time_interleaved(contenders, repeats)
         assert all(model.certificate_.holds for model in models.values())
         targets = {
             "robust": MOST_ROBUST,

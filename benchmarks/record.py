@@ -44,7 +44,7 @@ class Entry:
     quick: bool = False
 
     def section(self) -> str:
-        """The section of the page: the table, and below it the command, the day and the CPU time."""
+        """Return the section of the page: the table, and below it the command, the day and the CPU time."""
         at = f" at {self.commit}" if self.commit else ""
         took = f", {duration(self.cpu_seconds)} of CPU time" if self.cpu_seconds is not None else ""
         rough = " Rough: small sizes and few rounds." if self.quick else ""
@@ -55,8 +55,8 @@ def entry_of(topic: str, table: Table, command: str, cpu_seconds: float, wall_se
     met, judged = table.verdicts
     today = datetime.date.today().isoformat()
     text = table.markdown()
-    made = (command, today, commit_of_the_code(), round(cpu_seconds, 1), round(wall_seconds, 1))
-    return Entry(topic, table.title, text, *made, met, judged, table.summary, quick)
+    provenance = (command, today, commit_of_the_code(), round(cpu_seconds, 1), round(wall_seconds, 1))
+    return Entry(topic, table.title, text, *provenance, met, judged, table.summary, quick)
 
 
 @dataclass(slots=True)
@@ -70,16 +70,16 @@ class Record:
 
     @classmethod
     def read(cls, machine: str = "", folder: Path = FOLDER) -> "Record":
-        """The record as it stands, empty if there is none; by default that of this processor."""
+        """Return the record as it stands, empty if there is none; by default that of this processor."""
         machine = machine or platform.machine()
         path = folder / f"RESULTS-{machine}.json"
         if not path.exists():
             return cls(machine, folder=folder)
         stored = json.loads(path.read_text(encoding="utf-8"))
         entries = {}
-        for one in stored["entries"]:
-            headlines = tuple(Headline(**line) for line in one.pop("headlines"))
-            entries[one["topic"]] = replace(Entry(**one), headlines=headlines)
+        for stored_entry in stored["entries"]:
+            headlines = tuple(Headline(**line) for line in stored_entry.pop("headlines"))
+            entries[stored_entry["topic"]] = replace(Entry(**stored_entry), headlines=headlines)
         return cls(machine, tuple(stored["facts"]), entries, folder)
 
     def put(self, entry: Entry, order: Iterable[str]) -> None:
@@ -107,7 +107,7 @@ class Record:
         lines = [line for entry in self.entries.values() for line in entry.headlines]
         met = sum(entry.met for entry in self.entries.values())
         judged = sum(entry.judged for entry in self.entries.values())
-        said = f"{sum(line.met for line in lines)} of {len(lines)} targets of the summary met"
+        said = f"{sum(line.is_met for line in lines)} of {len(lines)} targets of the summary met"
         return f"{said}, {met} of {judged} of all tables." if lines else f"{met} of {judged} targets met."
 
     @property
@@ -116,18 +116,18 @@ class Record:
         return f"{days[0]} to {days[-1]}" if days and days[0] != days[-1] else "".join(days[:1])
 
     def summary(self) -> list[str]:
-        """The headline rows of all topics as a table; a row of a quick section says so."""
+        """Return the headline rows of all topics as a table; a row of a quick section says so."""
         if not any(entry.headlines for entry in self.entries.values()):
             return []
         lines = ["| " + " | ".join(_SUMMARY) + " |", "|" + "---|" * len(_SUMMARY)]
         for entry in self.entries.values():
             for line in entry.headlines:
-                work, *rest = line.row()
-                lines.append("| " + " | ".join((work + (" (quick)" if entry.quick else ""), *rest)) + " |")
+                work, *cells = line.row()
+                lines.append("| " + " | ".join((work + (" (quick)" if entry.quick else ""), *cells)) + " |")
         return lines
 
     def page(self) -> str:
-        """The whole page: the machine, the summary, and one section per topic."""
+        """Return the whole page: the machine, the summary, and one section per topic."""
         rough = [entry.title for entry in self.entries.values() if entry.quick]
         return "\n".join(
             [
@@ -152,7 +152,7 @@ class Record:
 
 
 def index(folder: Path) -> str:
-    """The page that lists the records, each with its summary."""
+    """Return the page that lists the records, each with its summary."""
     lines = ["# Benchmark results", "", "One record for each kind of processor, made by `python -m benchmarks`."]
     for path in sorted(folder.glob("RESULTS-*.json")):
         record = Record.read(path.stem.removeprefix("RESULTS-"), folder)
@@ -164,10 +164,10 @@ def index(folder: Path) -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True)
+        process = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _digest(text: str) -> str:
@@ -175,13 +175,15 @@ def _digest(text: str) -> str:
 
 
 def commit_of_the_code() -> str:
-    """The commit, with a digest of what differs from it."""
+    """Return the commit, with a digest of what differs from it."""
     changed = _git("diff", "HEAD", "--", *_CODE)
     return _git("rev-parse", "--short=9", "HEAD") + (f"+{_digest(changed)}" if changed else "")
 
 
 def state_of_the_code() -> str:
-    """A digest of the programs and the versions: figures of equal ones may stand together, whatever else changed."""
+    """Return a digest of the programs and the versions: figures of equal ones may stand together, whatever else
+    changed.
+    """
     return _digest("\n".join([_git("ls-files", "--stage", "--", *_CODE), _git("diff", "--", *_CODE), *description()]))
 
 
@@ -208,7 +210,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words."""
+    """Return seconds in words."""
     if seconds < 100.0:
         return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"

@@ -13,7 +13,7 @@ from sklearn.linear_model import HuberRegressor, LassoLars, lars_path_gram
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import MIB, interleaved, peak_memory
+from benchmarks.measure import MIB, peak_memory, time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import RobustSparseLSSVMRegressor, SparseL1SubstrateRegressor
 from substrate.arrays import Array
@@ -32,7 +32,7 @@ QUICK = (20_000, 100, 1, (20_000, 60_000))
 
 
 def data(n: int) -> tuple[Array, Array]:
-    """The common data with one wrong target in twenty."""
+    """Return the common data with one wrong target in twenty."""
     X, y = regression_data(n)
     return X, np.where(np.arange(n) % 20 == 0, y + 5.0, y)
 
@@ -57,7 +57,7 @@ def lasso(n_basis: int, alpha: float) -> Pipeline:
 
 
 def least_angles(kernel: RBF, X: Array, y: Array, points: Array, share: float) -> object:
-    """The path on the kernel values themselves, all of them in memory."""
+    """Return the path on the kernel values themselves, all of them in memory."""
     K = kernel(X, points)
     K -= K.mean(axis=0)
     products = K.T @ (y - y.mean())
@@ -66,7 +66,7 @@ def least_angles(kernel: RBF, X: Array, y: Array, points: Array, share: float) -
 
 
 def fit_ours(kind: str, n: int, n_basis: int) -> Callable[[], object]:
-    """A fit to measure, after the lazy imports of a small one."""
+    """Return a fit to measure, after the lazy imports of a small one."""
     ours(kind, 20, 1.0).fit(*data(1000))
     X, y = data(n)
     return lambda: ours(kind, n_basis, 1e-4 * n).fit(X, y)
@@ -97,8 +97,8 @@ def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
     summary: list[Headline] = []
-    for kind, name, least, mine, peer in contenders:
-        t = interleaved({"ours": mine, "peer": peer}, repeats)
+    for kind, name, least, machine, peer in contenders:
+        t = time_interleaved({"ours": machine, "peer": peer}, repeats)
         memory = [peak_memory(f"{__name__}:fit_ours", kind, size, n_basis, repeats=1) / MIB for size in sizes]
         faster = t["peer"] / t["ours"]
         fast, flat = least is None or faster >= least, max(memory) <= MOST

@@ -9,7 +9,7 @@ from scipy.linalg.lapack import dpotrf
 from sklearn.kernel_ridge import KernelRidge
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.arrays import Array
@@ -37,12 +37,14 @@ HEADINGS = (
 
 
 def ours() -> LSSVMRegressor:
-    """The closed form; what ``solver="auto"`` gains over it is in the topics beside SVC and of conjugate gradients."""
+    """Return the closed form; what ``solver="auto"`` gains over it is in the topics beside SVC and of conjugate
+    gradients.
+    """
     return LSSVMRegressor(kernel=KERNEL, gamma=GAMMA, solver="cholesky")
 
 
 def peer() -> KernelRidge:
-    """The same kernel and the same ridge 1/gamma; it has no bias and no certificate to compute."""
+    """Return the same kernel and the same ridge 1/gamma; it has no bias and no certificate to compute."""
     return KernelRidge(kernel="rbf", gamma=0.1, alpha=1.0 / GAMMA)
 
 
@@ -78,7 +80,7 @@ def run(quick: bool) -> Table:
             "matrix": partial(KERNEL, X),
             "exp": partial(exponentials, n),
         }
-        t = interleaved(contenders, repeats)
+        t = time_interleaved(contenders, repeats)
         faster, above = t["peer"] / t["fit"], t["fit"] / t["limit"]
         met, near = faster >= advantage, multiple is None or above <= multiple
         rows.append(
@@ -116,9 +118,9 @@ def _reason(n: int, t: dict[str, float]) -> str:
         "the factorisation": t["limit"] - t["matrix"],
         "validation, solves and certificate together": t["fit"] - t["limit"],
     }
-    parts = ", ".join(f"{name} {100.0 * seconds / t['fit']:.0f} %" for name, seconds in share.items())
+    shares_text = ", ".join(f"{name} {100.0 * seconds / t['fit']:.0f} %" for name, seconds in share.items())
     return (
-        f"N = {n}: of the time of a fit, {parts}; the exponentials of one triangle alone take "
+        f"N = {n}: of the time of a fit, {shares_text}; the exponentials of one triangle alone take "
         f"{100.0 * t['exp'] / t['fit']:.0f} %, and the limit itself is {t['peer'] / t['limit']:.2f} times as fast as "
         "KernelRidge."
     )

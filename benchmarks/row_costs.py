@@ -35,7 +35,7 @@ def _microseconds(call: Callable[[], object], n: int) -> float:
 
 
 def _passes(source: Source, n_basis: int) -> dict[str, Callable[[], object]]:
-    """Every pass by itself, on a machine that was fitted to the first rows."""
+    """Return every pass by itself, on a machine that was fitted to the first rows."""
     X, y = regression_data(4 * n_basis + 1000)
     model = ours(n_basis).fit(X, y)
     rows = KernelRows(KernelValues(RBF(SIGMA), model.basis_), source, OpenPasses())
@@ -52,13 +52,13 @@ def _passes(source: Source, n_basis: int) -> dict[str, Callable[[], object]]:
 
 def run(quick: bool) -> Table:
     n = QUICK if quick else FULL
-    made, said, summary, short = [], [], [], []
+    table_rows, said, summary, short = [], [], [], []
     predicted = np.nan
     with tempfile.TemporaryDirectory() as folder:
         source = CodedSource(source_of(written_rows(folder, n), "y"), numbers)
         for n_basis in SIZES:
             costs = {name: _microseconds(call, n) for name, call in _passes(source, n_basis).items()}
-            made.append((str(n_basis), *(f"{cost:.1f}" for cost in (limit(n_basis), *costs.values()))))
+            table_rows.append((str(n_basis), *(f"{cost:.1f}" for cost in (limit(n_basis), *costs.values()))))
             if n_basis == VECTORS:
                 # a fit reads the targets, draws its basis, and sums; its sums have digits enough for the certificate
                 predicted = costs["sums"] + 2.0 * costs["reading"]
@@ -70,7 +70,7 @@ def run(quick: bool) -> Table:
                 f"streamed fit, l = {rows:,}, n = {VECTORS}", "row costs", cost / predicted, most=MOST_ABOVE
             )
             summary.append(line)
-            if not line.met:
+            if not line.is_met:
                 short.append(f"{line.work}: {cost:.1f} microseconds per row where {predicted:.1f} were predicted.")
     return Table(
         "Streaming: the cost of a row",
@@ -79,7 +79,7 @@ def run(quick: bool) -> Table:
         f"reading included; and a pass that only reads and checks. Whole fits at n = {VECTORS}, for which these "
         f"constants predict {predicted:.1f} microseconds per row: {'; '.join(said)}.",
         ("n", "kernel + syrk", "sums", "errors and certificate", "leave-one-out", "reading"),
-        tuple(made),
+        tuple(table_rows),
         tuple(short),
         tuple(summary),
     )

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
@@ -44,13 +44,13 @@ class Form(NamedTuple):
 
 
 def coordinates(matrices: tuple[Array, ...], y: Array) -> Form:
-    """The stacked components, cut at 1e-6, with the fitted values made the quadratic term."""
+    """Return the stacked components, cut at 1e-6, with the fitted values made the quadratic term."""
     shared = shared_coordinates(matrices)
     return Form(list(right_divided(shared.parts, shared.metric)), shared.targets(y))
 
 
 def raw(matrices: tuple[Array, ...], y: Array) -> Callable[[], object]:
-    """One rho as one writes it in cvxpy; built beforehand and compiled in the uncounted first round."""
+    """Return one rho as one writes it in cvxpy; built beforehand and compiled in the uncounted first round."""
     a, b, t = cp.Variable(N), cp.Variable(), cp.Variable(D)
     errors = np.sum(matrices, axis=0) @ a + b - y
     limits = [cp.abs(matrix @ a) <= t[column] for column, matrix in enumerate(matrices)]
@@ -86,7 +86,7 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headl
         begin = time.process_time()
         path = ours()
         first = time.process_time() - begin
-        seconds = interleaved({"ours": ours, "raw": raw(matrices, y)}, repeats)
+        seconds = time_interleaved({"ours": ours, "raw": raw(matrices, y)}, repeats)
         share, most = seconds["ours"] / seconds["raw"], MOST_OF_ONE_SOLVE if fast else MOST_WITHOUT_NUMBA
         met = share <= most and path.complete
         name = "rho path, numba" if fast else "rho path, numpy"
@@ -127,12 +127,12 @@ def zeta_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Head
         first = time.process_time() - begin
         lowest = float(path.values[0])
         # its own limit, 500 steps, would end it long before this zeta
-        asked = {"method": "lasso", "alpha_min": lowest / n, "max_iter": 10 * n + 1000}
-        lars = lambda: lars_path(centred, errors, **asked)  # noqa: B023, E731
+        options = {"method": "lasso", "alpha_min": lowest / n, "max_iter": 10 * n + 1000}
+        lars = lambda: lars_path(centred, errors, **options)  # noqa: B023, E731
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it drops columns that nearly depend on each other, with a warning
             reached = lars()[0]
-            seconds = interleaved({"ours": lambda: l1_path(K, y), "lars": lars}, rounds)  # noqa: B023
+            seconds = time_interleaved({"ours": lambda: l1_path(K, y), "lars": lars}, rounds)  # noqa: B023
         gap = max(l1_point_rows(K, y, float(z), *path.at(float(z))[1::2])[-1].relative for z in path.values[::5])
         share, target = seconds["ours"] / seconds["lars"], MOST_OF_LARS[n]
         met = share <= target

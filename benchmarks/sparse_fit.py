@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from benchmarks.data import COLUMNS, regression_data
-from benchmarks.measure import interleaved, shares
+from benchmarks.measure import shares, time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import SparseLSSVMRegressor
 from substrate.arrays import Array
@@ -56,14 +56,14 @@ def peer(sigma: float, n_basis: int) -> Pipeline:
 
 
 def kernel_and_products(X: Array, sigma: float, n_basis: int) -> object:
-    """What no fit can do without: all kernel values, one tile at a time, and the sum of their products."""
+    """Return what no fit can do without: all kernel values, one tile at a time, and the sum of their products."""
     values = KernelValues(RBF(sigma), X[:n_basis])
     tile, sums = values.buffer(), np.zeros((n_basis, n_basis), order="F")
     with one_blas_thread():
         for first in range(0, X.shape[0], values.step):
-            part = tile[: min(values.step, X.shape[0] - first)]
-            values.fill(X[first : first + values.step], part)
-            sums = dsyrk(1.0, part.T, beta=1.0, c=sums, overwrite_c=1)
+            block = tile[: min(values.step, X.shape[0] - first)]
+            values.fill(X[first : first + values.step], block)
+            sums = dsyrk(1.0, block.T, beta=1.0, c=sums, overwrite_c=1)
     return sums
 
 
@@ -83,7 +83,7 @@ def run(quick: bool) -> Table:
                 "left out": partial(fitted.leave_one_out, X, y),
                 "peer": partial(peer(sigma, n_basis).fit, X, y),
             }
-            t = interleaved(contenders, repeats)
+            t = time_interleaved(contenders, repeats)
             faster, over, more = t["peer"] / t["fit"], t["fit"] / t["limit"], t["left out"] / t["fit"]
             narrow = way == "accumulated"  # the other width may need features or a second pass
             fast, near, cheap = faster >= least[way], over <= MOST_OVER_LIMIT, more <= MOST_LEFT_OUT
@@ -118,8 +118,10 @@ def run(quick: bool) -> Table:
                     f"{where}: {faster:.2f} times faster; kernel values and products alone would be {most:.2f} times."
                 )
             if narrow and not near:
-                rest = t["fit"] - t["limit"]
-                shortfalls.append(f"{where}: {over:.2f} of the limit; {rest:.3f} s are not kernel values and products.")
+                overhead = t["fit"] - t["limit"]
+                shortfalls.append(
+                    f"{where}: {over:.2f} of the limit; {overhead:.3f} s are not kernel values and products."
+                )
             if not fast or (narrow and not near):
                 shortfalls.append(f"{where}, shares of a fit: {shares(contenders['fit'], PARTS)}.")
     return Table(

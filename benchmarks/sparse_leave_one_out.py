@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from problems import SparseLSSVMRegressor
 from problems.reproductions.reduction import boston_case, motorcycle_case, refits
@@ -35,23 +35,23 @@ def run(quick: bool) -> Table:
     cases = [("motorcycle", motorcycle_case(), True)]
     cases += [("Boston", boston_case(size, 200, 0), False) for size in (QUICK if quick else BOSTON)]
     for name, (model, X, y), judged in cases:
-        some = np.arange(y.size) if judged else np.linspace(0, y.size - 1, SAMPLED).astype(np.intp)
+        tested = np.arange(y.size) if judged else np.linspace(0, y.size - 1, SAMPLED).astype(np.intp)
         outputs = model.leave_one_out(X, y).outputs
-        difference = float(np.abs(outputs[some] - refits(model, X, y, some)).max() / np.abs(y).max())
+        difference = float(np.abs(outputs[tested] - refits(model, X, y, tested)).max() / np.abs(y).max())
         contenders: dict[str, Callable[[], object]] = {
             "fast": partial(repeatedly, model, X, y),
-            "explicit": partial(refits, model, X, y, some),
+            "explicit": partial(refits, model, X, y, tested),
         }
-        t = interleaved(contenders, 2 if quick else 5)
-        one, all_rows = t["fast"] / TIMES, t["explicit"] * y.size / some.size
-        faster = all_rows / one
+        t = time_interleaved(contenders, 2 if quick else 5)
+        seconds_per_run, all_rows = t["fast"] / TIMES, t["explicit"] * y.size / tested.size
+        faster = all_rows / seconds_per_run
         met = faster >= LEAST_FASTER
         rows.append(
             (
                 name,
                 str(y.size),
                 str(len(model.basis_)),
-                f"{one:.4f}",
+                f"{seconds_per_run:.4f}",
                 f"{all_rows:.3f}",
                 f"{faster:.0f}",
                 f"≥ {LEAST_FASTER:g}" if judged else "",

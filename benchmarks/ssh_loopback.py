@@ -28,7 +28,7 @@ from benchmarks.streaming import ours, written_rows
 from problems import SparseLSSVMRegressor
 from substrate.streaming import Passes
 
-__all__ = ["Server", "fitted_over_ssh", "missing", "served"]
+__all__ = ["Server", "fitted_over_ssh", "missing", "serve"]
 
 #: Basis vectors, and changes of state on the scheduler after which a worker is killed: some spans are summed by then.
 N_BASIS, TRANSITIONS = 100, 25
@@ -43,12 +43,14 @@ class Server:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of asyncssh; the server's own key was made a moment ago, so no list of known hosts has it."""
+        """Return the options of asyncssh; the server's own key was made a moment ago, so no list of known hosts
+        has it.
+        """
         return {"port": self.port, "client_keys": [str(self.key)], "known_hosts": None, "username": getuser()}
 
 
 def missing() -> str:
-    """What is not installed, in a sentence; empty if all is there."""
+    """Return what is not installed, in a sentence; empty if all is there."""
     if _sshd() is None:
         return "sshd is not installed: on Debian and Ubuntu, apt-get install openssh-server"
     absent = [name for name in ("asyncssh", "distributed", "pyarrow") if importlib.util.find_spec(name) is None]
@@ -65,9 +67,9 @@ def _key(path: Path) -> Path:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Server]:
-    """An SSH server on a free port of 127.0.0.1 that admits one key; ended on the way out."""
-    host, own = _key(folder / "host"), _key(folder / "client")
+def serve(folder: Path) -> Iterator[Server]:
+    """Run an SSH server on a free port of 127.0.0.1 that admits one key; it ends on the way out."""
+    host, client_key = _key(folder / "host"), _key(folder / "client")
     (folder / "authorized").write_text((folder / "client.pub").read_text(encoding="ascii"), encoding="ascii")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -91,7 +93,7 @@ def served(folder: Path) -> Iterator[Server]:
         server = subprocess.Popen(command, stderr=log)
         try:
             _wait_for(port, server, folder / "log")
-            yield Server(port, own)
+            yield Server(port, client_key)
         finally:
             server.terminate()
             server.wait()
@@ -123,7 +125,9 @@ def _kill_one(client: Any, ended: threading.Event, killed: list[str]) -> None:
 
 
 def fitted_over_ssh(path: str, server: Server, *, kill: bool = True) -> tuple[SparseLSSVMRegressor, list[str], int]:
-    """The model of a file by two workers that are reached through SSH, who was killed, and how many were left."""
+    """Return the model of a file by two workers that are reached through SSH, who was killed, and how many were
+    left.
+    """
     from distributed import Client, SSHCluster
 
     with (
@@ -150,8 +154,8 @@ def fitted_over_ssh(path: str, server: Server, *, kill: bool = True) -> tuple[Sp
         return model, killed, len(client.scheduler_info()["workers"])
 
 
-def same_bits(one: SparseLSSVMRegressor, other: SparseLSSVMRegressor) -> bool:
-    return bool(np.array_equal(one.support_values_, other.support_values_) and one.bias_ == other.bias_)
+def same_bits(first: SparseLSSVMRegressor, second: SparseLSSVMRegressor) -> bool:
+    return bool(np.array_equal(first.support_values_, second.support_values_) and first.bias_ == second.bias_)
 
 
 def main(arguments: list[str]) -> int:
@@ -163,12 +167,12 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = written_rows(folder, rows)
         local = ours(N_BASIS).fit(path, "y")
-        with served(Path(folder)) as server:
-            model, killed, left = fitted_over_ssh(path, server)
-    held, equal = model.certificate_.holds, same_bits(model, local)
-    print(f"{rows:,} rows over SSH: killed {', '.join(killed) or 'nobody'}, {left} of 2 workers left")
-    print(f"certificate {'holds' if held else 'does not hold'}; {'the same' if equal else 'other'} bits as here")
-    return 0 if held and equal and killed else 1
+        with serve(Path(folder)) as server:
+            model, killed, workers_left = fitted_over_ssh(path, server)
+    holds, equal = model.certificate_.holds, same_bits(model, local)
+    print(f"{rows:,} rows over SSH: killed {', '.join(killed) or 'nobody'}, {workers_left} of 2 workers left")
+    print(f"certificate {'holds' if holds else 'does not hold'}; {'the same' if equal else 'other'} bits as here")
+    return 0 if holds and equal and killed else 1
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def ours(n_basis: int, executor: str | None = None) -> SparseLSSVMRegressor:
 
 
 def written_rows(folder: str, n: int) -> str:
-    """A Parquet file of a number of rows, written one row group at a time."""
+    """Return a Parquet file of a number of rows, written one row group at a time."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -69,7 +69,7 @@ def fit_file(path: str, n_basis: int) -> Callable[[], object]:
 
 
 def limit(n_basis: int) -> float:
-    """Seconds per million rows on one core: the kernel values of a tile, and their products."""
+    """Return seconds per million rows on one core: the kernel values of a tile, and their products."""
     from scipy.linalg.blas import dsyrk
 
     X, _ = regression_data(1 << 16)
@@ -87,7 +87,7 @@ def limit(n_basis: int) -> float:
 
 
 def _pass_seconds(path: str, n: int, n_basis: int) -> float:
-    """Seconds per million rows of the pass that computes the sums, reading included."""
+    """Return seconds per million rows of the pass that computes the sums, reading included."""
     from substrate.reduced.moments import MomentsOfLeaf, Origin
     from substrate.streaming.array_source import CodedSource, numbers
     from substrate.streaming.passes import OpenPasses
@@ -107,8 +107,8 @@ def _wall(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _warmed() -> None:
-    """Imports, on a worker."""
+def _warm_up() -> None:
+    """Import on a worker."""
     ours(20).fit(*regression_data(1000))
 
 
@@ -124,20 +124,20 @@ def _two_workers(path: str, n_basis: int) -> tuple[float, float, float]:
         distributed.Client(cluster) as client,
     ):
         model = ours(n_basis).set_params(passes__executor=client)
-        client.run(_warmed)
-        together = _wall(partial(model.fit, path, "y"))
+        client.run(_warm_up)
+        seconds_together = _wall(partial(model.fit, path, "y"))
         left_out = _wall(partial(model.leave_one_out, path, "y"))
     assert model.certificate_.holds
-    return alone, together, left_out
+    return alone, seconds_together, left_out
 
 
 def run(quick: bool) -> Table:
-    one, fits, parquet, repeats = QUICK if quick else FULL
+    n_rows, fits, parquet, repeats = QUICK if quick else FULL
     rows: list[tuple[str, ...]] = []
     shortfalls: list[str] = []
     summary: list[Headline] = []
 
-    def judged(what: str, size: tuple[int, int], figure: float, target: float, least: bool, note: str) -> None:
+    def judge(what: str, size: tuple[int, int], figure: float, target: float, least: bool, note: str) -> None:
         met = figure >= target if least else figure <= target
         sign = "≥" if least else "≤"
         rows.append((what, str(size[0]), str(size[1]), f"{figure:.2f}", f"{sign} {target:g}", yes_no(met), note))
@@ -147,28 +147,38 @@ def run(quick: bool) -> Table:
             shortfalls.append(f"{what}, l = {size[0]}, n = {size[1]}: {figure:.2f} where {sign} {target:g} was wanted.")
 
     with tempfile.TemporaryDirectory() as folder:
-        path = written_rows(folder, one[0])
-        used = peak_memory(f"{__name__}:fit_file", path, one[1], repeats=1) / MIB
-        judged(
-            "memory over the block budget, MiB", one, used - BUDGET / MIB, MOST_MEMORY, False, f"{used:.0f} MiB in all"
+        path = written_rows(folder, n_rows[0])
+        used = peak_memory(f"{__name__}:fit_file", path, n_rows[1], repeats=1) / MIB
+        judge(
+            "memory over the block budget, MiB",
+            n_rows,
+            used - BUDGET / MIB,
+            MOST_MEMORY,
+            False,
+            f"{used:.0f} MiB in all",
         )
-        least, sums = limit(one[1]), _pass_seconds(path, one[0], one[1])
+        least, sums = limit(n_rows[1]), _pass_seconds(path, n_rows[0], n_rows[1])
         note = f"{1e6 / sums:,.0f} rows/s of {1e6 / least:,.0f}"
-        judged("pass over the kernel + syrk limit", one, sums / least, MOST_OVER_LIMIT, False, note)
+        judge("pass over the kernel + syrk limit", n_rows, sums / least, MOST_OVER_LIMIT, False, note)
         X, y = regression_data(fits[0])
         small = written_rows(folder, fits[0])
         times = [
             (_cpu(partial(ours(fits[1]).fit, small, "y")), _cpu(partial(peer(SIGMA, fits[1]).fit, X, y)))
             for _ in range(repeats)
         ]
-        mine, other = (median(column) for column in zip(*times, strict=True))
-        judged(
-            "faster than Nystroem + Ridge", fits, other / mine, LEAST_FASTER, True, f"{mine:.2f} s and {other:.2f} s"
+        our_seconds, peer_seconds = (median(column) for column in zip(*times, strict=True))
+        judge(
+            "faster than Nystroem + Ridge",
+            fits,
+            peer_seconds / our_seconds,
+            LEAST_FASTER,
+            True,
+            f"{our_seconds:.2f} s and {peer_seconds:.2f} s",
         )
         big = written_rows(folder, parquet[0])
-        alone, together, left_out = _two_workers(big, parquet[1])
-        note = f"fit {alone:.1f} s and {together:.1f} s, leave-one-out {left_out:.1f} s, all of wall time"
-        judged("two Dask workers over one process", parquet, alone / together, LEAST_OF_TWO, True, note)
+        alone, seconds_together, left_out = _two_workers(big, parquet[1])
+        note = f"fit {alone:.1f} s and {seconds_together:.1f} s, leave-one-out {left_out:.1f} s, all of wall time"
+        judge("two Dask workers over one process", parquet, alone / seconds_together, LEAST_OF_TWO, True, note)
     return Table(
         "Streaming: fits from Parquet",
         f"`SparseLSSVMRegressor(RBF({SIGMA:.3g}), gamma={GAMMA:g}, basis='random')` from a Parquet file of {COLUMNS} "

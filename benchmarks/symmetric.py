@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.data import regression_data
-from benchmarks.measure import interleaved
+from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, SymmetricLSSVMRegressor
@@ -25,15 +25,15 @@ def run(quick: bool) -> Table:
     summary: list[Headline] = []
     for n, repeats in (QUICK if quick else SIZES).items():
         X, y = regression_data(n)
-        both, twice = np.vstack([X, -X]), np.append(y, y)
+        mirrored, twice = np.vstack([X, -X]), np.append(y, y)
         # an even machine at 2 gamma is the plain one at gamma on all 2N rows
-        ours = SymmetricLSSVMRegressor(KERNEL, 2.0 * GAMMA, solver="cholesky")
+        machine = SymmetricLSSVMRegressor(KERNEL, 2.0 * GAMMA, solver="cholesky")
         peer = LSSVMRegressor(KERNEL, GAMMA, solver="cholesky")
-        certified = ours.fit(X, y).certificate_.holds and peer.fit(both, twice).certificate_.holds
-        apart = float(np.abs(ours.predict(X) - peer.predict(X)).max()) / float(np.std(y))
+        certified = machine.fit(X, y).certificate_.holds and peer.fit(mirrored, twice).certificate_.holds
+        distance = float(np.abs(machine.predict(X) - peer.predict(X)).max()) / float(np.std(y))
         assert certified
-        assert apart < 1e-6
-        t = interleaved({"ours": partial(ours.fit, X, y), "peer": partial(peer.fit, both, twice)}, repeats)
+        assert distance < 1e-6
+        t = time_interleaved({"ours": partial(machine.fit, X, y), "peer": partial(peer.fit, mirrored, twice)}, repeats)
         faster = t["peer"] / t["ours"]
         rows.append(
             (
@@ -43,7 +43,7 @@ def run(quick: bool) -> Table:
                 f"{faster:.1f}",
                 f"≥ {FASTER:g}",
                 yes_no(faster >= FASTER),
-                f"{apart:.1e}",
+                f"{distance:.1e}",
             )
         )
         summary.append(Headline(f"symmetric LS-SVM, N = {n}", "mirrored rows", faster, least=FASTER))

@@ -40,14 +40,14 @@ class Headline:
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         inside = self.ratio >= self.least if self.least is not None else self.ratio <= (self.most or 0.0)
         return bool(inside and self.held)
 
     def row(self) -> tuple[str, ...]:
         """Work, peer, ratio, limit, target, met."""
         limit = "" if self.limit is None else f"{self.limit:.2f}"
-        return self.work, self.peer, f"{self.ratio:.3g}", limit, self.target, yes_no(self.met)
+        return self.work, self.peer, f"{self.ratio:.3g}", limit, self.target, yes_no(self.is_met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Table:
 
     @property
     def verdicts(self) -> tuple[int, int]:
-        """How many targets of all rows were met, and how many there are."""
+        """Return how many targets of all rows were met, and how many there are."""
         columns = [k for k, heading in enumerate(self.headings) if heading.startswith("met")]
         judged = [row[k] for row in self.rows for k in columns if row[k] in ("yes", "no")]
         return judged.count("yes"), len(judged)

@@ -62,49 +62,49 @@ class Page(HTMLParser):
 
 
 def read(path: Path) -> Page:
-    """A parsed page."""
+    """Return a parsed page."""
     page = Page()
     page.feed(path.read_text(encoding="utf-8"))
     return page
 
 
-def elsewhere(reference: str) -> bool:
-    """Whether a reference leaves these pages."""
-    parts = urlsplit(reference)
-    return bool(parts.netloc) or parts.scheme not in ("", "data")
+def is_elsewhere(reference: str) -> bool:
+    """Return whether a reference leaves these pages."""
+    address = urlsplit(reference)
+    return bool(address.netloc) or address.scheme not in ("", "data")
 
 
 def complaints(root: Path) -> dict[str, list[str]]:
-    """What is wrong, by page."""
+    """Return what is wrong, by page."""
     paths = (path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts)  # the theme's templates
     pages = {path: read(path) for path in paths}
-    found: dict[str, list[str]] = {}
+    broken: dict[str, list[str]] = {}
     for path, page in pages.items():
-        wrong = [f"loads {reference} from elsewhere" for reference in sorted(page.loads) if elsewhere(reference)]
+        wrong = [f"loads {reference} from elsewhere" for reference in sorted(page.loads) if is_elsewhere(reference)]
         wrong += [f"raw mathematics {text!r}" for text in page.raw]
         for reference in sorted(page.leads_to | page.loads):
-            parts = urlsplit(reference)
-            if elsewhere(reference) or parts.scheme == "data" or reference == "#":
+            address = urlsplit(reference)
+            if is_elsewhere(reference) or address.scheme == "data" or reference == "#":
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = (path.parent / unquote(address.path)).resolve() if address.path else path
             if not target.exists():
                 wrong.append(f"{reference} is not there")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+            elif address.fragment and target in pages and unquote(address.fragment) not in pages[target].ids:
                 wrong.append(f"{reference} has no such anchor")
         if wrong:
-            found[str(path.relative_to(root))] = wrong
+            broken[str(path.relative_to(root))] = wrong
     if not pages:
-        found[str(root)] = ["there are no pages"]
-    return found
+        broken[str(root)] = ["there are no pages"]
+    return broken
 
 
 def main(root: str) -> int:
     """Print every complaint; 1 if there are any."""
-    found = complaints(Path(root).resolve())
-    for page, wrong in found.items():
+    broken = complaints(Path(root).resolve())
+    for page, wrong in broken.items():
         print(page, *wrong, sep="\n    ")
-    print(f"{len(list(Path(root).rglob('*.html')))} pages, {sum(map(len, found.values()))} complaints")
-    return 1 if found else 0
+    print(f"{len(list(Path(root).rglob('*.html')))} pages, {sum(map(len, broken.values()))} complaints")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Field", "documented", "fields_of", "fields_under"]
+__all__ = ["ROOT", "Field", "fields_of", "fields_under", "walk_docstrings"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,31 +33,31 @@ class Field:
     symbol: str
 
     @property
-    def dotted(self) -> str:
-        """The symbol with its module, as it is imported."""
-        parts = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
-        return ".".join([*parts, *([self.symbol] if self.symbol else [])])
+    def dotted_name(self) -> str:
+        """Return the symbol with its module, as it is imported."""
+        names = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
+        return ".".join([*names, *([self.symbol] if self.symbol else [])])
 
 
 def fields_of(docstring: str, path: str = "", symbol: str = "") -> list[Field]:
-    """The fields of one docstring, continuation lines joined."""
-    found: list[Field] = []
+    """Return the fields of one docstring, continuation lines joined."""
+    fields: list[Field] = []
     inside = False
     for line in inspect.cleandoc(docstring).splitlines():
         if match := _FIELD.match(line):
-            kind, key, where, text = (part or "" for part in match.groups())
-            found.append(Field(kind, key, where, text, path, symbol))
+            kind, key, where, text = (group or "" for group in match.groups())
+            fields.append(Field(kind, key, where, text, path, symbol))
             inside = True
         elif inside and line.startswith(" "):
-            last = found[-1]
-            found[-1] = Field(last.kind, last.key, last.where, f"{last.text} {line.strip()}", path, symbol)
+            last = fields[-1]
+            fields[-1] = Field(last.kind, last.key, last.where, f"{last.text} {line.strip()}", path, symbol)
         else:
             inside = False
-    return found
+    return fields
 
 
-def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Every docstring of a file with the name of what it documents; the module's own has the empty name."""
+def walk_docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield every docstring of a file with the name of what it documents; the module's own has the empty name."""
 
     def walk(node: _Owner, name: str) -> Iterator[tuple[str, str]]:
         if text := ast.get_docstring(node, clean=False):
@@ -70,11 +70,11 @@ def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def fields_under(*folders: str, root: Path = ROOT) -> list[Field]:
-    """The fields of every Python file below these folders, in the order of files and lines."""
-    found = []
+    """Return the fields of every Python file below these folders, in the order of files and lines."""
+    fields = []
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
             name = path.relative_to(root).as_posix()
-            found += [field for symbol, text in documented(tree) for field in fields_of(text, name, symbol)]
-    return found
+            fields += [field for symbol, text in walk_docstrings(tree) for field in fields_of(text, name, symbol)]
+    return fields

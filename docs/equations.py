@@ -33,22 +33,24 @@ _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")
 
 
 def expand(key: str, where: str) -> tuple[str, ...]:
-    """The equations that a field names, in the paper's order; one that the paper does not have is a ValueError."""
+    """Return the equations that a field names, in the paper's order; one that the paper does not have is a
+    ValueError.
+    """
     if key not in EQUATIONS:
         raise ValueError(f"[{key}] is not one of the papers with an equation ledger: {', '.join(EQUATIONS)}")
-    known, named = EQUATIONS[key], set[str]()
+    equations, named = EQUATIONS[key], set[str]()
     for item in where.split(", "):
-        found = _ITEM.fullmatch(item)
-        ends = [end for end in found.groups() if end is not None] if found else []
-        if not ends or any(end not in known for end in ends):
-            raise ValueError(f"[{key}] has no equation {item}; it has {label(known[0])} to {label(known[-1])}")
-        first, last = known.index(ends[0]), known.index(ends[-1])
+        match = _ITEM.fullmatch(item)
+        ends = [end for end in match.groups() if end is not None] if match else []
+        if not ends or any(end not in equations for end in ends):
+            raise ValueError(f"[{key}] has no equation {item}; it has {label(equations[0])} to {label(equations[-1])}")
+        first, last = equations.index(ends[0]), equations.index(ends[-1])
         if first > last:
             raise ValueError(f"the range {item} of [{key}] runs backwards")
-        named.update(known[first : last + 1])
-    return tuple(number for number in known if number in named)
+        named.update(equations[first : last + 1])
+    return tuple(number for number in equations if number in named)
 
 
 def label(number: str) -> str:
-    """The number as a paper prints it."""
+    """Return the number as a paper prints it."""
     return f"({number})"

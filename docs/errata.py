@@ -10,7 +10,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 
-from docstring_fields import ROOT, Field, documented, fields_of
+from docstring_fields import ROOT, Field, fields_of, walk_docstrings
 
 __all__ = ["FILES", "PAGE", "Erratum", "entries", "main", "page", "remarks"]
 
@@ -39,36 +39,36 @@ class Erratum:
     module: str
     function: str
 
-    def shown(self):
+    def run(self):
         """Run the demonstration."""
         return getattr(importlib.import_module(f"demonstrations.{self.module}"), self.function)()
 
 
 def _docstrings(name: str) -> list[tuple[str, str]]:
     path = ROOT / "docs" / "demonstrations" / f"{name}.py"
-    return list(documented(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+    return list(walk_docstrings(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
 def entries() -> list[Erratum]:
-    """All errata that can be computed, in the order of papers and files."""
-    found: list[Erratum] = []
+    """Return all errata that can be computed, in the order of papers and files."""
+    errata: list[Erratum] = []
     for module in FILES:
         for function, text in _docstrings(module):
             fields = fields_of(text, f"docs/demonstrations/{module}.py", function)
             places = tuple(field for field in fields if field.kind in ("equation", "place"))
             if function and places:
                 holds = "; ".join(field.text for field in fields if field.kind == "holds")
-                found.append(Erratum(len(found) + 1, text.splitlines()[0], places, holds, module, function))
-    return found
+                errata.append(Erratum(len(errata) + 1, text.splitlines()[0], places, holds, module, function))
+    return errata
 
 
 def remarks(kind: str) -> list[Field]:
-    """The fields of one kind in the docstrings of the files: ``typography`` or ``benchmark``."""
+    """Return the fields of one kind in the docstrings of the files: ``typography`` or ``benchmark``."""
     return [field for module in FILES for field in fields_of(_docstrings(module)[0][1], module) if field.kind == kind]
 
 
 def page() -> str:
-    """The page as Markdown: a heading per paper, and under it what is printed and what holds."""
+    """Return the page as Markdown: a heading per paper, and under it what is printed and what holds."""
     lines, paper = [_HEAD], ""
     for entry in entries():
         if entry.places[0].key != paper:
@@ -97,20 +97,20 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--write"]:
         PAGE.write_text(page(), encoding="utf-8")
         return 0
-    known = entries()
-    if not all(argument.isdecimal() and 1 <= int(argument) <= len(known) for argument in arguments):
-        print(f"usage: python docs/errata.py [--write | numbers from 1 to {len(known)}]", file=sys.stderr)
+    errata = entries()
+    if not all(argument.isdecimal() and 1 <= int(argument) <= len(errata) for argument in arguments):
+        print(f"usage: python docs/errata.py [--write | numbers from 1 to {len(errata)}]", file=sys.stderr)
         return 2
-    asked = {int(argument) for argument in arguments} or {entry.number for entry in known}
+    numbers = {int(argument) for argument in arguments} or {entry.number for entry in errata}
     faults = 0
-    for entry in known:
-        if entry.number in asked:
-            shown = entry.shown()
+    for entry in errata:
+        if entry.number in numbers:
+            shown = entry.run()
             where = ", ".join(f"[{place.key}] {place.where}" for place in entry.places)
             print(f"{entry.number:2d}. {where}. {entry.title}\n    {shown.measure}:")
-            verdict = "" if shown.demonstrated else "  NOT DEMONSTRATED"
-            print(f"    printed {shown.printed:.3g}, corrected {shown.holds:.3g}, limit {shown.limit:.3g}{verdict}")
-            faults += not shown.demonstrated
+            remark = "" if shown.is_demonstrated else "  NOT DEMONSTRATED"
+            print(f"    printed {shown.printed:.3g}, corrected {shown.holds:.3g}, limit {shown.limit:.3g}{remark}")
+            faults += not shown.is_demonstrated
     return int(faults > 0)
 
 

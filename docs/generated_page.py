@@ -14,11 +14,11 @@ class Source(Protocol):
     faults: list[str]
 
     def page(self) -> str:
-        """The page in Markdown."""
+        """Return the page in Markdown."""
 
 
 def table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
-    """A titled table in Markdown."""
+    """Return a titled table in Markdown."""
     names = list(headings)
     lines = [title, "", f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])

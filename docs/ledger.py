@@ -39,19 +39,19 @@ class Ledger:
         self._sort(owners, self.owners)
         checks = list(checks)
         self._sort(checks, self.checks)
-        self._numbered(errata)
+        self._check_numbers(errata)
         for field in checks:
             function, file = field.symbol.rpartition(".")[2], Path(field.path).name
             if field.kind in ("equation", "place") and not (function.startswith("test_") and file.startswith("test_")):
                 self.faults.append(f"{field.path} {field.symbol or 'itself'} is no test that pytest collects")
-        for key, where in self._wanted():
+        for key, where in self._list_required():
             for fields, word in ((self.owners, "owner"), (self.checks, "test")):
                 if not fields[key, where]:
                     self.faults.append(f"[{key}] {where} has no {word}")
 
     @classmethod
     def of_the_sources(cls) -> "Ledger":
-        """The ledger of this repository."""
+        """Return the ledger of this repository."""
         owners = fields_under("substrate", "problems", "benchmarks", "examples")
         errata = [place for entry in entries() for place in entry.places]
         return cls(owners, fields_under("tests"), errata)
@@ -61,7 +61,7 @@ class Ledger:
             for where in self._places(field):
                 table[field.key, where].append(field)
 
-    def _numbered(self, errata: Iterable[Field]) -> None:
+    def _check_numbers(self, errata: Iterable[Field]) -> None:
         numbers: dict[tuple[str, str], int] = {}
         for field in errata:
             if field.kind in ("equation", "place"):
@@ -82,26 +82,26 @@ class Ledger:
             self.faults.append(f"{field.path} {field.symbol}: {error}")
             return ()
 
-    def _wanted(self) -> list[tuple[str, str]]:
-        """Every equation, and every place that a symbol or a test names."""
+    def _list_required(self) -> list[tuple[str, str]]:
+        """Return every equation, and every place that a symbol or a test names."""
         numbered = [(key, label(number)) for key, numbers in EQUATIONS.items() for number in numbers]
-        return [*numbered, *self._unnumbered()]
+        return [*numbered, *self._list_unnumbered()]
 
-    def _unnumbered(self) -> list[tuple[str, str]]:
+    def _list_unnumbered(self) -> list[tuple[str, str]]:
         named = {place for table in (self.owners, self.checks) for place, fields in table.items() if fields}
         order = list(EQUATIONS)
         return sorted((p for p in named if not p[1].startswith("(")), key=lambda place: (order.index(place[0]), place))
 
     def page(self) -> str:
-        """The page as Markdown."""
-        parts = [_HEAD]
+        """Return the page as Markdown."""
+        lines = [_HEAD]
         for key, numbers in ((key, numbers) for key, numbers in EQUATIONS.items() if numbers):
             rows = [self._row(key, label(number)) for number in numbers]
-            parts.append(table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
-        rows = [(f"[{key}]", *self._row(key, where)) for key, where in self._unnumbered()]
+            lines.append(table(f"## [{key}]", ("equation", "states", "implemented by", "checked by", "erratum"), rows))
+        rows = [(f"[{key}]", *self._row(key, where)) for key, where in self._list_unnumbered()]
         headings = ("paper", "place", "what", "implemented by", "checked by", "erratum")
-        parts.append(table("## Algorithms, sections and tables", headings, rows))
-        return "\n".join(parts)
+        lines.append(table("## Algorithms, sections and tables", headings, rows))
+        return "\n".join(lines)
 
     def _row(self, key: str, where: str) -> tuple[str, ...]:
         owners, checks = self.owners[key, where], self.checks[key, where]
@@ -114,7 +114,7 @@ def _distinct(items: Iterable[str]) -> list[str]:
 
 
 def _cell(fields: list[Field]) -> str:
-    names = (f"{f.path}::{f.symbol}" if f.path.startswith("tests/") else f.dotted for f in fields)
+    names = (f"{f.path}::{f.symbol}" if f.path.startswith("tests/") else f.dotted_name for f in fields)
     return "<br>".join(f"`{name}`" for name in _distinct(names))
 
 

@@ -25,7 +25,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?![\w])")
 
 
 def printed_by(page: Path) -> Iterator[tuple[re.Match[str], str]]:
-    """Each program of a page, and its output; all share one namespace and the current folder."""
+    """Yield each program of a page, and its output; all share one namespace and the current folder."""
     namespace = {"__name__": "__main__"}
     for program in PROGRAM.finditer(page.read_text(encoding="utf-8")):
         output = io.StringIO()
@@ -35,17 +35,17 @@ def printed_by(page: Path) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def words_and_numbers(text: str) -> tuple[list[str], list[float]]:
-    """What must be equal, and what must be close; the figures of a certificate are not compared.
+    """Return what must be equal, and what must be close; the figures of a certificate are not compared.
 
     The width of a ruled line is not compared: it follows that of the figures above it, which rounding may lengthen.
     """
     certificate = "  tolerance  pass  formula" in text
     words = [RULE.sub("-", word) for word in NUMBER.sub("#", text).split()]
-    return words, [] if certificate else [float(found) for found in NUMBER.findall(text)]
+    return words, [] if certificate else [float(number) for number in NUMBER.findall(text)]
 
 
-def rewritten(page: Path) -> str:
-    """The page with the output its programs have now."""
+def rewrite(page: Path) -> str:
+    """Return the page with the output its programs have now."""
     text = page.read_text(encoding="utf-8")
     for program, printed in printed_by(page):
         if program["shown"] is not None:
@@ -55,14 +55,18 @@ def rewritten(page: Path) -> str:
 
 
 def prose(markdown: str) -> str:
-    """Text of a page for a notebook: without pictures, which its cells draw, and without links into these pages."""
+    """Return text of a page for a notebook: without pictures, which its cells draw, and without links into these
+    pages.
+    """
     text = re.sub(r"!\[[^]]*\]\([^)]*\)\n?", "", markdown)
     text = re.sub(r"\[([^]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     return re.sub(r"\{\w+\}(`[^`]*`)", r"\1", text).strip()
 
 
 def notebook(page: Path) -> dict[str, Any]:
-    """A tutorial in the Jupyter format 4.5: a cell for each program with what it prints, the text between them."""
+    """Return a tutorial in the Jupyter format 4.5: a cell for each program with what it prints, the text between
+    them.
+    """
     text, cells, end = page.read_text(encoding="utf-8"), [], 0
 
     def add(kind: str, source: str, **more: Any) -> None:
@@ -85,7 +89,7 @@ def main() -> None:
     for page in PAGES:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             os.environ["MPLBACKEND"] = "Agg"
-            text = rewritten(page)
+            text = rewrite(page)
             for picture in Path(folder).glob("*.png"):
                 (PICTURES / picture.name).write_bytes(picture.read_bytes())
         page.write_text(text, encoding="utf-8")

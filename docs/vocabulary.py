@@ -188,7 +188,7 @@ class Vocabulary:
 
     @classmethod
     def of_the_package(cls) -> "Vocabulary":
-        """That of every exported estimator."""
+        """Return that of every exported estimator."""
         return cls({name: getattr(problems, name) for name in sorted(problems.ESTIMATORS)})
 
     def _cell(self, name: str, what: str, numbers: dict[tuple[str, str], int]) -> str:
@@ -203,7 +203,7 @@ class Vocabulary:
         return f"[{number}](vocabulary.md#reason-{number})"
 
     def page(self) -> str:
-        """The page as Markdown."""
+        """Return the page as Markdown."""
         rows = [(f"`{name}`", *cells.values()) for name, cells in self.cells.items()]
         headings = ("estimator", *(f"`{what}`" if " " not in what else what for what in METHODS))
         reasons = [f'{k}. <a id="reason-{k}"></a>{what}: {why}' for k, (what, _, why) in enumerate(self.reasons, 1)]
@@ -222,13 +222,13 @@ class Vocabulary:
         )
 
     def _owners(self, owned: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-        """Each name with the estimators that have it."""
+        """Return each name with the estimators that have it."""
         owners: dict[str, list[str]] = defaultdict(list)
         for estimator, names in owned.items():
             for name in names:
                 owners[name].append(estimator)
         return [
-            (f"`{name}`", "all" if len(who) == len(self.estimators) else ", ".join(f"`{one}`" for one in who))
+            (f"`{name}`", "all" if len(who) == len(self.estimators) else ", ".join(f"`{owner}`" for owner in who))
             for name, who in sorted(owners.items())
         ]
 

@@ -20,15 +20,15 @@ finnish = ["talo", "vesi", "kivi", "silta", "talvi", "aamu", "ilta", "katu", "pu
 words, tongue = np.array(english + finnish), np.array(["English"] * 11 + ["Finnish"] * 11)
 
 
-def shared(a, b):
-    """How many pairs of neighbouring letters two words share, over the root of how many they have."""
-    one, other = ({word[i : i + 2] for i in range(len(word) - 1)} for word in (f"^{a}$", f"^{b}$"))
-    return len(one & other) / np.sqrt(len(one) * len(other))
+def share_of_pairs(a, b):
+    """Return how many pairs of neighbouring letters two words share, over the root of how many they have."""
+    first, second = ({word[i : i + 2] for i in range(len(word) - 1)} for word in (f"^{a}$", f"^{b}$"))
+    return len(first & second) / np.sqrt(len(first) * len(second))
 
 
 def gram(rows, columns):
-    """The matrix of all comparisons."""
-    return np.array([[shared(a, b) for b in columns] for a in rows])
+    """Return the matrix of all comparisons."""
+    return np.array([[share_of_pairs(a, b) for b in columns] for a in rows])
 
 
 model = LSSVMClassifier(kernel="precomputed", gamma=10.0).fit(gram(words, words), tongue)

@@ -20,22 +20,22 @@ drift = {"north": 0.3, "south": -0.3}
 
 
 def truth(x: np.ndarray, name: str) -> np.ndarray:
-    """The signal that both sites see, and the drift of one."""
+    """Return the signal that both sites see, and the drift of one."""
     return np.sin(2.0 * x[:, 0]) + drift[name] * x[:, 0]
 
 
 y = np.where(site == "north", truth(X, "north"), truth(X, "south")) + 0.2 * rng.normal(size=60)
 common = Substrate(RBF(0.7), X, y, bias=False, name="common")
-own = {name: Substrate(RBF(3.0), X[site == name], y[site == name], name=f"{name}'s own") for name in drift}
+site_functions = {name: Substrate(RBF(3.0), X[site == name], y[site == name], name=f"{name}'s own") for name in drift}
 
 # the common function is a summand of both outputs, so the biases are those of the others
-errors = [s.e - common.f()[site == name] for name, s in own.items()]
-norms = common.squared_norm + sum(s.squared_norm for s in own.values())
+errors = [s.e - common.f()[site == name] for name, s in site_functions.items()]
+norms = common.squared_norm + sum(s.squared_norm for s in site_functions.values())
 result = Machine(
     common,
-    *own.values(),
+    *site_functions.values(),
     minimize=0.5 * norms + 5.0 * cp.sum_squares(cp.hstack(errors)),
-    predict={name: common + s for name, s in own.items()},
+    predict={name: common + s for name, s in site_functions.items()},
 ).solve()
 
 new = np.linspace(-3.0, 3.0, 200)[:, None]
@@ -43,8 +43,8 @@ curves = {}
 for name, values in result.predict(new).items():  # a dict of arrays
     alone = LSSVMRegressor(kernel=RBF(0.7) + RBF(3.0), gamma=10.0).fit(X[site == name], y[site == name])
     curves[name] = values, alone.predict(new)
-    off = [np.sqrt(np.mean((f - truth(new, name)) ** 2)) for f in (values, alone.predict(new))]
-    print(f"{name}: off by {off[0]:.2f} over the whole range; fitted to its own rows alone, by {off[1]:.2f}")
+    error = [np.sqrt(np.mean((f - truth(new, name)) ** 2)) for f in (values, alone.predict(new))]
+    print(f"{name}: off by {error[0]:.2f} over the whole range; fitted to its own rows alone, by {error[1]:.2f}")
 
 # the same as one linear system: the joint kernel of both sites, and a bias each
 ones = (site[:, None] == list(drift)) * 1.0

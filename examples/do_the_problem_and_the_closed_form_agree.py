@@ -20,10 +20,10 @@ primal = ls_svm_regression.declare(K, y, gamma=2.0).solve("CLARABEL")
 dual = ls_svm_regression.declare(K, y, gamma=2.0, form="dual").solve("PIQP")
 linear = ls_svm_regression.closed_form(K, y, gamma=2.0)
 
-found = {"primal": np.array(primal.support_values), "dual": np.array(dual.support_values)}
-for name, alpha in found.items():
-    apart = np.abs(alpha - linear["support_values"]).max()
-    print(f"{name:6s} multipliers differ from the closed form by {apart:.1e}")
+solutions = {"primal": np.array(primal.support_values), "dual": np.array(dual.support_values)}
+for name, alpha in solutions.items():
+    distance = np.abs(alpha - linear["support_values"]).max()
+    print(f"{name:6s} multipliers differ from the closed form by {distance:.1e}")
 
 # gamma is a cvxpy parameter: change it and solve again, without compiling the problem again
 primal.parameters["gamma"].value = 50.0
@@ -36,9 +36,9 @@ print(primal.certificate(against=ls_svm_regression.closed_form(K, y, gamma=50.0)
 # All 133 multipliers of both convex problems are those of the linear system.
 _, ax = plt.subplots()
 ax.axline((0.0, 0.0), slope=1.0, color="0.7", linewidth=1.0)
-ax.plot(linear["support_values"], found["primal"], "o", fillstyle="none", markersize=8, label="primal, CLARABEL")
-ax.plot(linear["support_values"], found["dual"], "x", color="black", markersize=5, label="dual, PIQP")
+ax.plot(linear["support_values"], solutions["primal"], "o", fillstyle="none", markersize=8, label="primal, CLARABEL")
+ax.plot(linear["support_values"], solutions["dual"], "x", color="black", markersize=5, label="dual, PIQP")
 ax.set(xlabel="support value, linear system", ylabel="support value, convex problem")
-ax.set_title(f"Yes: at most {apart:.0e} apart")
+ax.set_title(f"Yes: at most {distance:.0e} apart")
 ax.legend()
 plt.show()

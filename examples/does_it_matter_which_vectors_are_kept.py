@@ -35,15 +35,15 @@ labels = np.where(y == 1, 1.0, -1.0)
 
 
 def accuracy(columns):
-    """The accuracy of the machine on these columns, fitted by least squares over all rows."""
+    """Return the accuracy of the machine on these columns, fitted by least squares over all rows."""
     machine = reduced.closed_form(kernel(X), labels, gamma, columns=columns)
     f = kernel(X_test, X) @ (labels * machine["support_values"]) + machine["bias"]
     return np.mean((f > 0.0) == (y_test == 1))
 
 
 # In A-LSSVM rows are removed with their columns; the same columns with all rows:
-same = models["A-LSSVM"].support_
-print(f"{'... with all rows':22s} {same.size:3d} vectors, test accuracy {accuracy(same):.3f}")
+reference_rows = models["A-LSSVM"].support_
+print(f"{'... with all rows':22s} {reference_rows.size:3d} vectors, test accuracy {accuracy(reference_rows):.3f}")
 
 # The control: as many columns drawn at random. A rule for choosing them is worth what it adds to this.
 draws = [np.random.default_rng(seed).permutation(len(y))[:few] for seed in range(20)]

@@ -17,7 +17,7 @@ from substrate.reduced import Basis
 
 
 def sender():
-    """A function that moves numpy arrays to the best device of this computer."""
+    """Return a function that moves numpy arrays to the best device of this computer."""
     if find_spec("torch") is not None:
         import torch
 
@@ -44,12 +44,12 @@ for model in (
     LSSVMRegressorCV(RBF(sigma=1.5)),
     SparseLSSVMRegressor(RBF(sigma=1.5), gamma=5.0, basis=Basis(60, random_state=0)),
 ):
-    known = model.fit(X, y).predict(new)
-    found = model.fit(sent, targets).predict(send(new))
-    outputs[type(model).__name__] = known, to_numpy(found)
+    on_host = model.fit(X, y).predict(new)
+    on_device = model.fit(sent, targets).predict(send(new))
+    outputs[type(model).__name__] = on_host, to_numpy(on_device)
     left_out = model.leave_one_out() if isinstance(model, LSSVMRegressorCV) else model.leave_one_out(sent, targets)
-    print(f"\n{type(model).__name__}: predictions are arrays of {where_it_lives(found)}")
-    print(f"largest difference from numpy: {np.abs(to_numpy(found) - known).max():.0e}")
+    print(f"\n{type(model).__name__}: predictions are arrays of {where_it_lives(on_device)}")
+    print(f"largest difference from numpy: {np.abs(to_numpy(on_device) - on_host).max():.0e}")
     print(f"left out, root mean square: {np.sqrt(left_out.mean_square):.4f}; the noise is 0.2000")
     print(f"for other machines: model.to_numpy(), or model.save(...): {model.to_numpy().predict(new)[0]:.6f}")
 
@@ -60,8 +60,8 @@ print(model.certificate_)
 # Yes: the outputs lie on the diagonal.
 _, ax = plt.subplots()
 ax.axline((0.0, 0.0), slope=1.0, color="0.7", linewidth=1.0)
-for (name, (known, found)), mark in zip(outputs.items(), "ox", strict=True):
-    ax.plot(known, found, mark, fillstyle="none", markersize=7, label=name)
+for (name, (on_host, on_device)), mark in zip(outputs.items(), "ox", strict=True):
+    ax.plot(on_host, on_device, mark, fillstyle="none", markersize=7, label=name)
 ax.set(xlabel="prediction, numpy", ylabel=f"prediction, {where_it_lives(sent)}", title="Yes: the same machine")
 ax.legend()
 plt.show()

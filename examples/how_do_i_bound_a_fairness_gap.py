@@ -41,8 +41,8 @@ print(result.certificate)
 # Every tighter bound costs accuracy; the multiplier is the slope of the cost.
 _, ax = plt.subplots()
 ax.plot([row[0] for row in rows], [row[1] for row in rows], "o-")
-for found, error, price in rows[1:]:
-    ax.annotate(f"price {price:.0f}", (found, error), xytext=(8, 4), textcoords="offset points")
+for gap_reached, error, price in rows[1:]:
+    ax.annotate(f"price {price:.0f}", (gap_reached, error), xytext=(8, 4), textcoords="offset points")
 ax.set(xlabel="gap between the groups (units of y)", ylabel="root mean square error (units of y)")
 ax.margins(0.15)
 ax.set_title("By one constraint: its multiplier is the price")

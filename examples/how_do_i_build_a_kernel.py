@@ -37,8 +37,8 @@ print(search.best_estimator_[-1].certificate_)
 # Two kernels, their sum and their product, as functions of one point; the other point is 1.
 x = np.linspace(-3.0, 3.0, 200)[:, None]
 _, ax = plt.subplots()
-for made in (0.5 * Linear() + RBF(1.0), Linear() * RBF(1.0), RBF(1.0), 0.5 * Linear()):
-    ax.plot(x, made(x, np.array([[1.0]])), label=repr(made))
+for composed in (0.5 * Linear() + RBF(1.0), Linear() * RBF(1.0), RBF(1.0), 0.5 * Linear()):
+    ax.plot(x, composed(x, np.array([[1.0]])), label=repr(composed))
 ax.set(xlabel="x", ylabel="k(x, 1)", title="With + and *: a printed kernel is its formula")
 ax.legend()
 plt.show()

@@ -27,7 +27,7 @@ print(f"{len(best.path)} knots; {best.path.stop}")
 
 
 def error(value: float) -> float:
-    """The validation error of the machine at one rho."""
+    """Return the validation error of the machine at one rho."""
     return float(np.mean((y_val - machine.solve(rho=value).predict(X_val)) ** 2))
 
 
@@ -43,8 +43,8 @@ monotone = Machine(
     minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation),
     subject_to=[s.f(low) <= s.f(high)],
 )
-other = fuse(monotone, over=rho, validation=(X_val, y_val))
-print(f"not decreasing in input 1: {other.validation_error:.6f}, proved to {other.gap:.1e}\n")
+monotone_fusion = fuse(monotone, over=rho, validation=(X_val, y_val))
+print(f"not decreasing in input 1: {monotone_fusion.validation_error:.6f}, proved to {monotone_fusion.gap:.1e}\n")
 
 print(best.certificate)
 

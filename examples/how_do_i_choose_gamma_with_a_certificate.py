@@ -32,8 +32,8 @@ print(f"\nlocal search: {wider.kernel_!r}, error {np.sqrt(wider.criterion_):.4f}
 # one validation set instead: training and validation fused into one problem with gamma among its unknowns
 train, valid = slice(1, None, 2), slice(0, None, 2)
 kernel = RBF(10.0)
-found = tikhonov_fusion.search(kernel(X[train]), y[train], kernel(X[valid], X[train]), y[valid])
-print(f"fused with a validation set: gamma = {found.gamma[0]:.4g}, {found.intervals} intervals\n")
+optimum = tikhonov_fusion.search(kernel(X[train]), y[train], kernel(X[valid], X[train]), y[valid])
+print(f"fused with a validation set: gamma = {optimum.gamma[0]:.4g}, {optimum.intervals} intervals\n")
 print(model.certificate_)
 
 # %%

@@ -15,7 +15,7 @@ from substrate.kernels import RBF
 rng = np.random.default_rng(1)
 x = np.sort(rng.uniform(0.0, 10.0, size=60))
 y = np.tanh(x - 3.0) + np.tanh(2.0 * (x - 8.0)) + 0.4 * rng.normal(size=60)
-train, held = np.arange(0, 60, 2), np.arange(1, 60, 2)
+train, validation = np.arange(0, 60, 2), np.arange(1, 60, 2)
 grid = np.linspace(0.0, 10.0, 41)[:, None]
 
 s = Substrate(RBF(1.5), x[train, None], y[train])
@@ -23,7 +23,7 @@ ridge = cp.Parameter(nonneg=True, name="ridge")
 objective = 0.5 * cp.sum_squares(s.e) + 0.5 * ridge * s.squared_norm
 machine = Machine(s, minimize=objective, subject_to=[s.f(grid[:-1]) <= s.f(grid[1:])])
 
-best = fuse(machine, over=ridge, validation=(x[held, None], y[held]), gap=0.01, box={"ridge": (1e-2, 1e2)})
+best = fuse(machine, over=ridge, validation=(x[validation, None], y[validation]), gap=0.01, box={"ridge": (1e-2, 1e2)})
 print(f"ridge = {best.ridge:.4g}: validation error {best.validation_error:.5f}")
 print(f"no ridge from 0.01 to 100 is below {best.lower_bound:.5f}; {best.path.stop}\n")
 
@@ -35,7 +35,7 @@ _, (left, right) = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
 best.plot(left)
 left.set_title(f"No ridge is better by more than {best.gap:.1%}")
 right.plot(x[train], y[train], "o", color="0.7", markersize=4, label="training")
-right.plot(x[held], y[held], "x", color="0.4", markersize=5, label="validation")
+right.plot(x[validation], y[validation], "x", color="0.4", markersize=5, label="validation")
 right.plot(grid, best.predict(grid), label="monotone fit")
 right.set(xlabel="x", ylabel="y", title="The fit at this ridge")
 right.legend()

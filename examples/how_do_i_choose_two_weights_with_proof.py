@@ -17,11 +17,11 @@ X, y = additive_function(n_samples=80, n_features=8, random_state=0)
 X_train, y_train, X_val, y_val = X[:40], y[:40], X[40:], y[40:]
 
 s = Substrate(Componentwise(RBF(1.0)), X_train, y_train, cutoff=1e-2)
-known, doubtful = cp.Parameter(nonneg=True, name="known"), cp.Parameter(nonneg=True, name="doubtful")
-penalty = known * cp.sum(s.maximal_variation[:4]) + doubtful * cp.sum(s.maximal_variation[4:])
+trusted, questionable = cp.Parameter(nonneg=True, name="known"), cp.Parameter(nonneg=True, name="doubtful")
+penalty = trusted * cp.sum(s.maximal_variation[:4]) + questionable * cp.sum(s.maximal_variation[4:])
 machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty)
 
-best = fuse(machine, over=(known, doubtful), validation=(X_val, y_val), gap=1e-2)
+best = fuse(machine, over=(trusted, questionable), validation=(X_val, y_val), gap=1e-2)
 print(", ".join(f"{name} = {value:.4g}" for name, value in best.values.items()))
 print(f"validation error {best.validation_error:.4f}; none is below {best.lower_bound:.4f}")
 for name, (low, high) in best.proved_on.items():
@@ -31,7 +31,7 @@ print("maximal variations", best.maximal_variation.round(2))
 
 
 def error(**weights: float) -> float:
-    """The validation error of the machine at a pair of weights."""
+    """Return the validation error of the machine at a pair of weights."""
     return float(np.mean((y_val - machine.solve(**weights).predict(X_val)) ** 2))
 
 

@@ -30,9 +30,10 @@ for low in np.arange(0.0, 1.0, 0.2):
 width = np.diff(model.predict_probability_interval(X_test), axis=1)
 print(f"\nVenn-Abers intervals are {width.mean():.2f} wide, at most {width.max():.2f}")
 for coverage in (0.8, 0.9, 0.95):
-    held = model.predict_set(X_test, coverage)
-    right = held[np.arange(y_test.size), np.searchsorted(model.classes_, y_test)]
-    print(f"sets of coverage {coverage}: {right.mean():.3f} hold the label, {held.sum(axis=1).mean():.2f} labels each")
+    label_sets = model.predict_set(X_test, coverage)
+    right = label_sets[np.arange(y_test.size), np.searchsorted(model.classes_, y_test)]
+    size = label_sets.sum(axis=1).mean()
+    print(f"sets of coverage {coverage}: {right.mean():.3f} hold the label, {size:.2f} labels each")
 print(f"a set of level 0.9 {model.set_guarantee(0.9)}")
 
 print()

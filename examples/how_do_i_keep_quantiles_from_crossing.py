@@ -21,17 +21,17 @@ weight = 20.0
 
 
 def pinball(errors: cp.Expression, level: float) -> cp.Expression:
-    """The loss whose minimiser is a quantile of the targets."""
+    """Return the loss whose minimiser is a quantile of the targets."""
     return cp.sum(cp.maximum(level * errors, (level - 1.0) * errors))
 
 
-parts = [Substrate(RBF(0.8), X, y, name=name) for name in levels]  # outputs of their own: a bias each
-low, median, high = parts
-cost = sum(0.5 * s.squared_norm + weight * pinball(s.e, levels[s.name]) for s in parts)
+quantiles = [Substrate(RBF(0.8), X, y, name=name) for name in levels]  # outputs of their own: a bias each
+low, median, high = quantiles
+cost = sum(0.5 * s.squared_norm + weight * pinball(s.e, levels[s.name]) for s in quantiles)
 
-free = Machine(*parts, minimize=cost).solve()
+free = Machine(*quantiles, minimize=cost).solve()
 ordered = Machine(
-    *parts, minimize=cost, subject_to=[low.f(grid) <= median.f(grid), median.f(grid) <= high.f(grid)]
+    *quantiles, minimize=cost, subject_to=[low.f(grid) <= median.f(grid), median.f(grid) <= high.f(grid)]
 ).solve()
 
 for title, result in (("free", free), ("ordered", ordered)):
@@ -41,8 +41,8 @@ for title, result in (("free", free), ("ordered", ordered)):
 
 # half the absolute error is the pinball loss at 1/2, so the free median is scikit-learn's machine with no tube
 peer = SVR(gamma=1.0 / 0.8**2, C=0.5 * weight, epsilon=0.0, tol=1e-8).fit(X, y)
-apart = np.abs(free.predict(grid)["median"] - peer.predict(grid)).max()
-print(f"the free median differs from scikit-learn's SVR by {apart:.1e}")
+distance = np.abs(free.predict(grid)["median"] - peer.predict(grid)).max()
+print(f"the free median differs from scikit-learn's SVR by {distance:.1e}")
 print(f"the order costs {ordered.objective / free.objective - 1.0:.1e} of the objective\n")
 
 print(ordered.certificate)

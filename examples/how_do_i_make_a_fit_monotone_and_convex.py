@@ -30,12 +30,12 @@ fits = {
 values = {name: fit.predict(fine) for name, fit in fits.items()}
 values["isotonic regression"] = IsotonicRegression(out_of_bounds="clip").fit(x, y).predict(fine[:, 0])
 
-known = np.maximum(fine[:, 0] - 1.0, 0.0) ** 2
+true_values = np.maximum(fine[:, 0] - 1.0, 0.0) ** 2
 for name, f in values.items():
     slopes = np.diff(f) / 0.01
-    falls, bends = (np.maximum(-part, 0.0).sum() for part in (np.diff(f), np.diff(slopes)))
+    falls, bends = (np.maximum(-violations, 0.0).sum() for violations in (np.diff(f), np.diff(slopes)))
     print(
-        f"{name:20s} distance from the truth {np.sqrt(np.mean((f - known) ** 2)):.3f}, "
+        f"{name:20s} distance from the truth {np.sqrt(np.mean((f - true_values) ** 2)):.3f}, "
         f"falls by {falls:.2f} and its slope by {bends:.2f}, in all"
     )
 
@@ -50,7 +50,7 @@ _, ax = plt.subplots()
 ax.plot(x, y, "o", color="0.7", markersize=4)
 for name in ("monotone, convex", "free", "isotonic regression"):
     ax.plot(fine, values[name], label=name)
-ax.plot(fine, known, ":", color="black", linewidth=1.5, label="truth")
+ax.plot(fine, true_values, ":", color="black", linewidth=1.5, label="truth")
 ax.set(xlabel="quantity", ylabel="cost", title="By two constraints on its derivative")
 ax.legend()
 plt.show()

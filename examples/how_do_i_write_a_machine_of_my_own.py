@@ -27,10 +27,10 @@ machine = Machine(
     subject_to=[s.f(X_low) <= s.f(X_high)],
 )
 
-found = {}
+solutions = {}
 for value in (0.1, 3.0, 30.0):  # compiled once, solved three times
     result = machine.solve(rho=value)
-    found[value] = result.maximal_variation
+    solutions[value] = result.maximal_variation
     error = np.sqrt(np.mean((result.predict(X_test) - y_test) ** 2))
     print(f"rho = {value:4g}: maximal variation {result.maximal_variation.round(2)}, error on new points {error:.2f}")
 
@@ -40,7 +40,7 @@ print(result.certificate)
 # %%
 # The larger the penalty, the smaller the components of the inputs 5 and 6, which do not matter.
 _, ax = plt.subplots()
-for k, (value, variation) in enumerate(found.items()):
+for k, (value, variation) in enumerate(solutions.items()):
     ax.bar(np.arange(1, 7) + 0.27 * (k - 1), variation, width=0.25, label=f"rho = {value:g}")
 ax.set(xlabel="input", ylabel="maximal variation (units of y)", title="In cvxpy: here, irrelevant inputs shrink")
 ax.legend()

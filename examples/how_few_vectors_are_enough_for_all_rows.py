@@ -24,7 +24,7 @@ print(f"all {y.size} rows: root mean square, left out, {np.sqrt(full.leave_one_o
 
 
 def root(residuals):
-    """Root mean square."""
+    """Return the root mean square."""
     return np.sqrt(np.mean(np.square(residuals)))
 
 
@@ -41,8 +41,8 @@ for n_basis in sizes:
         errors.append(np.mean([root(model.leave_one_out(X, y).residuals) for model in models]))
     kept = SparseLSSVMRegressor(kernel, gamma, basis=n_basis).fit(X, y).basis_indices_
     conventional = LSSVMRegressor(kernel, gamma).fit(X[kept], y[kept])
-    others = np.setdiff1d(np.arange(y.size), kept)  # to this machine they are new
-    errors.append(root(y[others] - conventional.predict(X[others])))
+    other_rows = np.setdiff1d(np.arange(y.size), kept)  # to this machine they are new
+    errors.append(root(y[other_rows] - conventional.predict(X[other_rows])))
     table.append(errors)
     print(f"{n_basis:7d}  " + "".join(f"{error:20.2f}" for error in errors))
 

@@ -26,8 +26,8 @@ wrong = rng.random(truth.size) < 0.05
 y[wrong] += 10.0
 
 
-def off(name, model) -> str:
-    """The distance of a machine from the true function."""
+def describe_distance(name, model) -> str:
+    """Return the distance of a machine from the true function."""
     distances[name] = np.sqrt(np.mean((model.predict(X) - truth) ** 2))
     return f"root mean square distance from the truth {distances[name]:.3f}"
 
@@ -36,14 +36,15 @@ distances: dict[str, float] = {}
 common = {"basis": Basis(60, random_state=0)}
 plain = SparseLSSVMRegressor(RBF(2.5), gamma=10.0, **common).fit(X, y)
 robust = RobustSparseLSSVMRegressor(RBF(2.5), gamma=10.0, max_reweightings=3, weights_tol=0.1, **common).fit(X, y)
-print(f"least squares: {off('least squares', plain)}")
-print(f"robust, {len(robust.history_) - 1} reweightings: {off('robust weights', robust)}, scale {robust.scale_:.3f}")
+print(f"least squares: {describe_distance('least squares', plain)}")
+distance = describe_distance("robust weights", robust)
+print(f"robust, {len(robust.history_) - 1} reweightings: {distance}, scale {robust.scale_:.3f}")
 share = (robust.row_weights(X, y)[wrong] < 0.01).mean()
 print(f"  wrong targets with a small weight: {share:.0%}")
 
 clean, target = X[~wrong], y[~wrong]
 sparse = SparseL1SubstrateRegressor(RBF(2.5), zeta=2.0, **common).fit(clean, target)
-print(f"1-norm: {sparse.n_support_} of 60 vectors, {off('1-norm, clean rows', sparse)}")
+print(f"1-norm: {sparse.n_support_} of 60 vectors, {describe_distance('1-norm, clean rows', sparse)}")
 for zeta in (2000.0, 20.0, 2.0):  # every zeta from the one path, without a refit
     print(f"  zeta {zeta:5g}: {np.count_nonzero(sparse.at(zeta)[0])} vectors")
 

@@ -26,9 +26,9 @@ print(f"effect of one unit of the dose: {model.coef_[0]:.3f} +- {model.coef_stan
 beyond = np.column_stack([np.linspace(0.0, 5.0, 200), np.full(200, 6.0)])
 truth = 1.5 * beyond[:, 0] + 1.0
 for name, machine in {"kernel alone": plain, "partially linear": model}.items():
-    left = machine.leave_one_out()
+    left_out = machine.leave_one_out()
     far = np.sqrt(np.mean((machine.predict(beyond) - truth)[beyond[:, 0] > 2.0] ** 2))
-    print(f"{name:16s} left-out error {np.sqrt(left.mean_square):.3f}, error beyond the largest dose {far:.3f}")
+    print(f"{name:16s} left-out error {np.sqrt(left_out.mean_square):.3f}, error beyond the largest dose {far:.3f}")
 
 print()
 print(model.certificate_)

@@ -18,16 +18,16 @@ X_val, y_val = additive_function(40, 8, random_state=1)
 groups = {"cheap": [0, 1, 2, 3], "costly": [4, 5, 6, 7]}
 smooth = {"expansion": "decoupled", "ridge": 0.5}
 
-found = {}
+results = {}
 for rho in (2.0, {"cheap": 0.5, "costly": 8.0}):
     model = MaximalVariationRegressor(RBF(sigma=2.0), rho, groups=groups, **smooth).fit(X, y)
-    found["one weight" if rho == 2.0 else "two weights"] = model.maximal_variation_
+    results["one weight" if rho == 2.0 else "two weights"] = model.maximal_variation_
     shown = ", ".join(f"{t:.2f}" for t in model.maximal_variation_)
     print(f"rho = {rho}: maximal variations {shown}")
 
 fused = FusedMaximalVariationRegressor(RBF(sigma=2.0), groups=groups, gap=0.05, **smooth)
 fused.fit(X, y, X_val, y_val)
-found["two, chosen"] = fused.maximal_variation_
+results["two, chosen"] = fused.maximal_variation_
 print("chosen:", ", ".join(f"{name} {value:.3g}" for name, value in fused.rho_.items()))
 print(f"validation error {fused.criterion_:.4f}, and no pair gives less than {fused.criterion_lower_bound_:.4f}")
 print("where", ", ".join(f"{name} is from {low:g} to {high:g}" for name, (low, high) in fused.proved_on_.items()))
@@ -37,7 +37,7 @@ print(fused.certificate_)
 # %%
 # With a weight of their own the costly inputs, 5 to 8, nearly vanish.
 _, ax = plt.subplots()
-for k, (name, variation) in enumerate(found.items()):
+for k, (name, variation) in enumerate(results.items()):
     ax.bar(np.arange(1, 9) + 0.27 * (k - 1), variation, width=0.25, label=name)
 ax.set(xlabel="input (costly from 5 on)", ylabel="maximal variation (units of y)")
 ax.set_title("Then each group has a weight of its own")

@@ -19,7 +19,7 @@ truth = np.sinc(points[:, 0])
 
 
 def distance(model):
-    """How far a model is from the function behind the data."""
+    """Return how far a model is from the function behind the data."""
     return np.sqrt(np.mean((model.predict(points) - truth) ** 2))
 
 
@@ -46,7 +46,7 @@ ax.plot(X[suspects], y[suspects], "o", color="black", fillstyle="none", markersi
 ax.plot(points, model.predict(points), label="robust weights")
 ax.plot(points, LSSVMRegressor(kernel, gamma).fit(X, y).predict(points), label="least squares")
 ax.plot(points, truth, ":", color="black", linewidth=1.5, label="truth")
-found = np.isin(wrong, suspects).sum()
-ax.set(xlabel="x", ylabel="y", ylim=(-4.0, 7.0), title=f"{found} of {wrong.size} wrong targets are found")
+n_found = np.isin(wrong, suspects).sum()
+ax.set(xlabel="x", ylabel="y", ylim=(-4.0, 7.0), title=f"{n_found} of {wrong.size} wrong targets are found")
 ax.legend(ncols=2)
 plt.show()

@@ -16,7 +16,7 @@ X = rng.uniform(0.0, 3.0, size=(60, 1))
 truth = np.sin(2.0 * X[:, 0])
 y = truth + 0.1 * rng.normal(size=60)
 points = np.linspace(-3.0, 3.0, 200)[:, None]
-left = points[:, 0] < 0.0
+is_negative = points[:, 0] < 0.0
 wanted = np.sin(2.0 * points[:, 0])
 
 kernel, gamma = RBF(sigma=1.0), 100.0
@@ -27,7 +27,7 @@ machines = {
 }
 for name, model in machines.items():
     errors = model.predict(points) - wanted
-    sides = [np.sqrt(np.mean(errors[side] ** 2)) for side in (~left, left)]
+    sides = [np.sqrt(np.mean(errors[side] ** 2)) for side in (~is_negative, is_negative)]
     loo = model.leave_one_out()
     print(
         f"{name:5s} distance from the truth {sides[0]:.3f} where data are, {sides[1]:.3f} on the other side, "
@@ -36,8 +36,8 @@ for name, model in machines.items():
 
 # the symmetry is that of f - b: the bias is not part of it
 odd = machines["odd"]
-apart = np.abs(odd.predict(points) + odd.predict(-points) - 2.0 * odd.bias_).max()
-print(f"f(x) + f(-x) - 2 b is at most {apart:.1e}, b is {odd.bias_:.3f}\n")
+distance = np.abs(odd.predict(points) + odd.predict(-points) - 2.0 * odd.bias_).max()
+print(f"f(x) + f(-x) - 2 b is at most {distance:.1e}, b is {odd.bias_:.3f}\n")
 
 print(odd.certificate_)
 

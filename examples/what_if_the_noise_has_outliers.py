@@ -24,7 +24,7 @@ s = Substrate(RBF(1.0), X, y)
 
 
 def pinball(level):
-    """The loss whose minimiser is a quantile."""
+    """Return the loss whose minimiser is a quantile."""
     return cp.sum(cp.maximum(level * s.e, (level - 1.0) * s.e))
 
 
@@ -48,10 +48,10 @@ print(
 # cvxpy's huber is twice Huber's loss, so that its weight 5 is gamma = 10
 huber = HuberLSSVMRegressor(RBF(1.0), gamma=10.0, delta=0.15).fit(X, y)
 error = np.sqrt(np.mean((huber.predict(points) - truth) ** 2))
-found = set(huber.outliers_.tolist()) >= set(np.flatnonzero(~inliers).tolist())
+has_found_all = set(huber.outliers_.tolist()) >= set(np.flatnonzero(~inliers).tolist())
 print(
     f"the estimator  distance from the truth {error:.3f}, all outliers among its {huber.outliers_.size} linear rows: "
-    f"{found}\n"
+    f"{has_found_all}\n"
 )
 print(huber.certificate_)
 

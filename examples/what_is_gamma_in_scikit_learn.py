@@ -21,10 +21,10 @@ sigma, gamma, points = 10.0, 20.0, np.array([[10.0], [20.0], [80.0]])
 model = LSSVMRegressor(RBF(sigma), gamma).fit(X, y)
 
 # the kernel: their gamma is one over the square of our sigma
-theirs = conventions.sigma_to("scikit-learn", sigma)
+sklearn_gamma = conventions.sigma_to("scikit-learn", sigma)
 print(
-    f"RBF(sigma={sigma:g}) is rbf_kernel(gamma={theirs:g}): "
-    f"largest difference {np.abs(rbf_kernel(X, gamma=theirs) - RBF(sigma)(X)).max():.0e}"
+    f"RBF(sigma={sigma:g}) is rbf_kernel(gamma={sklearn_gamma:g}): "
+    f"largest difference {np.abs(rbf_kernel(X, gamma=sklearn_gamma) - RBF(sigma)(X)).max():.0e}"
 )
 
 # the machine: their alpha is one over our gamma, but their kernel ridge has no bias; on centred data it has
@@ -37,9 +37,10 @@ print(
     f"gamma={gamma:g} is alpha={alpha:g} on a centred kernel and target: "
     f"{np.abs(ridge.predict(centred) + y.mean() - model.predict(points)).max():.0e} g apart"
 )
-raw = KernelRidge(alpha=alpha, kernel="rbf", gamma=theirs).fit(X, y)
-apart = np.abs(raw.predict(points) - model.predict(points))
-print(f"without centring it is another machine: at 20 ms {apart[1]:.2f} g apart, far off, at 80 ms, {apart[2]:.1f} g")
+raw = KernelRidge(alpha=alpha, kernel="rbf", gamma=sklearn_gamma).fit(X, y)
+distance = np.abs(raw.predict(points) - model.predict(points))
+near, far = distance[1:3]
+print(f"without centring it is another machine: at 20 ms {near:.2f} g apart, far off, at 80 ms, {far:.1f} g")
 
 # the linear kernel is ridge regression, intercept included
 line, linear = Ridge(alpha=alpha).fit(X, y), LSSVMRegressor(Linear(), gamma).fit(X, y)

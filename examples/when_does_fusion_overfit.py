@@ -22,8 +22,8 @@ grid = np.linspace(-5.0, 5.0, 500)[:, None]
 truth = np.sinc(grid[:, 0])
 
 
-def off(values: np.ndarray) -> float:
-    """Root mean square distance from the noise-free function."""
+def distance(values: np.ndarray) -> float:
+    """Return the root mean square distance from the noise-free function."""
     return float(np.sqrt(np.mean((values - truth) ** 2)))
 
 
@@ -31,15 +31,15 @@ for n in (25, 100):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfittingWarning)  # which the example shows
         fused = FusedLeastSquaresRegressor(kernel=kernel).fit(X, y, X_val[:n], y_val[:n])
-    print(f"fused with {n:3d} validation points: off by {off(fused.predict(grid)):.3f} from the truth")
+    print(f"fused with {n:3d} validation points: off by {distance(fused.predict(grid)):.3f} from the truth")
 
 K, K_val = kernel(X), kernel(X_val[:25], X)
 solved = penalized_fusion.closed_form(K, y, K_val, y_val[:25], xi=0.1)
 penalized = kernel(grid, X) @ solved["support_values"] + solved["bias"]
-print(f"penalized, 25 validation points:  off by {off(penalized):.3f}")
+print(f"penalized, 25 validation points:  off by {distance(penalized):.3f}")
 
 tikhonov = LSSVMRegressor(kernel=kernel, gamma=10.0).fit(X, y)
-print(f"LS-SVM without validation:        off by {off(tikhonov.predict(grid)):.3f}\n")
+print(f"LS-SVM without validation:        off by {distance(tikhonov.predict(grid)):.3f}\n")
 
 print(fused.certificate_)
 

@@ -18,7 +18,7 @@ X_test, y_test = additive_function(n_samples=1000, n_features=12, noise=0.0, ran
 
 
 def show(name, model):
-    """One line: the maximal variations, and the error on noiseless new points."""
+    """Return one line: the maximal variations, and the error on noiseless new points."""
     error = np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))
     variation = " ".join(f"{t:4.2f}" if t > 0.0 else "   0" for t in model.maximal_variation_)
     print(f"{name:22s} {variation}   test error {error:.2f}")

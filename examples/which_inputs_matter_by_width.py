@@ -20,7 +20,7 @@ y = np.sin(3.0 * Z[:, 0]) + 2.0 * Z[:, 1] * Z[:, 2] + 0.1 * rng.normal(size=150)
 
 
 def show(name, numbers):
-    """One line, a number for every input."""
+    """Return one line, a number for every input."""
     print(f"{name:36s}" + " ".join(f"{number:7.3f}" for number in numbers))
 
 
@@ -40,10 +40,14 @@ effects = LSSVMRegressorCV(Componentwise(RBF(), order=2), cv="evidence", search=
     X, y
 )
 components = effects.kernel_.components(5)
-needed = [(share, part) for share, part in zip(effects.term_weights_.values(), components, strict=True) if share > 0.0]
+needed = [
+    (share, component)
+    for share, component in zip(effects.term_weights_.values(), components, strict=True)
+    if share > 0.0
+]
 print(f"\n{len(components)} components, {len(needed)} of them needed:")
-for share, part in sorted(needed, key=lambda pair: -pair[0]):
-    print(f"  share {share:.3f} of " + ", ".join(f"x{column + 1}" for column in part.columns))
+for share, component in sorted(needed, key=lambda pair: -pair[0]):
+    print(f"  share {share:.3f} of " + ", ".join(f"x{column + 1}" for column in component.columns))
 additive = ComponentwiseLSSVMRegressor(effects.kernel_, effects.gamma_).fit(X, y)  # the same machine, in its components
 print(f"largest difference of the two: {np.abs(additive.predict(X) - effects.predict(X)).max():.1e}\n")
 print(effects.certificate_)

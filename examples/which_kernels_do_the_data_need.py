@@ -22,17 +22,17 @@ y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.2 * rng.normal(size=60)
 weight = 3.0
 
 # summands of one output: one bias
-parts = [Substrate(RBF(1.0).on(k), X, y, bias=k == 0, name=f"input {k}") for k in range(5)]
-errors = y - sum(s.f() for s in parts)
-cost = 0.5 * cp.sum_squares(errors) + weight * sum(s.norm for s in parts)
-result = Machine(parts, minimize=cost, predict=sum(parts)).solve()
-norms = np.array([result[s].norm for s in parts])
+substrates = [Substrate(RBF(1.0).on(k), X, y, bias=k == 0, name=f"input {k}") for k in range(5)]
+errors = y - sum(s.f() for s in substrates)
+cost = 0.5 * cp.sum_squares(errors) + weight * sum(s.norm for s in substrates)
+result = Machine(substrates, minimize=cost, predict=sum(substrates)).solve()
+norms = np.array([result[s].norm for s in substrates])
 print("norms of the functions:        ", norms.round(4))
 
 
 def weighted(d: np.ndarray) -> Kernel:
-    """The sum of the kernels with these weights."""
-    return reduce(add, (float(weight) * s.kernel for weight, s in zip(d, parts, strict=True)))
+    """Return the sum of the kernels with these weights."""
+    return reduce(add, (float(weight) * s.kernel for weight, s in zip(d, substrates, strict=True)))
 
 
 # the same by alternation: weight |w| is the least weight (|w|^2 / d + d) / 2 over d, attained at d = |w|
@@ -40,7 +40,7 @@ d = np.ones(5)
 for _ in range(100):
     fit = LSSVMRegressor(kernel=weighted(d / weight), gamma=1.0).fit(X, y)
     a = fit.support_values_
-    d = d / weight * np.sqrt([max(float(a @ s.kernel(X) @ a), 0.0) for s in parts])
+    d = d / weight * np.sqrt([max(float(a @ s.kernel(X) @ a), 0.0) for s in substrates])
 e = y - fit.predict(X)
 print("by alternation with the LS-SVM:", d.round(4))
 print(f"objective {result.objective:.6f}; by alternation {0.5 * e @ e + weight * d.sum():.6f}\n")

@@ -46,12 +46,12 @@ print(f"known values: f is {np.abs(pinned.predict(ends)).max():.1e} from zero th
 wide, narrow = Substrate(RBF(3.0), X, y), Substrate(RBF(0.5), X, y, bias=False)
 errors = y - wide.f() - narrow.f()
 penalty = 0.5 * (0.1 * wide.squared_norm + 1.0 * narrow.squared_norm)
-both = Machine(wide, narrow, minimize=penalty + 10.0 * cp.sum_squares(errors), predict=wide + narrow).solve()
+two_scales = Machine(wide, narrow, minimize=penalty + 10.0 * cp.sum_squares(errors), predict=wide + narrow).solve()
 closed = LSSVMRegressor(kernel=(1.0 / 0.1) * RBF(3.0) + RBF(0.5), gamma=20.0).fit(X, y)
-difference = np.abs(both.predict(grid) - closed.predict(grid)).max()
+difference = np.abs(two_scales.predict(grid) - closed.predict(grid)).max()
 print(f"two kernels:  differ from the LS-SVM on K1/lambda1 + K2/lambda2 by {difference:.1e}\n")
 
-print(both.certificate)
+print(two_scales.certificate)
 
 # %%
 # Three of them on the same data.

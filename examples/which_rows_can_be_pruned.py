@@ -20,8 +20,8 @@ points = np.linspace(-5.0, 5.0, 400)[:, None]
 
 for weighting in (None, "hampel"):
     path = PrunedLSSVMRegressor(RBF(1.0), 10.0, weighting=weighting, n_support=20).fit(X, y).pruning_path_
-    left = {step.size: int(np.isin(data.outliers, step.rows).sum()) for step in path}
-    few = ", ".join(f"{left[size]} of 3 at {size} rows" for size in list(left)[:2] + list(left)[-1:])
+    n_left = {step.size: int(np.isin(data.outliers, step.rows).sum()) for step in path}
+    few = ", ".join(f"{n_left[size]} of 3 at {size} rows" for size in list(n_left)[:2] + list(n_left)[-1:])
     print(f"outliers, weighting {weighting}: {few}")
 
 model = PrunedLSSVMRegressor(RBF(1.0), 10.0, weighting="hampel", cv="loo").fit(X, y)

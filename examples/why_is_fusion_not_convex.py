@@ -17,11 +17,11 @@ from substrate.kernels import Linear
 
 # Two training points with the kernel matrix I, one validation point with the row (2, 0), targets (1, -1) and 4.
 X, y, X_val, y_val = np.eye(2), np.array([1.0, -1.0]), np.array([[2.0, 0.0]]), np.array([4.0])
-given = {"K": [np.eye(2)], "y": y, "K_val": np.array([[2.0, 0.0]]), "y_val": y_val}
+data = {"K": [np.eye(2)], "y": y, "K_val": np.array([[2.0, 0.0]]), "y_val": y_val}
 
 
 def penalty(rho: float, t: float, a: float) -> float:
-    """The sum of products for alpha = (a, -a): |alpha|^2 - y'alpha + rho t."""
+    """Return the sum of products for alpha = (a, -a): |alpha|^2 - y'alpha + rho t."""
     return 2.0 * a * a - 2.0 * a + rho * t
 
 
@@ -31,7 +31,7 @@ print(f"penalty at two feasible points {ends[0]:g} and {ends[1]:g}, half way bet
 
 # 2. For each rho it is a convex problem; over all rho its value is below that of any trained machine.
 for rho in (0.25, 0.5, 1.0):
-    declared = fused_maximal_variation.declare(**given, rho=rho, weight=1.0).solve()
+    declared = fused_maximal_variation.declare(**data, rho=rho, weight=1.0).solve()
     print(f"(29) at rho = {rho:4.2f}, weight 1: value {declared.problem.value:.4f}, alpha {declared.support_values}")
 
 # 3. The check that the paper itself requires fails at the optimum of (29), alpha = (1.25, -1.25) and rho = 0.5.
@@ -41,7 +41,7 @@ print(f"products {report.products}\n{report.verdict}")
 # 4. Both programs, globally, where SCIP is installed: (28) has the value 4, and (29) has it from weight 2 on.
 for weight in (None, 1.0, 1.5, 2.0, 4.0):
     try:
-        best = fused_maximal_variation.global_optimum(**given, weight=weight)
+        best = fused_maximal_variation.global_optimum(**data, weight=weight)
     except SolverError as error:
         print(error)
         break

@@ -88,14 +88,14 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
 
 
 def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, and its notes, if any; the contents of notes are not checked."""
+    """Return the estimator of a file, and its notes, if any; the contents of notes are not checked."""
     from problems.estimators.shared.files import read_model
 
     return read_model(path, _estimator, max_bytes)
 
 
 def _estimator(name: str) -> Any:
-    """The class of a registered estimator, or None."""
+    """Return the class of a registered estimator, or None."""
     if name not in ESTIMATORS:
         return None
     from problems.estimators.shared.base import KernelEstimator
@@ -105,7 +105,7 @@ def _estimator(name: str) -> Any:
 
 
 def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
-    """The implementation of :func:`substrate.fuse` for an estimator."""
+    """Return the implementation of :func:`substrate.fuse` for an estimator."""
     from problems.estimators.chosen.fused_machines import fuse_estimator
 
     return fuse_estimator(estimator, over, **choices)

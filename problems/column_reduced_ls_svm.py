@@ -70,7 +70,7 @@ def declare(
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: the same, declared
     """
     gram = given_gram(K)
-    gram, labels, ridge, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=True)
+    gram, labels, ridge, kept, A, B = _check_arguments(gram, y, gamma, n_support, selection, columns, convex=True)
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
     inside = s > rank_cutoff(max(A.shape)) * s[0]
@@ -84,7 +84,7 @@ def declare(
         x = solution()
         return (fit.row(tolerance), *column_rows(A, kept, B, float(x[0]), x[1:], tolerance=tolerance))
 
-    def rescaled() -> tuple[Any, float]:
+    def rescale() -> tuple[Any, float]:
         unit = float(np.linalg.norm(B))
         return _problem(basis, B / unit)[0], unit
 
@@ -99,7 +99,7 @@ def declare(
     }
     units = {"support_values": float(1.0 / ridge.max()), "bias": 1.0, "errors": 1.0}
     title = "Column-reduced LS-SVM classification"
-    return Declared(title, problem, {}, values, rows, record, lambda: units, rescaled, _UNBOUNDED)
+    return Declared(title, problem, {}, values, rows, record, lambda: units, rescale, _UNBOUNDED)
 
 
 def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:
@@ -111,19 +111,19 @@ def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:
 def closed_form(
     K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
 ) -> dict[str, Array]:
-    """The same quantities by normal equations or a rank-revealing factorisation."""
+    """Return the same quantities by normal equations or a rank-revealing factorisation."""
     gram = own_gram(K)
-    _, labels, _, kept, A, B = _checked(gram, y, gamma, n_support, selection, columns, convex=False)
+    _, labels, _, kept, A, B = _check_arguments(gram, y, gamma, n_support, selection, columns, convex=False)
     solved = solve_columns(A, kept, B)
     errors = B - A[:, with_bias(kept)] @ np.append(solved.bias, solved.coefficients)
     alpha = _spread(solved.coefficients, kept, labels.size)
     return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": errors}
 
 
-def _checked(
+def _check_arguments(
     gram: Gram, y: Any, gamma: float, n_support: Any, selection: str, columns: Any, *, convex: bool
 ) -> tuple[Gram, Array, Array, Any, Array, Array]:
-    """Labels, the diagonal 1/gamma, the kept patterns, and A and B."""
+    """Return labels, the diagonal 1/gamma, the kept patterns, and A and B."""
     labels = signed_labels(y, gram.n)
     ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
     count = support_count(n_support, gram.n)
@@ -134,14 +134,14 @@ def _checked(
         gram.check_definite()  # convex for any matrix, but then without a w
     A, B = bordered_system(gram.matrix, labels, ridge)
     if columns is not None:
-        return gram, labels, ridge, _given(columns, gram.n), A, B
+        return gram, labels, ridge, _check_columns(columns, gram.n), A, B
     # a copy: the factor of the first stage would overwrite the caller's Gram matrix
     alpha = labels * solve_saddle_system(Gram.from_matrix(gram.matrix), labels, ridge).support_values
     return gram, labels, ridge, ranked_columns(alpha if selection == "signed" else np.abs(alpha), count), A, B
 
 
-def _given(columns: Any, n: int) -> Any:
-    """Distinct patterns among n, in order."""
+def _check_columns(columns: Any, n: int) -> Any:
+    """Return distinct patterns among n, in order."""
     kept = np.asarray(columns)
     if kept.ndim != 1 or kept.dtype.kind not in "iu" or (kept.size and not 0 <= kept.min() <= kept.max() < n):
         raise DataError(f"columns must be a list of patterns, integers from 0 to {n - 1}, received {columns!r}")

@@ -62,16 +62,16 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     def record() -> tuple[tuple[str, str], ...]:
         return (*grams[0].record(), ("components", str(len(grams))))
 
-    return _declared(RegressionData(record, np.hstack(factors), target, v, value), factors)
+    return _declare(RegressionData(record, np.hstack(factors), target, v, value), factors)
 
 
-def _declared(data: RegressionData, factors: list[Array]) -> Declared:
+def _declare(data: RegressionData, factors: list[Array]) -> Declared:
     y, v = data.y, data.v
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     b, e = cp.Variable(name="b"), cp.Variable(y.size, name="e")
-    w = [cp.Variable(R.shape[1], name=f"w{part}") for part, R in enumerate(factors, start=1)]
-    parts = [R @ weights for R, weights in zip(factors, w, strict=True)]
-    fit = regression_fit(y, cp.sum(parts) + b, e)
+    w = [cp.Variable(R.shape[1], name=f"w{component}") for component, R in enumerate(factors, start=1)]
+    components = [R @ weights for R, weights in zip(factors, w, strict=True)]
+    fit = regression_fit(y, cp.sum(components) + b, e)
     norms = [squared_norm(weights, R) for weights, R in zip(w, factors, strict=True)]
     errors = squared_errors(e, gamma, v)
     problem = cp.Problem(cp.Minimize(cp.sum([norm.term for norm in norms]) + errors.term), [fit.constraint])
@@ -79,7 +79,7 @@ def _declared(data: RegressionData, factors: list[Array]) -> Declared:
         "support_values": lambda: fit.multiplier,
         "bias": lambda: b.value,
         "errors": lambda: e.value,
-        "component_values": lambda: np.array([part.value for part in parts]),
+        "component_values": lambda: np.array([component.value for component in components]),
         "component_norms": lambda: np.array([np.linalg.norm(weights.value) for weights in w]),
     }
 
@@ -101,13 +101,13 @@ def _declared(data: RegressionData, factors: list[Array]) -> Declared:
         return {"component_norms": norm, "component_values": float(np.abs(data.y).max())}
 
     def build(data: RegressionData) -> Declared:
-        return _declared(data, factors)
+        return _declare(data, factors)
 
-    return data.declared("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
+    return data.declare("Componentwise LS-SVM", problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
-    """The same quantities by linear algebra.
+    """Return the same quantities by linear algebra.
 
     :equation [Pelckmans2005]_ (8): its linear system, with the sum of the component matrices
     """

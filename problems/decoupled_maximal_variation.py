@@ -56,17 +56,17 @@ def declare(
     ``rho`` is one number or one for each component, a parameter of the problem of that shape. ``K`` may be
     coordinates computed from the matrices; then ``ridge``, ``bias`` and ``cutoff`` are theirs.
     """
-    given, tau, relative = weights_of(rho), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
+    weights, tau, relative = weights_of(rho), non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")
     coordinates, grams = given_coordinates(K, lambda matrices: decoupled_coordinates(matrices, bias, relative, tau))
-    weight = weights_of(given, coordinates.parts.shape[0])
+    weight = weights_of(weights, coordinates.parts.shape[0])
     level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
-    return level.declared(f"Decoupled maximal variation, {task}", task, grams)
+    return level.declare(f"Decoupled maximal variation, {task}", task, grams)
 
 
 def closed_form(
     K: Any, y: Any, rho: Any, ridge: float = 0.0, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by the fast path."""
+    """Return the same quantities by the fast path."""
     matrices = component_matrices(K)
     target = checked_targets(y, matrices[0].shape[0], task)
     tau, relative = non_negative(ridge, "ridge", _WHY), positive(cutoff, "cutoff")

@@ -20,19 +20,19 @@ MOST_VALUES = 250_000
 
 
 def kernel_values(kernel: Kernel, X: Any, Z: Any = None) -> Any:
-    """The kernel matrix of X, or of X against Z; for a componentwise kernel, a list with one per component."""
+    """Return the kernel matrix of X, or of X against Z; for a componentwise kernel, a list with one per component."""
     if isinstance(kernel, Componentwise):
-        return [kernel_values(part, X, Z) for part in kernel.components(X.shape[1])]
+        return [kernel_values(component, X, Z) for component in kernel.components(X.shape[1])]
     return kernel(X) if Z is None else kernel(X, Z)
 
 
 def training(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """All rows are training rows: ``K`` and ``y``."""
+    """Train on all rows: ``K`` and ``y``."""
     return {"K": kernel_values(kernel, X), "y": y}
 
 
 def half_validates(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
-    """Every other row validates: ``K``, ``y``, and ``K_val`` and ``y_val`` for those."""
+    """Validate by every other row: ``K``, ``y``, and ``K_val`` and ``y_val`` for those."""
     # the larger half validates: section 4.2 warns against more training than validation points
     train, valid = slice(1, None, 2), slice(0, None, 2)
     K, K_val = kernel_values(kernel, X[train]), kernel_values(kernel, X[valid], X[train])
@@ -75,11 +75,11 @@ class Case:
 
     @property
     def labels(self) -> bool:
-        """Whether its targets are the labels -1 and +1."""
+        """Return whether its targets are the labels -1 and +1."""
         return len(getattr(datasets, self.dataset)(return_X_y=False).target_names) > 1
 
     def arguments(self, X: Any, y: Any) -> dict[str, Any]:
-        """The arguments of ``declare`` on points and targets, without ``choice``."""
+        """Return the arguments of ``declare`` on points and targets, without ``choice``."""
         if self.labels:
             y = np.where(y == np.unique(y)[-1], 1.0, -1.0)
         if self.standardize:
@@ -88,8 +88,8 @@ class Case:
         X, y = X[:: self.every], np.asarray(y[:: self.every], dtype=np.float64)
         return {**self.build(self.kernel.resolved(X), X, y), **self.parameters}
 
-    def demonstrated(self) -> dict[str, Any]:
-        """The arguments of ``declare`` on its own data set, without ``choice``."""
+    def arguments_on_data(self) -> dict[str, Any]:
+        """Return the arguments of ``declare`` on its own data set, without ``choice``."""
         return self.arguments(*getattr(datasets, self.dataset)())
 
 
@@ -102,6 +102,8 @@ class Demonstration:
 
     @property
     def own_build(self) -> Callable[[Kernel, Array, Array], Mapping[str, Any]] | None:
-        """How an estimator gets the arguments of ``declare`` besides the parameters; None where ``K`` and ``y`` do."""
+        """Return how an estimator gets the arguments of ``declare`` besides the parameters; None where ``K`` and ``y``
+        do.
+        """
         build = self.cases[0].build
         return None if build is training else build

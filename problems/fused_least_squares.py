@@ -62,50 +62,50 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
 
     :equation [Pelckmans2005]_ (20)-(21): the fused system, and fusion by least squares
     """
-    gram, target, known, below = _checked(given_gram(K), y, K_val, y_val, task)
+    gram, target, target_val, below = _check_arguments(given_gram(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    warn_of_overfitting(target.size, known.size)
+    warn_of_overfitting(target.size, target_val.size)
     basis = StackedBasis.of(np.vstack([gram.matrix, below]), cutoff)
-    both = within_solvers(np.append(target, known))
-    problem, fit, e = _problem(basis, both)
+    both_targets = within_solvers(np.append(target, target_val))
+    problem, fit, e = _problem(basis, both_targets)
 
     def rows(tolerance: float) -> tuple[Row, ...]:
-        return (fit.row(tolerance), *stacked_rows(basis, both, e.value, tolerance))
+        return (fit.row(tolerance), *stacked_rows(basis, both_targets, e.value, tolerance))
 
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {basis.cutoff:.1e}"))
 
-    def rescaled() -> tuple[Any, float]:
-        unit = float(np.linalg.norm(both)) or 1.0
-        return _problem(basis, both / unit)[0], unit
+    def rescale() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(both_targets)) or 1.0
+        return _problem(basis, both_targets / unit)[0], unit
 
-    signs = np.append(signs_of(target, task), signs_of(known, task))
+    signs = np.append(signs_of(target, task), signs_of(target_val, task))
     values = {
         "errors": lambda: (signs * e.value)[: target.size],
         "validation_errors": lambda: (signs * e.value)[target.size :],
     }
 
     def accuracy() -> Accuracy:
-        return stacked_accuracy(basis.values, both, both - e.value)
+        return stacked_accuracy(basis.values, both_targets, both_targets - e.value)
 
     title = f"Fused least squares, {task}"
-    return Declared(title, problem, {}, values, rows, record, rescaled=rescaled, accuracy=accuracy)
+    return Declared(title, problem, {}, values, rows, record, rescaled=rescale, accuracy=accuracy)
 
 
-def _problem(basis: StackedBasis, both: Array) -> tuple[Any, RegressionFit, Any]:
-    z, b, e = cp.Variable(basis.rank, name="z"), cp.Variable(name="b"), cp.Variable(both.size, name="e")
-    fit = regression_fit(both, basis.values @ z + b, e)
+def _problem(basis: StackedBasis, both_targets: Array) -> tuple[Any, RegressionFit, Any]:
+    z, b, e = cp.Variable(basis.rank, name="z"), cp.Variable(name="b"), cp.Variable(both_targets.size, name="e")
+    fit = regression_fit(both_targets, basis.values @ z + b, e)
     return cp.Problem(cp.Minimize(cp.sum_squares(e)), [fit.constraint]), fit, e
 
 
 def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The errors on both sets, which are unique, by one singular value decomposition."""
-    gram, target, known, below = _checked(own_gram(K), y, K_val, y_val, task)
+    """Return the errors on both sets, which are unique, by one singular value decomposition."""
+    gram, target, target_val, below = _check_arguments(own_gram(K), y, K_val, y_val, task)
     gram.check_definite()  # convex for any matrix, but then without a w
-    solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, known), cutoff)
-    errors = np.append(signs_of(target, task), signs_of(known, task)) * solved.errors
+    solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, target_val), cutoff)
+    errors = np.append(signs_of(target, task), signs_of(target_val, task)) * solved.errors
     return {"errors": errors[: target.size], "validation_errors": errors[target.size :]}
 
 
@@ -120,7 +120,7 @@ def warn_of_overfitting(n_training: int, n_validation: int) -> None:
         )
 
 
-def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
+def _check_arguments(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
     target = checked_targets(y, gram.n, task)
-    below, known = validation_rows(K_val, y_val, gram.n, task)
-    return gram, target, known, below
+    below, target_val = validation_rows(K_val, y_val, gram.n, task)
+    return gram, target, target_val, below

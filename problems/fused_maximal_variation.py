@@ -74,10 +74,10 @@ def declare(
 
     :equation [Pelckmans2005]_ (29): its penalised form, convex at one rho
     """
-    grams, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
-    level = fused_conditions(fit, positive(rho, "rho"), M, known, positive(weight, "weight"))
+    grams, fit, M, target_val = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    level = fused_conditions(fit, positive(rho, "rho"), M, target_val, positive(weight, "weight"))
     record = (*grams[0].record(), ("components", str(len(grams))))
-    return level.declared(f"Fused maximal variation (29) at one rho, {task}", task, record)
+    return level.declare(f"Fused maximal variation (29) at one rho, {task}", task, record)
 
 
 def global_optimum(
@@ -91,13 +91,13 @@ def global_optimum(
     cutoff: float = CUTOFF,
     time_limit: float = 60.0,
 ) -> GlobalOptimum:
-    """(28) over all rho by SCIP; with a ``weight``, the bilinear (29). For small cases: time grows exponentially.
+    """Solve (28) over all rho by SCIP; with a ``weight``, the bilinear (29). Time grows exponentially.
 
     :equation [Pelckmans2005]_ (28)-(29): both over all rho, by branch and bound
     """
-    _, fit, M, known = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    _, fit, M, target_val = _numbers(K, y, K_val, y_val, task, bias, cutoff)
     which = "(28)" if weight is None else f"(29), weight {weight:g}"
-    return solve_complementarity_program(fit, M, known, f"Fused maximal variation {which}", weight, time_limit)
+    return solve_complementarity_program(fit, M, target_val, f"Fused maximal variation {which}", weight, time_limit)
 
 
 def _numbers(
@@ -109,8 +109,8 @@ def _numbers(
     if isinstance(K_val, (list, tuple)) and len(K_val) and np.ndim(K_val[0]) == 2:
         if len(K_val) != len(grams):
             raise DataError(f"K_val must have one matrix per component: expected {len(grams)}, received {len(K_val)}")
-        below = np.sum([validation_rows(part, y_val, grams[0].n, task)[0] for part in K_val], axis=0)
-    rows, known = validation_rows(below, y_val, grams[0].n, task)
+        below = np.sum([validation_rows(component, y_val, grams[0].n, task)[0] for component in K_val], axis=0)
+    rows, target_val = validation_rows(below, y_val, grams[0].n, task)
     coordinates = shared_coordinates([np.array(gram.matrix) for gram in grams], bias, positive(cutoff, "cutoff"))
     fit = variation_fit(coordinates, target)
-    return grams, fit, rows @ fit.coefficients, known
+    return grams, fit, rows @ fit.coefficients, target_val

@@ -121,7 +121,7 @@ def _primal(data: _HuberData) -> Declared:
         return data.bound(w.value, e.value)
 
     title, parameters = "Huber LS-SVM (primal)", {"gamma": gamma}
-    return data.declared(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
+    return data.declare(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
 
 
 def _dual(data: _HuberData) -> Declared:
@@ -156,11 +156,11 @@ def _dual(data: _HuberData) -> Declared:
         return data.bound(R.T @ support_values(), errors())
 
     title, parameters = "Huber LS-SVM (dual)", {"gamma": gamma}
-    return data.declared(title, problem, parameters, values, rows, _dual, accuracy=accuracy)
+    return data.declare(title, problem, parameters, values, rows, _dual, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:
-    """The same quantities by the active set of linear rows: support values, bias and errors."""
+    """Return the same quantities by the active set of linear rows: support values, bias and errors."""
     gram = own_gram(K)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     target, bend = real_targets(y, gram.n), positive(delta, "delta")

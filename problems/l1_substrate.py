@@ -66,11 +66,11 @@ def declare(K: Any, y: Any, zeta: float, task: str = "regression", ridge: float 
     weight, tau = positive(zeta, "zeta"), non_negative(ridge, "ridge", _WHY)
     level = sparse_expansion(np.array(gram.matrix), target, weight, "zeta", ridge=tau)
     values = in_paper_signs(target, task, lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
-    return level.declared(f"L1 substrate, {task}", values, gram.record)
+    return level.declare(f"L1 substrate, {task}", values, gram.record)
 
 
 def closed_form(K: Any, y: Any, zeta: float, task: str = "regression", ridge: float = 0.0) -> dict[str, Array]:
-    """The same quantities by the active set."""
+    """Return the same quantities by the active set."""
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     gram.check_definite()  # convex for any matrix, but then without a w

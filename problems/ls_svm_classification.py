@@ -76,8 +76,8 @@ class _LabelData(RegressionData):
 
     def accuracy(self, values: Mapping[str, Callable[[], Any]]) -> Accuracy:
         y, alpha, e = self.y, values["support_values"](), values["errors"]()
-        known = (self.R, y, self.gamma, self.v, y * alpha, float(values["bias"]()), y * (1.0 - e))
-        return least_squares_accuracy(*known)
+        target_val = (self.R, y, self.gamma, self.v, y * alpha, float(values["bias"]()), y * (1.0 - e))
+        return least_squares_accuracy(*target_val)
 
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "primal") -> Declared:
@@ -115,7 +115,7 @@ def _primal(data: _LabelData) -> Declared:
             gap_row(primal, dual, tolerance, 0.5 * float((1.0 / ridge).sum())),
         )
 
-    return data.declared("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, _primal)
+    return data.declare("LS-SVM classification (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
 def _dual(data: _LabelData) -> Declared:
@@ -146,11 +146,11 @@ def _dual(data: _LabelData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declared("LS-SVM classification (dual)", problem, parameters, values, rows, _dual)
+    return data.declare("LS-SVM classification (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
-    """The same quantities through the regression factor: alpha = y∘alpha_reg, e = y∘e_reg.
+    """Return the same quantities through the regression factor: alpha = y∘alpha_reg, e = y∘e_reg.
 
     :equation [Pelckmans2005]_ (5): the linear system of LS-SVM classification
     :equation [Carvalho2006]_ (3): the conditions for optimality with w and e eliminated

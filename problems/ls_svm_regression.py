@@ -75,7 +75,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
 
 
 def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **zero: Array) -> Declared:
-    """The primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
+    """Return the primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
 
     Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone, and
     orthonormal columns in place of those that the ``border`` has beside the constant.
@@ -94,7 +94,7 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
     def linear() -> tuple[Array, Array]:
-        """The bias at the center of the linear columns, and their coefficients."""
+        """Return the bias at the center of the linear columns, and their coefficients."""
         c = np.append(b.value, theta.value if border.slopes else ())[:, None]
         bias, slopes = border.split(c)
         return bias[0], slopes[:, 0]
@@ -105,18 +105,18 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
     def accuracy(now: RegressionData) -> Accuracy:
         if not border.slopes:
             return now.accuracy(values)
-        known = (now.R, now.y, now.gamma, now.v, fit.multiplier, float(linear()[0]), now.y - e.value)
-        return least_squares_accuracy(*known, border=border, slopes=linear()[1])
+        target_val = (now.R, now.y, now.gamma, now.v, fit.multiplier, float(linear()[0]), now.y - e.value)
+        return least_squares_accuracy(*target_val, border=border, slopes=linear()[1])
 
     def sizes(now: RegressionData) -> dict[str, float]:
-        """A coefficient is compared in the unit at which its column alone would fit y."""
+        """Compare a coefficient in the unit at which its column alone would fit y."""
         if not border.slopes:
             return {}
         return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
-        multipliers = np.concatenate([alpha, *(-one.dual_value for one in also)])
+        multipliers = np.concatenate([alpha, *(-constraint.dual_value for constraint in also)])
         pulls = np.concatenate([y / ridge, np.zeros(multipliers.size - y.size)])
         objective = (float(norm.term.value), float(errors.term.value))
         square = float(np.sum((norm.factor.T @ multipliers) ** 2))
@@ -132,14 +132,14 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
             gap_row(objective, dual, tolerance, 0.5 * float(y @ (y / ridge))),
         )
 
-    def build(other: RegressionData) -> Declared:
-        return primal(other, R, title, border, **zero)
+    def build(scaled: RegressionData) -> Declared:
+        return primal(scaled, R, title, border, **zero)
 
-    return data.declared(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
+    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
 
 
 def _orthonormal_rows(D: Array, size: float) -> Array:
-    """Rows that span those of D, without directions that are rounding of numbers of that size."""
+    """Return rows that span those of D, without directions that are rounding of numbers of that size."""
     _, lengths, rows = np.linalg.svd(D, full_matrices=False)
     return np.asarray(rows[lengths > 1e-10 * size])
 
@@ -170,11 +170,11 @@ def _dual(data: RegressionData) -> Declared:
         )
 
     parameters = {"inverse_gamma": inverse_gamma}
-    return data.declared("LS-SVM regression (dual)", problem, parameters, values, rows, _dual)
+    return data.declare("LS-SVM regression (dual)", problem, parameters, values, rows, _dual)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
-    """The same quantities by linear algebra: support values, bias and errors."""
+    """Return the same quantities by linear algebra: support values, bias and errors."""
     gram = own_gram(K)
     ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
     solved = solve_saddle_system(gram, real_targets(y, gram.n), ridge)

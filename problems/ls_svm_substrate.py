@@ -63,10 +63,10 @@ def declare(K: Any, y: Any, c: Any, task: str = "regression") -> Declared:
     gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
     signs = signs_of(target, task)
-    return _declared(gram, gram.coordinates().factor, within_solvers(target), signs, _constants(c, gram.n), task)
+    return _declare(gram, gram.coordinates().factor, within_solvers(target), signs, _constants(c, gram.n), task)
 
 
-def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: str) -> Declared:
+def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: str) -> Declared:
     constants = cp.Parameter(gram.n, name="c", value=c)
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(gram.n, name="e")
     fit, norm = regression_fit(target, R @ w + b, e), squared_norm(w, R)
@@ -97,22 +97,22 @@ def _declared(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task:
         "errors": lambda: signs * e.value,
     }
 
-    def rescaled() -> tuple[Any, float]:
+    def rescale() -> tuple[Any, float]:
         unit = float(np.linalg.norm(target - signs * constants.value)) or 1.0
-        return _declared(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
+        return _declare(gram, R, target / unit, signs, constants.value / unit, task).problem, unit
 
     def accuracy() -> Accuracy:
-        shifted, one = target - signs * constants.value, np.ones(gram.n)
+        shifted, ones = target - signs * constants.value, np.ones(gram.n)
         f = target - e.value
-        permitted = Tolerance.of_page(target, one, UNPOLISHED)  # by the user's y, not by y - c
-        return least_squares_accuracy(R, shifted, 1.0, one, fit.multiplier, float(b.value), f, permitted)
+        permitted = Tolerance.of_page(target, ones, UNPOLISHED)  # by the user's y, not by y - c
+        return least_squares_accuracy(R, shifted, 1.0, ones, fit.multiplier, float(b.value), f, permitted)
 
     title = f"LS-SVM substrate, {task}"
-    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescaled, accuracy)
+    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescale, accuracy)
 
 
 def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, Array]:
-    """The same quantities by the linear system (10).
+    """Return the same quantities by the linear system (10).
 
     :equation [Pelckmans2005]_ (10): its linear system
     :equation [Pelckmans2005]_ (15): support values as sensitivities of the optimal value to c
@@ -127,7 +127,7 @@ def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, A
 
 
 def tikhonov_constants(support_values: Any, gamma: float) -> Array:
-    """The constants c = alpha/gamma - alpha that make the substrate the LS-SVM with that gamma, eq. (12).
+    """Return the constants c = alpha/gamma - alpha that make the substrate the LS-SVM with that gamma, eq. (12).
 
     :equation [Pelckmans2005]_ (12): Tikhonov regularization as a special case
     """

@@ -85,18 +85,18 @@ def declare(
     :equation [Pelckmans2005]_ (14), (24): structure detection
     """
     check_choice(form, ("conditioned", "raw"), "form")
-    given, relative = weights_of(rho), positive(cutoff, "cutoff")
+    weights, relative = weights_of(rho), positive(cutoff, "cutoff")
     make = shared_coordinates if form == "conditioned" else raw_coordinates
     coordinates, grams = given_coordinates(K, lambda matrices: make(matrices, bias, relative))
-    weight = weights_of(given, coordinates.parts.shape[0])
+    weight = weights_of(weights, coordinates.parts.shape[0])
     level = variation_expansion(coordinates, checked_targets(y, coordinates.parts.shape[1], task), weight)
-    return level.declared(f"Maximal variation, {task} ({form})", task, grams)
+    return level.declare(f"Maximal variation, {task} ({form})", task, grams)
 
 
 def closed_form(
     K: Any, y: Any, rho: Any, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by the fast path; alpha is left out, since it is determined only up to the cut-off."""
+    """Return the same quantities by the fast path; alpha is left out, since it is determined only up to the cut-off."""
     matrices = component_matrices(K)
     target = checked_targets(y, matrices[0].shape[0], task)
     weight, relative = weights_of(rho, len(matrices)), positive(cutoff, "cutoff")

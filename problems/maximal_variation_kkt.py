@@ -73,7 +73,7 @@ def conditions(
     bias: bool = True,
     cutoff: float = CUTOFF,
 ) -> OptimalityConditions:
-    """(27a) to (27d) as cvxpy constraints; ``rho`` a number, or a cvxpy parameter or variable that is not negative.
+    """Return (27a) to (27d) as cvxpy constraints; ``rho`` is a number, a parameter or a variable, not negative.
 
     :equation [Pelckmans2005]_ (27a)-(27d): the linear ones as constraints
     """
@@ -113,7 +113,7 @@ def declare(
         largest = float(np.abs(fit.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
-    def rescaled() -> tuple[Any, float]:
+    def rescale() -> tuple[Any, float]:
         unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
         twin = optimality_conditions(fit.scaled(unit), float(weight.value) / unit)
         return cp.Problem(cp.Minimize(twin.products), twin.constraints), unit
@@ -126,13 +126,15 @@ def declare(
         return fit.rows(level.point(), tolerance)
 
     title = f"Optimality conditions of maximal variation, {task} ({form})"
-    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescaled, _UNBOUNDED)
+    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescale, _UNBOUNDED)
 
 
 def closed_form(
     K: Any, y: Any, rho: float, task: str = "regression", bias: bool = True, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by the fast path, at one rho for all components, which is what these conditions have."""
+    """Return the same quantities by the fast path, at one rho for all components, which is what these conditions
+    have.
+    """
     return maximal_variation.closed_form(K, y, positive(rho, "rho"), task, bias, cutoff)
 
 

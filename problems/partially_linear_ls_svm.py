@@ -44,10 +44,10 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 
 def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
-    """A kernel on some of the columns leaves the others to the linear part; beside one on all, the first is linear."""
+    """Leave to the linear part the columns a kernel does not take; beside one on all, the first is linear."""
     dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-    seen = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
-    return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in seen]], "y": y}
+    kernel_columns = kernel.columns if isinstance(kernel, Restricted) else range(1, dense.shape[1])
+    return {"K": kernel(X), "Z": dense[:, [k for k in range(dense.shape[1]) if k not in kernel_columns]], "y": y}
 
 
 DEMONSTRATION = Demonstration(
@@ -66,7 +66,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Dec
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> dict[str, Array]:
-    """The same quantities by linear algebra: support values, coefficients, bias and errors.
+    """Return the same quantities by linear algebra: support values, coefficients, bias and errors.
 
     :place [Espinoza2005b]_ dual problem: the linear system with the columns of the linear part beside the ones
     """

@@ -58,24 +58,24 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regr
     """
     gram = given_gram(K)
     target = checked_targets(y, gram.n, task)
-    below, known = validation_rows(K_val, y_val, gram.n, task)
+    below, target_val = validation_rows(K_val, y_val, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
-    level = sparse_expansion(stacked, both, positive(xi, "xi"), "xi")
+    stacked, both_targets = np.vstack([gram.matrix, below]), np.append(target, target_val)
+    level = sparse_expansion(stacked, both_targets, positive(xi, "xi"), "xi")
     read = (lambda: level.a.value, lambda: level.b.value, lambda: level.e.value)
-    values = in_paper_signs(target, task, *read, y_val=known)
-    return level.declared(f"Penalized fusion, {task}", values, gram.record)
+    values = in_paper_signs(target, task, *read, y_val=target_val)
+    return level.declare(f"Penalized fusion, {task}", values, gram.record)
 
 
 def closed_form(K: Any, y: Any, K_val: Any, y_val: Any, xi: float, task: str = "regression") -> dict[str, Array]:
-    """The same quantities by the active set."""
+    """Return the same quantities by the active set."""
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
-    below, known = validation_rows(K_val, y_val, gram.n, task)
+    below, target_val = validation_rows(K_val, y_val, gram.n, task)
     gram.check_definite()  # convex for any matrix, but then without a w
-    stacked, both = np.vstack([gram.matrix, below]), np.append(target, known)
-    solved = solve_l1(stacked, both, positive(xi, "xi"))
-    e = both - stacked @ solved.coefficients - solved.bias
+    stacked, both_targets = np.vstack([gram.matrix, below]), np.append(target, target_val)
+    solved = solve_l1(stacked, both_targets, positive(xi, "xi"))
+    e = both_targets - stacked @ solved.coefficients - solved.bias
     read = (lambda: solved.coefficients, lambda: solved.bias, lambda: e)
-    readings = in_paper_signs(target, task, *read, y_val=known)
+    readings = in_paper_signs(target, task, *read, y_val=target_val)
     return {name: np.asarray(read()) for name, read in readings.items()}

@@ -80,7 +80,7 @@ def declare(
     :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
     """
     gram = given_gram(K)
-    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
+    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     features = eigen_features(gram.matrix[np.ix_(S, S)])
     Z = gram.matrix[np.ix_(R, S)] @ features.transform if features.rank else np.zeros((R.size, 1))
@@ -89,10 +89,10 @@ def declare(
         basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
         return (*gram.record(), ("basis", basis))
 
-    return _declared(RegressionData(record, Z, within_solvers(target)[R], v, value), features, residuals)
+    return _declare(RegressionData(record, Z, within_solvers(target)[R], v, value), features, residuals)
 
 
-def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
+def _declare(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
     Z, y, v = data.R, data.y, data.v
     u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
@@ -124,10 +124,10 @@ def _declared(data: RegressionData, features: EigenFeatures, residuals: str) -> 
         return {"weights": float(np.abs(Z.T @ data.pulls).max(initial=0.0))}
 
     def build(data: RegressionData) -> Declared:
-        return _declared(data, features, residuals)
+        return _declare(data, features, residuals)
 
     title = f"Reduced-basis LS-SVM ({residuals} residuals)"
-    return data.declared(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
+    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes)
 
 
 def closed_form(
@@ -139,12 +139,12 @@ def closed_form(
     basis: Any = None,
     weights: Any = None,
 ) -> dict[str, Array]:
-    """Weights u, bias, errors and support values gamma v e by linear algebra.
+    """Return weights u, bias, errors and support values gamma v e by linear algebra.
 
     Beta is left out: where inputs tie it is not unique, and elsewhere it is less accurate than its predictions.
     """
     gram = own_gram(K)
-    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
+    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
     gram.check_definite()
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
@@ -155,8 +155,13 @@ def closed_form(
     solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis, sums=statistic.sums)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
-    held = u if features.rank else np.zeros(1)
-    return {"weights": held, "bias": np.asarray(bias), "errors": errors, "support_values": value * v * errors}
+    weights_of_features = u if features.rank else np.zeros(1)
+    return {
+        "weights": weights_of_features,
+        "bias": np.asarray(bias),
+        "errors": errors,
+        "support_values": value * v * errors,
+    }
 
 
 def prove(
@@ -174,7 +179,7 @@ def prove(
     Of the solution, weights u and bias are used; the entries of the matrix are taken as exact.
     """
     gram = given_gram(K)
-    target, value, S, R, v = _checked(gram, y, gamma, n_basis, residuals, basis, weights)
+    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
     rows = GivenRows(gram.block(R, S), gram.block(S, S), gram.diagonal_at(R))
     features = eigen_features(rows.points)
     fitted = np.full(R.size, float(solution["bias"]))
@@ -183,10 +188,10 @@ def prove(
     return prove_reduced(rows, target[R], value, v, fitted)
 
 
-def _checked(
+def _check_arguments(
     gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any, weights: Any
 ) -> tuple[Array, float, Any, Any, Array]:
-    """Target, gamma, the basis, the points whose errors count, and the weights of those."""
+    """Return target, gamma, the basis, the points whose errors count, and the weights of those."""
     target = real_targets(y, gram.n)
     value = positive(gamma, "gamma")
     S = basis_points(gram, n_basis, basis)

@@ -53,19 +53,19 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
     def record() -> tuple[tuple[str, str], ...]:
         return (*gram.record(), ("basis", f"{S.size} of {gram.n} points"))
 
-    return level.declared("L1 substrate on a reduced basis", values, record)
+    return level.declare("L1 substrate on a reduced basis", values, record)
 
 
 def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> dict[str, Array]:
-    """The same quantities from sums over the rows."""
+    """Return the same quantities from sums over the rows."""
     gram = own_gram(K)
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex for any matrix, but then without a w
     rows, unit = KernelRows.of(Precomputed(), gram.matrix, S, target[:, None]), target_unit(target)
-    known, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
-    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], known, unit))
+    target_val, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
+    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], target_val, unit))
     beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)
-    solved = mended(rows, sums, weight / unit, beta, sizes, known)
+    solved = mended(rows, sums, weight / unit, beta, sizes, target_val)
     a, b = unit * solved.coefficients[:, 0], unit * float(solved.bias[0])
     return {"coefficients": a, "bias": np.asarray(b), "errors": target - gram.matrix[:, S] @ a - b}

@@ -59,20 +59,22 @@ def declare(
     matrices = [np.array(gram.matrix) for gram in grams]
     S = _points(matrices, n_basis, basis)
     level = variation_expansion(_coordinates(matrices, S, relative, tau), target, weight)
-    return level.declared(f"Maximal variation on a reduced basis of {S.size}", "regression", grams)
+    return level.declare(f"Maximal variation on a reduced basis of {S.size}", "regression", grams)
 
 
 def closed_form(
     K: Any, y: Any, rho: float, ridge: float = 1.0, n_basis: float = 0.5, basis: Any = None, cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """The same quantities by generated rows; beta is left out, since it is determined only up to the cut-off."""
+    """Return the same quantities by generated rows; beta is left out, since it is determined only up to the cut-off."""
     matrices = component_matrices(K)
     target = real_targets(y, matrices[0].shape[0])
     weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
     S = _points(matrices, n_basis, basis)
     values, stacked = _features(matrices, S, relative), np.hstack(matrices)
-    given = KernelRows.of(Precomputed(), stacked, S, target[:, None])
-    rows = VariationRows(values, given.source, given.passes, given.target_summary(), target_unit(target), stacked[S])
+    kernel_rows = KernelRows.of(Precomputed(), stacked, S, target[:, None])
+    rows = VariationRows(
+        values, kernel_rows.source, kernel_rows.passes, kernel_rows.target_summary(), target_unit(target), stacked[S]
+    )
     solved = solve_reduced_variation(rows, weight, tau, 1e-6)
     components = values.split(values.matrix(stacked)) @ solved.v
     return {
@@ -88,7 +90,7 @@ def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
 
 
 def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
-    """The features of rows that hold the rows of all matrices side by side."""
+    """Return the features of rows that hold the rows of all matrices side by side."""
     n = matrices[0].shape[0]
     components = [MatrixColumns(S + n * number) for number in range(len(matrices))]
     return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)
@@ -96,8 +98,8 @@ def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures
 
 def _coordinates(matrices: list[Array], S: Any, cutoff: float, ridge: float) -> ComponentCoordinates:
     values = _features(matrices, S, cutoff)
-    parts = values.split(values.matrix(np.hstack(matrices)))
+    components = values.split(values.matrix(np.hstack(matrices)))
     coefficients = np.zeros((len(matrices), S.size, values.n_basis))
     for whole, transform, place in zip(coefficients, values.transforms, values.slices, strict=True):
         whole[:, place] = transform
-    return coordinates_of_parts(parts, coefficients, True, cutoff, ridge, values.ranks)
+    return coordinates_of_parts(components, coefficients, True, cutoff, ridge, values.ranks)

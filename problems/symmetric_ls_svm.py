@@ -51,28 +51,28 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: An
 
     :place [Espinoza2005]_ primal problem: LS-SVM regression with the symmetry as constraints
     """
-    K, M, s = _checked(K, K_mirrored, symmetry)
+    K, M, s = _check_arguments(K, K_mirrored, symmetry)
     data = RegressionData.of(K, y, gamma, weights)
     R, L = np.split(Gram.from_matrix(np.block([[K, M], [M, K]])).coordinates().factor, 2)
     return ls_svm_regression.primal(replace(data, R=(R + s * L) / 2.0), R, "Symmetric LS-SVM", symmetry=R - s * L)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> dict[str, Any]:
-    """The same quantities by linear algebra: support values, bias and errors.
+    """Return the same quantities by linear algebra: support values, bias and errors.
 
     :place [Espinoza2005]_ dual problem: the LS-SVM system with the equivalent kernel (K + s M) / 2
     """
-    K, M, s = _checked(K, K_mirrored, symmetry)
+    K, M, s = _check_arguments(K, K_mirrored, symmetry)
     return ls_svm_regression.closed_form((K + s * M) / 2.0, y, gamma, weights)
 
 
 def prove(solution: Any, K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> Proof:
     """Prove in ball arithmetic how near the fitted values of a solution are to those of the exact optimum."""
-    K, M, s = _checked(K, K_mirrored, symmetry)
+    K, M, s = _check_arguments(K, K_mirrored, symmetry)
     return ls_svm_regression.prove(solution, (K + s * M) / 2.0, y, gamma, weights)
 
 
-def _checked(K: Any, K_mirrored: Any, symmetry: str) -> tuple[Array, Array, float]:
+def _check_arguments(K: Any, K_mirrored: Any, symmetry: str) -> tuple[Array, Array, float]:
     check_choice(symmetry, ("even", "odd"), "symmetry")
     K, M = given_gram(K).matrix, Gram.from_matrix(K_mirrored, "K_mirrored").matrix
     if M.shape != K.shape:

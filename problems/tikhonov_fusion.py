@@ -65,15 +65,15 @@ def declare(
 
     :equation [Pelckmans2005]_ (17), (19): level 1, and its fusion with validation
     """
-    gram, target, below, known = _checked(given_gram(K), y, K_val, y_val, task)
+    gram, target, below, target_val = _check_arguments(given_gram(K), y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    _, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
-    inner = ls_svm_regression.declare(gram, target, float(found.gamma[0]))
-    signs, signs_val = signs_of(target, task), signs_of(known, task)
+    _, optimum = _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)
+    inner = ls_svm_regression.declare(gram, target, float(optimum.gamma[0]))
+    signs, signs_val = signs_of(target, task), signs_of(target_val, task)
     bare = inner.values
 
     def validation_errors() -> Array:
-        return np.asarray(signs_val * (known - below @ bare["support_values"]() - bare["bias"]()))
+        return np.asarray(signs_val * (target_val - below @ bare["support_values"]() - bare["bias"]()))
 
     values = {
         "gamma": lambda: inner.parameters["gamma"].value,
@@ -84,13 +84,13 @@ def declare(
     }
 
     def rows(tolerance: float) -> tuple[Row, ...]:
-        return (*inner.rows(tolerance), *found.rows())
+        return (*inner.rows(tolerance), *optimum.rows())
 
     def record() -> tuple[tuple[str, str], ...]:
-        return (*inner.record(), *found.facts())
+        return (*inner.record(), *optimum.facts())
 
     def units() -> dict[str, float]:
-        return {**inner.units(), "validation_errors": float(max(np.abs(known).max(), np.abs(target).max()))}
+        return {**inner.units(), "validation_errors": float(max(np.abs(target_val).max(), np.abs(target).max()))}
 
     title = f"Tikhonov fusion, {task}"
     return replace(inner, title=title, values=values, rows=rows, record=record, units=units)
@@ -99,47 +99,49 @@ def declare(
 def search(
     K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> GammaSearch:
-    """The best gamma, its mean square validation error and the lower bound over the range, without cvxpy.
+    """Return the best gamma, its mean square validation error and the lower bound over the range, without cvxpy.
 
     :equation [Pelckmans2005]_ (18): level 2, the gamma that validates best
     """
-    gram, target, below, known = _checked(given_gram(K), y, K_val, y_val, task)
-    return _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)[1]
+    gram, target, below, target_val = _check_arguments(given_gram(K), y, K_val, y_val, task)
+    return _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)[1]
 
 
 def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, gap: float = GAP, task: str = "regression", gamma_range: Any = None
 ) -> dict[str, Array]:
-    """The optimum of (19): gamma, support values, bias and the errors on both sets, from one eigendecomposition."""
-    own = own_gram(K)
-    gram, target, below, known = _checked(own, y, K_val, y_val, task)
+    """Return the optimum of (19): gamma, support values, bias and the errors on both sets, from one
+    eigendecomposition.
+    """
+    copy = own_gram(K)
+    gram, target, below, target_val = _check_arguments(copy, y, K_val, y_val, task)
     gram.check_definite()  # an indefinite matrix has no w
-    spectrum, found = _searched(gram, target, below, known, positive(gap, "gap"), gamma_range)
-    lam, t = 1.0 / found.gamma, spectrum.targets(target)
+    spectrum, optimum = _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)
+    lam, t = 1.0 / optimum.gamma, spectrum.targets(target)
     alpha = spectrum.support_values(t, lam)
     b = spectrum.bias(t, alpha)[0, 0]
     a = alpha[:, 0, 0]
-    signs, signs_val = signs_of(target, task), signs_of(known, task)
+    signs, signs_val = signs_of(target, task), signs_of(target_val, task)
     return {
-        "gamma": np.asarray(found.gamma[0]),
+        "gamma": np.asarray(optimum.gamma[0]),
         "support_values": signs * a,
         "bias": np.asarray(b),
         "errors": signs * lam[0] * a,
-        "validation_errors": signs_val * (known - below @ a - b),
+        "validation_errors": signs_val * (target_val - below @ a - b),
     }
 
 
-def _searched(
-    gram: Gram, y: Array, below: Array, known: Array, gap: float, gamma_range: Any
+def _search(
+    gram: Gram, y: Array, below: Array, target_val: Array, gap: float, gamma_range: Any
 ) -> tuple[Spectrum, GammaSearch]:
     spectrum = centred_spectrum(gram)
-    criterion = Validation.of(spectrum, y, below, known)
+    criterion = Validation.of(spectrum, y, below, target_val)
     return spectrum, search_spectra(criterion, [spectrum], gamma_range, gap)
 
 
-def _checked(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
+def _check_arguments(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
     target = checked_targets(y, gram.n, task)
-    below, known = validation_rows(K_val, y_val, gram.n, task)
-    if known.size == 0:
+    below, target_val = validation_rows(K_val, y_val, gram.n, task)
+    if target_val.size == 0:
         raise DataError("the validation set is empty; give at least one validation row")
-    return gram, target, below, known
+    return gram, target, below, target_val

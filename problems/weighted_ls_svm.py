@@ -74,7 +74,7 @@ def declare(
 def closed_form(
     K: Any, y: Any, gamma: float, weights: Any = None, weighting: str = "hampel", scale: str = "iqr"
 ) -> dict[str, Array]:
-    """The same quantities by linear algebra: support values, bias and errors.
+    """Return the same quantities by linear algebra: support values, bias and errors.
 
     :equation [Suykens2002]_ (12): the weighted linear system
     """
@@ -85,7 +85,7 @@ def closed_form(
 
 
 def algorithm_1_weights(K: Any, y: Any, gamma: float, weighting: str = "hampel", scale: str = "iqr") -> Array:
-    """The weights (14) from the errors of the unweighted fit, steps 1 to 3 of Algorithm 1."""
+    """Return the weights (14) from the errors of the unweighted fit, steps 1 to 3 of Algorithm 1."""
     check_choice(weighting, WEIGHTINGS, "weighting")
     check_choice(scale, SCALES, "scale")
     errors = ls_svm_regression.closed_form(K, y, gamma)["errors"]

@@ -122,7 +122,7 @@ def write_archive(
 
 
 def read_archive(path: str | os.PathLike[str], max_bytes: float | None = None, plan: Plan | None = None) -> Archive:
-    """The contents of a file, or an error that states what is wrong with it.
+    """Return the contents of a file, or an error that states what is wrong with it.
 
     ``max_bytes`` limits what it may take in memory; None is 1 GiB, or four times the size of the file if that is more.
     """
@@ -133,11 +133,11 @@ def read_archive(path: str | os.PathLike[str], max_bytes: float | None = None, p
 
 
 def _limit(source: Path, max_bytes: float | None) -> float:
-    found = source.stat()
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # opening a folder fails by itself
+    status = source.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a folder fails by itself
         raise DataError(f"{source} is no regular file, and reading it might never end; copy the model into a file")
     if max_bytes is None:
-        return max(LEAST_LIMIT, 4 * found.st_size)
+        return max(LEAST_LIMIT, 4 * status.st_size)
     if isinstance(max_bytes, (bool, str)) or not max_bytes > 0:
         raise DeclarationError(f"max_bytes must be a positive number of bytes, or None; received {max_bytes!r}")
     return max_bytes
@@ -205,10 +205,12 @@ def _read(source: Path, archive: zipfile.ZipFile, size: int, listed: int, limit:
             _refuse(source, f"an array is named {name[:100]!r}, which is no plain name")
     expected = {f"{name}.npy" for name in schema} | {_HEADER}
     if set(members) != expected:
-        others = sorted(set(members) ^ expected)
-        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        _refuse(source, f"members {others[:5]}{more} are missing or not announced")
-    announced = {name: _announced(source, members[f"{name}.npy"].file_size, name, schema[name]) for name in schema}
+        unexpected = sorted(set(members) ^ expected)
+        more = f" and {len(unexpected) - 5} more" if len(unexpected) > 5 else ""
+        _refuse(source, f"members {unexpected[:5]}{more} are missing or not announced")
+    announced = {
+        name: _read_announcement(source, members[f"{name}.npy"].file_size, name, schema[name]) for name in schema
+    }
     described = listed + 2 * described  # as it was parsed, and as the values that are made of it
     _check_size(source, members, announced, header, described, limit, plan)
     arrays, sums = {}, {}
@@ -264,7 +266,7 @@ def _header(
     return header, needed
 
 
-def _announced(source: Path, size: int, name: str, announced: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _read_announcement(source: Path, size: int, name: str, announced: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     try:
         described = str(announced["dtype"])
         if len(described) > _LONGEST_DTYPE or len(announced["shape"]) > _MOST_DIMENSIONS:
@@ -320,10 +322,12 @@ def _array(source: Path, stream: io.BytesIO, name: str, dtype: np.dtype[Any], sh
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """An entry without a date: a file does not reveal when it was made, and the same model gives the same bytes."""
-    made = zipfile.ZipInfo(name)
-    made.external_attr = 0o600 << 16
-    return made
+    """Return an entry without a date: a file does not reveal when it was made, and the same model gives the same
+    bytes.
+    """
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = 0o600 << 16
+    return entry
 
 
 def _sum(data: bytes | memoryview) -> str:
@@ -336,7 +340,7 @@ def _digest(version: int, schema: Any, content: Any, sums: Mapping[str, str]) ->
 
 
 def _read_json(data: bytes, name: str) -> Any:
-    """The value; a refusal begins with the name of what was read."""
+    """Return the value; a refusal begins with the name of what was read."""
     try:
         value = json.loads(data.decode("utf-8"), parse_int=_integer, object_pairs_hook=_mapping)
     except RecursionError as error:
@@ -355,12 +359,12 @@ def _integer(digits: str) -> int:
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
         raise DataError(f"the key {twice[:100]!r} occurs twice")
-    return made
+    return mapping
 
 
 def _check_depth(value: Any, name: str) -> None:
@@ -368,6 +372,10 @@ def _check_depth(value: Any, name: str) -> None:
     for _ in range(_LARGEST_DEPTH + 1):
         if not level:
             return
-        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        inside = [
+            container.values() if isinstance(container, dict) else container
+            for container in level
+            if isinstance(container, (dict, list))
+        ]
         level = [inner for outer in inside for inner in outer]
     raise DataError(f"{name} is damaged: it is nested deeper than {_LARGEST_DEPTH} levels")

@@ -192,11 +192,11 @@ class Backend:
 
     def reduce_columns(self, columns: Any, vector: Any) -> tuple[Any, Any]:
         """Return R and Q'b of the columns Q R and a vector b."""
-        both = np.asarray(np.linalg.qr(np.column_stack([columns, vector]), mode="r"))  # without Q
-        return np.ascontiguousarray(both[:, :-1]), both[:, -1].copy()
+        triangle = np.asarray(np.linalg.qr(np.column_stack([columns, vector]), mode="r"))  # without Q
+        return np.ascontiguousarray(triangle[:, :-1]), triangle[:, -1].copy()
 
     def is_long_and_thin(self, factor: Any, right: Any) -> bool:
-        """Whether :meth:`solve_by_blocks` is faster than two triangular solves."""
+        """Return whether :meth:`solve_by_blocks` is faster than two triangular solves."""
         return False
 
     def inverse_blocks(self, factor: Any) -> list[Any]:
@@ -237,20 +237,20 @@ class DeviceBackend(Backend):
         """Return the same values in numpy; those of double precision come in one transfer, and so with one wait."""
         xp = self.namespace(arrays[0])
         flat = self.to_host(xp.concat([xp.reshape(array, (-1,)) for array in arrays]))
-        found, start = [], 0
+        converted, start = [], 0
         for shape in (tuple(array.shape) for array in arrays):
             size = math.prod(shape)
-            found.append(flat[start : start + size].reshape(shape))
+            converted.append(flat[start : start + size].reshape(shape))
             start += size
-        return tuple(found)
+        return tuple(converted)
 
     def send(self, values: Any, home: Any) -> Any:
         """Return values beside ``home``: in its library, on its device, of their own dtype."""
-        given = values if backend_of(values).on_device else np.asarray(values)
-        return self._send(given, home)
+        array = values if backend_of(values).on_device else np.asarray(values)
+        return self._send(array, home)
 
-    def _send(self, given: Any, home: Any) -> Any:
-        return self.namespace(home).asarray(given, device=home.device)
+    def _send(self, array: Any, home: Any) -> Any:
+        return self.namespace(home).asarray(array, device=home.device)
 
     def blocks(self, n_rows: int, n_columns: int) -> Iterator[slice]:
         """Yield slices of rows, large enough to keep a device busy and small beside its memory."""
@@ -340,12 +340,12 @@ class TorchBackend(DeviceBackend):
         """Return the same values as a numpy array."""
         return array.detach().cpu().numpy()
 
-    def _send(self, given: Any, home: Any) -> Any:
-        if isinstance(given, np.ndarray) and given.nbytes <= _SHORT and self._is_on_cuda(home):
+    def _send(self, array: Any, home: Any) -> Any:
+        if isinstance(array, np.ndarray) and array.nbytes <= _SHORT and self._is_on_cuda(home):
             # by way of pinned memory, which torch keeps until it is read: else the host waits for all work queued
-            own = np.array(given, order="C")  # torch warns of views that cannot be written
-            return self._torch.as_tensor(own).pin_memory().to(home.device, non_blocking=True)
-        return super()._send(given, home)
+            copy = np.array(array, order="C")  # torch warns of views that cannot be written
+            return self._torch.as_tensor(copy).pin_memory().to(home.device, non_blocking=True)
+        return super()._send(array, home)
 
     def _is_on_cuda(self, array: Any) -> bool:
         return str(array.device).startswith("cuda")
@@ -373,7 +373,7 @@ class TorchBackend(DeviceBackend):
         return self._torch.linalg.solve_triangular(matrix, right, upper=transposed)
 
     def is_long_and_thin(self, factor: Any, right: Any) -> bool:
-        """Whether a GPU solves faster by blocks: few columns leave a triangular solve waiting."""
+        """Return whether a GPU solves faster by blocks: few columns leave a triangular solve waiting."""
         if not self._is_on_cuda(factor):
             return False
         return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
@@ -387,9 +387,13 @@ class TorchBackend(DeviceBackend):
         inverses = []
         if whole:
             inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False))
-        rest = n - whole * size
-        if rest:
-            inverses.append(torch.linalg.solve_triangular(factor[-rest:, -rest:], eye[:rest, :rest], upper=False))
+        remainder = n - whole * size
+        if remainder:
+            inverses.append(
+                torch.linalg.solve_triangular(
+                    factor[-remainder:, -remainder:], eye[:remainder, :remainder], upper=False
+                )
+            )
         return inverses
 
     def solve_by_blocks(self, factor: Any, inverses: list[Any], right: Any) -> Any:
@@ -397,16 +401,16 @@ class TorchBackend(DeviceBackend):
         torch, size = self._torch, _BLOCK_ROWS
         x = right.clone()
         for k, inverse in enumerate(inverses):
-            own, before = x[k * size : (k + 1) * size], slice(0, k * size)
+            block, before = x[k * size : (k + 1) * size], slice(0, k * size)
             across = factor[k * size : (k + 1) * size, before]
-            left = torch.addmm(own, across, x[before], alpha=-1.0) if k else own.clone()
-            torch.mm(inverse, left, out=own)
+            right_side = torch.addmm(block, across, x[before], alpha=-1.0) if k else block.clone()
+            torch.mm(inverse, right_side, out=block)
         for k, inverse in reversed(list(enumerate(inverses))):
-            own, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
+            block, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
             last = k + 1 == len(inverses)
             below = factor[after, k * size : (k + 1) * size].mT
-            left = own.clone() if last else torch.addmm(own, below, x[after], alpha=-1.0)
-            torch.mm(inverse.mT, left, out=own)
+            right_side = block.clone() if last else torch.addmm(block, below, x[after], alpha=-1.0)
+            torch.mm(inverse.mT, right_side, out=block)
         return x
 
 

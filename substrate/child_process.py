@@ -40,18 +40,18 @@ class _Child:
         if not sys.executable:
             raise ChildProcessError("this Python does not know its own interpreter (sys.executable is empty)")
         # not reached by the terminal's Ctrl-C: the parent decides
-        apart: dict[str, Any] = {"start_new_session": True}
+        group_options: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
-            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+            group_options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         command = [sys.executable, "-c", _START.format(module=__name__)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **apart)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **group_options)
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._send(sys.path)
 
     def ask(self, limit: float, call: bytes) -> Any:
-        """The answer, or TimeoutError, or ChildProcessError where the process ended."""
+        """Return the answer, or TimeoutError, or ChildProcessError where the process ended."""
         self._send((call, limit))
         self._answer(None)  # the function is imported there: the clock starts now
         raised, value = self._answer(time.monotonic() + limit)
@@ -61,7 +61,7 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     def close(self) -> None:
@@ -78,19 +78,19 @@ class _Child:
             pickle.dump(message, self._process.stdin)  # type: ignore[arg-type]
             self._process.stdin.flush()  # type: ignore[union-attr]
         except OSError:
-            raise self._gone() from None
+            raise self._describe_end() from None
 
     def _answer(self, deadline: float | None) -> Any:
         while True:
-            left = _LOOK_UP if deadline is None else deadline - time.monotonic()
+            remaining = _LOOK_UP if deadline is None else deadline - time.monotonic()
             try:
-                answer = self._answers.get(timeout=max(min(left, _LOOK_UP), 0.0))
+                answer = self._answers.get(timeout=max(min(remaining, _LOOK_UP), 0.0))
             except queue.Empty:
-                if left <= 0.0:
+                if remaining <= 0.0:
                     raise TimeoutError from None
                 continue
             if answer is _ENDED:
-                raise self._gone()
+                raise self._describe_end()
             return answer
 
     def _read(self) -> None:
@@ -100,7 +100,7 @@ class _Child:
         except Exception:  # it ended, possibly within an answer
             self._answers.put(_ENDED)
 
-    def _gone(self) -> Exception:
+    def _describe_end(self) -> Exception:
         code = self._process.wait()
         if sys.platform != "win32" and code == -signal.SIGALRM:  # while this process was suspended
             return TimeoutError()
@@ -146,7 +146,7 @@ def call_within(limit: float, function: Callable[..., _T], *arguments: Any) -> _
 
 
 def _idle_child() -> _Child | None:
-    """An idle child that is still alive, or a new one."""
+    """Return an idle child that is still alive, or a new one."""
     while True:
         try:
             child = _idle.pop()
@@ -185,7 +185,7 @@ def serve() -> None:
         answers.flush()
         if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, min(limit + _ORPHANED, _LONGEST))
-        answer = _answered(function, arguments)
+        answer = _pack_answer(function, arguments)
         if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, 0.0)
         answers.write(answer)
@@ -196,7 +196,7 @@ def _refuse(why: str) -> None:
     raise RuntimeError(f"the call cannot be made in a child process: {why}")
 
 
-def _answered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+def _pack_answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     try:
         return pickle.dumps((False, function(*arguments)))
     except BaseException as error:  # Rust panics are not Exceptions, and nothing may end this loop

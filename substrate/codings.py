@@ -26,7 +26,7 @@ _MOST_EXHAUSTIVE = 7
 
 
 def code_book(coding: str, n_classes: int) -> Array:
-    """The code book of a coding; two classes always need one machine only, with the second class positive."""
+    """Return the code book of a coding; two classes always need one machine only, with the second class positive."""
     if coding not in CODINGS:
         raise DeclarationError(f"coding must be one of {', '.join(CODINGS)}, received {coding!r}")
     if n_classes < 2:
@@ -44,7 +44,8 @@ def code_book(coding: str, n_classes: int) -> Array:
 
 
 def correlation_scores(outputs: Array, book: Array) -> Array:
-    """Mean agreement of the machines' outputs with each class's code: its largest entry decodes by least distance.
+    """Return mean agreement of the machines' outputs with each class's code: its largest entry decodes by least
+    distance.
 
     All codes have the same length, so :math:`\\|f - c_k\\|^2` is smallest where :math:`c_k^T f` is largest.
     """
@@ -52,7 +53,9 @@ def correlation_scores(outputs: Array, book: Array) -> Array:
 
 
 def _exhaustive(n_classes: int) -> Array:
-    """Every split of the classes into two non-empty sides, once; the first class is always on the positive side."""
+    """Return every split of the classes into two non-empty sides, once; the first class is always on the positive
+    side.
+    """
     splits = np.arange(2 ** (n_classes - 1) - 1)
     bits = splits[None, :] >> np.arange(n_classes - 1)[:, None] & 1
     return np.vstack([np.ones(splits.size), 2.0 * bits - 1.0])

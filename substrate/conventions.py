@@ -148,7 +148,7 @@ def _size(convention: Convention, n: int | None) -> int:
     return 1 if n is None else n
 
 
-def _converted(convert: Callable[[], float], what: str) -> float:
+def _convert(convert: Callable[[], float], what: str) -> float:
     try:
         return positive(convert(), what)
     except (ArithmeticError, DeclarationError) as error:
@@ -156,20 +156,20 @@ def _converted(convert: Callable[[], float], what: str) -> float:
 
 
 def gamma_from(name: str, value: float, n: int | None = None) -> float:
-    """Our gamma for the weight of the errors (or ridge, or C) in a convention.
+    """Return our gamma for the weight of the errors (or ridge, or C) in a convention.
 
     :equation [Cawley2002]_ (3): the error term as a mean: gamma divided by the number of rows
     """
-    convention, given = _find(name), positive(value, "value")
+    convention, number = _find(name), positive(value, "value")
     size = _size(convention, n)
-    return _converted(lambda: convention.to_gamma(given, size), f"gamma for {name}'s {value!r}")
+    return _convert(lambda: convention.to_gamma(number, size), f"gamma for {name}'s {value!r}")
 
 
 def gamma_to(name: str, gamma: float, n: int | None = None) -> float:
-    """The weight (or ridge, or C) in a convention for our gamma."""
-    convention, given = _find(name), positive(gamma, "gamma")
+    """Return the weight (or ridge, or C) in a convention for our gamma."""
+    convention, number = _find(name), positive(gamma, "gamma")
     size = _size(convention, n)
-    return _converted(lambda: convention.from_gamma(given, size), f"{name}'s weight for gamma = {gamma!r}")
+    return _convert(lambda: convention.from_gamma(number, size), f"{name}'s weight for gamma = {gamma!r}")
 
 
 @overload
@@ -177,11 +177,9 @@ def sigma_from(name: str, value: float) -> float: ...
 @overload
 def sigma_from(name: str, value: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_from(name: str, value: Any) -> Any:
-    """Our sigma for the parameter of the Gaussian kernel in a convention, of one width or of one per column."""
+    """Return our sigma for the width of the Gaussian kernel in a convention, one, or one per column."""
     to_sigma = _find(name).to_sigma
-    return _by_column(
-        lambda given: _converted(lambda: to_sigma(given), f"sigma for {name}'s {given!r}"), value, "value"
-    )
+    return _by_column(lambda width: _convert(lambda: to_sigma(width), f"sigma for {name}'s {width!r}"), value, "value")
 
 
 @overload
@@ -189,24 +187,24 @@ def sigma_to(name: str, sigma: float) -> float: ...
 @overload
 def sigma_to(name: str, sigma: Sequence[float] | NDArray[Any]) -> tuple[float, ...]: ...
 def sigma_to(name: str, sigma: Any) -> Any:
-    """The parameter of the Gaussian kernel in a convention for our sigma, of one width or of one per column."""
+    """Return the parameter of the Gaussian kernel in a convention for our sigma, of one width or of one per column."""
     from_sigma = _find(name).from_sigma
     return _by_column(
-        lambda given: _converted(lambda: from_sigma(given), f"{name}'s width for sigma = {given!r}"), sigma, "sigma"
+        lambda width: _convert(lambda: from_sigma(width), f"{name}'s width for sigma = {width!r}"), sigma, "sigma"
     )
 
 
 def _by_column(convert: Callable[[float], float], value: Any, name: str) -> float | tuple[float, ...]:
-    """One width converted, or one for each column."""
+    """Return one width converted, or one for each column."""
     several = value.ndim > 0 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
     if not several or isinstance(value, str):
         return convert(positive(value, name))
     if len(value) == 0:
         raise DeclarationError(f"{name} must be a positive number or one per column, received none")
-    return tuple(convert(positive(one, f"{name}[{column}]")) for column, one in enumerate(value))
+    return tuple(convert(positive(entry, f"{name}[{column}]")) for column, entry in enumerate(value))
 
 
 def table() -> str:
-    """All conventions as a markdown table."""
+    """Return all conventions as a markdown table."""
     rows = [f"| {c.name} | {c.weight} | {c.width} |" for c in CONVENTIONS.values()]
     return "\n".join(["| who | weight of the errors | width of the Gaussian |", "|---|---|---|", *rows])

@@ -57,7 +57,7 @@ _DEVICE = DeviceBackend()
 
 
 def is_device_array(array: Any) -> bool:
-    """Whether an array keeps its own namespace: torch, CuPy, or the standard's strict implementation."""
+    """Return whether an array keeps its own namespace: torch, CuPy, or the standard's strict implementation."""
     return backend_of(array).on_device
 
 
@@ -67,62 +67,64 @@ def namespace_of(array: Any) -> Any:
 
 
 def where_it_lives(array: Any) -> str:
-    """Library and device in words."""
+    """Return library and device in words."""
     return backend_of(array).where(array)
 
 
 def to_numpy(array: Any) -> Any:
-    """The same values as a numpy array; numpy arrays and plain values as they are."""
+    """Return the same values as a numpy array; numpy arrays and plain values as they are."""
     return backend_of(array).to_host(array)
 
 
 def all_to_numpy(*arrays: Any) -> tuple[Any, ...]:
-    """The same values in numpy; those of double precision on a device come in one transfer, and so with one wait."""
+    """Return the same values in numpy; those of double precision on a device come in one transfer, and so with one
+    wait.
+    """
     return backend_of(arrays[0]).all_to_host(arrays)
 
 
 def on_device_of(array: Any, values: Any) -> Any:
-    """Values beside ``array``: in its library, on its device, of their own dtype."""
+    """Return values beside ``array``: in its library, on its device, of their own dtype."""
     return backend_of(array).send(values, array)
 
 
 def zeros_beside(array: Any, shape: Any) -> Any:
-    """Zeros of double precision in the library and on the device of ``array``."""
+    """Return zeros of double precision in the library and on the device of ``array``."""
     return backend_of(array).zeros(shape, array)
 
 
 def ones_beside(array: Any, shape: Any) -> Any:
-    """Ones of double precision in the library and on the device of ``array``."""
+    """Return ones of double precision in the library and on the device of ``array``."""
     return backend_of(array).ones(shape, array)
 
 
 def own_copy(array: Any) -> Any:
-    """A contiguous copy; a numpy array that is contiguous already is returned itself."""
+    """Return a contiguous copy; a numpy array that is contiguous already is returned itself."""
     return backend_of(array).copy(array)
 
 
 def take_rows(array: Any, rows: Any) -> Any:
-    """Some rows of an array by their numbers, which may be on the host."""
+    """Return some rows of an array by their numbers, which may be on the host."""
     return backend_of(array).take_rows(array, rows)
 
 
 def take_columns(array: Any, columns: Any) -> Any:
-    """Some columns of an array by their numbers, which may be on the host."""
+    """Return some columns of an array by their numbers, which may be on the host."""
     return backend_of(array).take_columns(array, columns)
 
 
 def blocks_beside(array: Any, n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
+    """Return slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
     return backend_of(array).blocks(n_rows, n_columns)
 
 
 def device_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows, large enough to keep a device busy and small beside its memory."""
+    """Return slices of rows, large enough to keep a device busy and small beside its memory."""
     return _DEVICE.blocks(n_rows, n_columns)
 
 
 def diagonal_of(matrix: Any) -> Any:
-    """The diagonal of a square matrix, in numpy perhaps a sparse one."""
+    """Return the diagonal of a square matrix, in numpy perhaps a sparse one."""
     return backend_of(matrix).diagonal(matrix)
 
 
@@ -132,7 +134,9 @@ def diagonal_set(matrix: Any, values: Any) -> None:
 
 
 def paired_sums(left: Any, right: Any, axis: int) -> Any:
-    """Sums of the products of two matrices, entry by entry, along an axis; numpy's without a matrix of products."""
+    """Return sums of the products of two matrices, entry by entry, along an axis; numpy's without a matrix of
+    products.
+    """
     return backend_of(left).paired_sums(left, right, axis)
 
 
@@ -152,7 +156,7 @@ def partition(values: Any, k: int) -> Any:
 
 
 def cholesky(matrix: Any, *, checked: bool = True) -> Any:
-    """The lower Cholesky factor; a matrix that is not positive definite is refused.
+    """Return the lower Cholesky factor; a matrix that is not positive definite is refused.
 
     With ``checked`` false the caller does so by :func:`check_factor`: waiting for the factor would keep a device idle.
     """
@@ -165,12 +169,14 @@ def check_factor(factor: Any) -> None:
 
 
 def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> Any:
-    """L^{-1} B, or L^{-T} B, with the lower factor L."""
+    """Return L^{-1} B, or L^{-T} B, with the lower factor L."""
     return backend_of(factor).solve_triangular(factor, right, transposed=transposed)
 
 
 def is_long_and_thin(factor: Any, right: Any) -> bool:
-    """Whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve waiting."""
+    """Return whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve
+    waiting.
+    """
     return backend_of(factor).is_long_and_thin(factor, right)
 
 
@@ -211,27 +217,27 @@ def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
 
 def same_home(**arrays: Any) -> None:
     """Refuse arrays of several libraries or devices; the first array sets the place, and ``None`` is skipped."""
-    given = {name: array for name, array in arrays.items() if array is not None}
-    first, *others = given
-    home = where_it_lives(given[first])
-    for name in others:
-        there = where_it_lives(given[name])
-        if there != home:
+    present = {name: array for name, array in arrays.items() if array is not None}
+    first, *further = present
+    home = where_it_lives(present[first])
+    for name in further:
+        place = where_it_lives(present[name])
+        if place != home:
             raise DataError(
-                f"{first} and {name} must live in one place: {first} is {home}, {name} is {there}; move one of them, "
+                f"{first} and {name} must live in one place: {first} is {home}, {name} is {place}; move one of them, "
                 "for instance torch.as_tensor(y, device=X.device), or both to numpy"
             )
 
 
 def device_points(X: Any, name: str = "X") -> Any:
-    """Points as the rows of a finite float64 matrix on its device."""
+    """Return points as the rows of a finite float64 matrix on its device."""
     points = device_numbers(X, name, (2,))
     check_finite(**{name: points})
     return points
 
 
 def device_vector(y: Any, name: str, *, n: int, multiple: bool = False, checked: bool = True) -> Any:
-    """One finite float64 number for each of n rows, or one row of numbers per row if ``multiple`` is true.
+    """Return one finite float64 number for each of n rows, or one row of numbers per row if ``multiple`` is true.
 
     With ``checked`` false the caller calls :func:`check_finite`, once for several arrays.
     """
@@ -244,7 +250,7 @@ def device_vector(y: Any, name: str, *, n: int, multiple: bool = False, checked:
 
 
 def device_numbers(values: Any, name: str, ndim: tuple[int, ...]) -> Any:
-    """Real numbers in double precision; they may be NaN or infinite, which only the device knows."""
+    """Return real numbers in double precision; they may be NaN or infinite, which only the device knows."""
     xp = namespace_of(values)
     if getattr(values, "requires_grad", False):
         raise DataError(f"{name} requires a gradient, and no fit or prediction carries one; pass {name}.detach()")

@@ -38,7 +38,7 @@ class Operator(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """The numbers of rows and columns."""
+        """Return the numbers of rows and columns."""
 
     @abstractmethod
     def product(self, V: Array) -> Array:
@@ -61,17 +61,17 @@ class SymmetricOperator(Operator):
     @property
     @abstractmethod
     def n(self) -> int:
-        """The number of points."""
+        """Return the number of points."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """N x N."""
+        """Return N x N."""
         return self.n, self.n
 
     @property
     @abstractmethod
     def diagonal(self) -> Array:
-        """The diagonal of K."""
+        """Return the diagonal of K."""
 
     def adjoint(self, U: Array) -> Array:
         """Return K U: K' is K."""
@@ -79,8 +79,8 @@ class SymmetricOperator(Operator):
 
     def diagonal_at(self, rows: Any) -> Array:
         """Return the diagonal at some points, by their numbers."""
-        found: Array = self.diagonal[rows]
-        return found
+        entries: Array = self.diagonal[rows]
+        return entries
 
     def columns(self, rows: Any) -> Callable[[int], Array]:
         """Return a function that gives the entries of some points with one of them, by its place among them."""

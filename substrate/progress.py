@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-__all__ = ["LateProgress", "Progress", "RowProgress", "stepped"]
+__all__ = ["LateProgress", "Progress", "RowProgress", "announce_steps"]
 
 _Thing = TypeVar("_Thing")
 
@@ -48,8 +48,8 @@ class Progress(_Line):
         self._done += 1
 
 
-def stepped(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
-    """The things one by one, each announced by the bar as it is taken."""
+def announce_steps(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
+    """Yield the things one by one, each announced by the bar as it is taken."""
     progress = Progress(len(things), shown=shown)
     try:
         for thing in things:
@@ -80,9 +80,9 @@ class LateProgress(_Line):
         self._piece = text
         self._late(text)
 
-    def rows(self, done: int, total: int) -> None:
+    def rows(self, n_done: int, total: int) -> None:
         """Announce how far the present piece is."""
-        self._late(f"{self._piece}: {done:,} of {total:,} rows")
+        self._late(f"{self._piece}: {n_done:,} of {total:,} rows")
 
     def _late(self, text: str) -> None:
         now = self._clock()
@@ -94,13 +94,13 @@ class LateProgress(_Line):
 class RowProgress(_Line):
     """Rows done, rows per second since the pass began, and the time left at that rate."""
 
-    def __init__(self, what: str, total: int, shown: bool, done: int = 0, stream: TextIO | None = None) -> None:
+    def __init__(self, what: str, total: int, shown: bool, n_done: int = 0, stream: TextIO | None = None) -> None:
         super().__init__(stream, shown)
-        self._what, self._total, self._first = what, total, done
+        self._what, self._total, self._first = what, total, n_done
         self._start = time.perf_counter()
 
-    def at(self, done: int) -> None:
+    def at(self, n_done: int) -> None:
         """Redraw the line."""
-        rate = (done - self._first) / max(time.perf_counter() - self._start, 1e-9)
-        left = (self._total - done) / rate if rate > 0.0 else 0.0
-        self._draw(f"{self._what}: {done:,} of {self._total:,} rows, {rate:,.0f} rows/s, {left:.0f} s left")
+        rate = (n_done - self._first) / max(time.perf_counter() - self._start, 1e-9)
+        seconds_left = (self._total - n_done) / rate if rate > 0.0 else 0.0
+        self._draw(f"{self._what}: {n_done:,} of {self._total:,} rows, {rate:,.0f} rows/s, {seconds_left:.0f} s left")

@@ -60,14 +60,14 @@ def solve_through_cvxpy(
         except Exception as error:
             raise cp.error.SolverError(str(error) or type(error).__name__) from error
     seconds = time.perf_counter() - start
-    if _interrupted(answer):
+    if _was_interrupted(answer):
         raise KeyboardInterrupt
     problem.unpack_results(answer, chain, inverse)
     return seconds
 
 
 def solve_data(interface: type, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
-    """The solver's answer to the numbers, as cvxpy's interface reads them; run in the child process."""
+    """Return the solver's answer to the numbers, as cvxpy's interface reads them; run in the child process."""
     return plain(interface().solve_via_data(data, False, verbose, options))
 
 
@@ -83,7 +83,7 @@ class Plain:
 
 
 def plain(value: Any, depth: int = 3) -> Any:
-    """A copy of numbers, text and arrays as they are, and of anything compiled as a :class:`Plain`."""
+    """Return a copy of numbers, text and arrays as they are, and of anything compiled as a :class:`Plain`."""
     import numpy as np
 
     if value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.generic)):
@@ -104,12 +104,12 @@ def plain(value: Any, depth: int = 3) -> Any:
     return Plain(str(value), attributes)
 
 
-def _interrupted(answer: Any) -> bool:
-    """Whether the solver reports that an interrupt ended it, which cvxpy counts as a failure."""
+def _was_interrupted(answer: Any) -> bool:
+    """Return whether the solver reports that an interrupt ended it, which cvxpy counts as a failure."""
     if isinstance(answer, dict):
-        known = answer.get("info")
-        if isinstance(known, dict):
-            return known.get("status_val") == -5 or known.get("exitFlag") == -4  # SCS_SIGINT, ECOS_SIGINT
+        info = answer.get("info")
+        if isinstance(info, dict):
+            return info.get("status_val") == -5 or info.get("exitFlag") == -4  # SCS_SIGINT, ECOS_SIGINT
         return False
     return "interrupted" in str(getattr(getattr(answer, "info", None), "status", "")).lower()  # OSQP
 
@@ -120,8 +120,8 @@ def heard_interrupts() -> Iterator[None]:
 
     Only where Python's own handler is installed; another handler decides what an interrupt means.
     """
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     heard: list[int] = []
@@ -148,7 +148,7 @@ OUT_OF_TIME = "time limit"
 
 
 def _dense(data: Mapping[str, Any]) -> bool:
-    """Whether the constraints of a quadratic program are matrices of kernel values."""
+    """Return whether the constraints of a quadratic program are matrices of kernel values."""
     rows = [data[key] for key in ("A", "F") if getattr(data.get(key), "nnz", 0)]
     entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in rows)
     return bool(rows) and _FEW <= rows[0].shape[1] <= _MANY and sum(matrix.nnz for matrix in rows) >= _FILLED * entries
@@ -169,15 +169,17 @@ class Attempt:
     seconds: float
 
     def __str__(self) -> str:
-        verdict = "accepted" if self.accepted else "rejected"
+        outcome = "accepted" if self.accepted else "rejected"
         units = "" if self.unit == 1.0 else f" in units of {self.unit:.3g}"
         word = f": {self.status}" if self.out_of_time else f" reports {self.status}"
-        found = f"{verdict} at {self.worst:.1e} of its tolerance" if self.worst < float("inf") else "without a point"
-        return f"{self.solver}{units}{word}, {found}"
+        description = (
+            f"{outcome} at {self.worst:.1e} of its tolerance" if self.worst < float("inf") else "without a point"
+        )
+        return f"{self.solver}{units}{word}, {description}"
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time limit ended it."""
+        """Return whether the time limit ended it."""
         return self.status.startswith(OUT_OF_TIME)
 
 
@@ -189,9 +191,9 @@ class SolverRecord:
 
     @property
     def accepted(self) -> bool:
-        """Whether an attempt was accepted."""
+        """Return whether an attempt was accepted."""
         return any(attempt.accepted for attempt in self.attempts)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """The attempts as lines of a certificate."""
+        """Return the attempts as lines of a certificate."""
         return tuple(("solver", str(attempt)) for attempt in self.attempts)

@@ -72,12 +72,12 @@ ORDER: tuple[str, ...] = tuple(_SOLVERS)
 
 
 def installed_solvers() -> tuple[str, ...]:
-    """The solvers of :data:`ORDER` that can be imported here."""
+    """Return the solvers of :data:`ORDER` that can be imported here."""
     return tuple(name for name, solver in _SOLVERS.items() if importlib.util.find_spec(solver.module) is not None)
 
 
 def canonical_name(name: str) -> str:
-    """The solver's canonical name, or an error that names the choices or the command that installs it."""
+    """Return the solver's canonical name, or an error that names the choices or the command that installs it."""
     upper = name.upper() if isinstance(name, str) else ""
     if upper not in _SOLVERS:
         raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case")
@@ -87,7 +87,7 @@ def canonical_name(name: str) -> str:
 
 
 def valid_options(name: str) -> tuple[str, ...]:
-    """The options a solver accepts, queried from the solver itself where possible."""
+    """Return the options a solver accepts, queried from the solver itself where possible."""
     upper = canonical_name(name)
     if upper == "CLARABEL":
         import clarabel
@@ -127,7 +127,7 @@ def valid_options(name: str) -> tuple[str, ...]:
 
 
 def tolerance_of(name: str) -> float:
-    """The relative residual at which a solver's point is accepted."""
+    """Return the relative residual at which a solver's point is accepted."""
     return _SOLVERS[name].tolerance if name in _SOLVERS else GOAL
 
 
@@ -178,7 +178,7 @@ def solve_problem(
     alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
     names: tuple[str, ...] = () if alone else installed_solvers() if solver is None else (canonical_name(solver),)
     if not names and not alone:
-        packages = " ".join(known.package for known in _SOLVERS.values())
+        packages = " ".join(record.package for record in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
@@ -197,8 +197,8 @@ def solve_problem(
             return SolverRecord(tuple(attempts))
         if distance < float("inf"):
             best = (distance, _values(problem))
-    for name, given in _order(names, options, attempts, problem):
-        if clock.over:
+    for name, settings in _order(names, options, attempts, problem):
+        if clock.is_over:
             break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
@@ -207,17 +207,17 @@ def solve_problem(
             limited = clock
             if limit is None and attempts:
                 limited = _Clock(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
-            status, unit = _run_scaled(problem, twin, name, verbose, given, limited)
+            status, unit = _run_scaled(problem, twin, name, verbose, settings, limited)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(name, status, unit, distance, False, seconds)
             tries.append((distance, _values(problem), attempt))
             # good enough, or too slow, to try other units
-            if distance * tolerance <= GOAL or attempt.out_of_time or clock.over:
+            if distance * tolerance <= GOAL or attempt.out_of_time or clock.is_over:
                 break
-        distance, values, attempt = min(tries, key=lambda one: one[0])
+        distance, values, attempt = min(tries, key=lambda entry: entry[0])
         chosen = replace(attempt, accepted=distance <= 1.0)
-        attempts += [chosen if one is attempt else one for _, _, one in tries]
+        attempts += [chosen if entry is attempt else entry for _, _, entry in tries]
         if chosen.accepted:
             _restore(problem, values)
             return SolverRecord(tuple(attempts))
@@ -226,7 +226,7 @@ def solve_problem(
     if best is None:
         tried = "; ".join(f"{attempt.solver}: {attempt.status}" for attempt in attempts)
         tried = tried or f"the time limit of {limit:g} s was over before a solver was called"
-        late = clock.over or any(attempt.out_of_time for attempt in attempts)
+        late = clock.is_over or any(attempt.out_of_time for attempt in attempts)
         longer = ", or allow a longer time_limit" if late else ""
         error = SolverError(f"no solver returned a point ({tried}); rescale the data or try another solver{longer}")
         error.attempts = tuple(attempts)
@@ -248,7 +248,7 @@ def solve_problem(
 def _order(
     names: tuple[str, ...], options: Mapping[str, Any], attempts: list[Attempt], problem: Any
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """The solvers with their options; behind a method that failed on dense rows, a solver for such rows."""
+    """Return the solvers with their options; behind a method that failed on dense rows, a solver for such rows."""
     order: list[tuple[str, Mapping[str, Any]]] = [(name, options) for name in names]
     if attempts and "PIQP" in names and sum(variable.size for variable in problem.variables()) <= _DENSE_VARIABLES:
         order.insert(0, ("PIQP", {**_SOLVERS["PIQP"].options, "backend": "dense"}))
@@ -276,9 +276,9 @@ def _run_scaled(
 ) -> tuple[str, float]:
     if twin is None:
         return _run(problem, name, verbose, options, clock), 1.0
-    other, unit = twin()
-    status = _run(other, name, verbose, options, clock)
-    scaled = [None if value is None else unit * value for value in _values(other)]
+    scaled_problem, unit = twin()
+    status = _run(scaled_problem, name, verbose, options, clock)
+    scaled = [None if value is None else unit * value for value in _values(scaled_problem)]
     _restore(problem, scaled)
     return status, unit
 
@@ -291,20 +291,20 @@ class _Clock:
         self._end = None if limit is None else time.monotonic() + limit
 
     @property
-    def left(self) -> float | None:
-        """Seconds, a moment at least; None without a limit."""
+    def remaining(self) -> float | None:
+        """Return seconds, a moment at least; None without a limit."""
         return None if self._end is None else max(self._end - time.monotonic(), 1e-3)
 
     @property
-    def over(self) -> bool:
-        """Whether no time is left."""
+    def is_over(self) -> bool:
+        """Return whether no time is left."""
         return self._end is not None and time.monotonic() >= self._end
 
 
 def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], time_left: "_Clock") -> str:
     import cvxpy as cp
 
-    limit = time_left.left
+    limit = time_left.remaining
     chosen, wait, clock = dict(options or _SOLVERS[name].options), limit, _SOLVERS[name].clock
     if not options:  # a problem may know what a solver needs to be told about it
         chosen |= getattr(problem, "solver_options", {}).get(name, {})

@@ -48,7 +48,7 @@ def _take_control() -> None:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread inside the block, for the whole process."""
+    """Use one BLAS thread inside the block, for the whole process."""
     global _holders, _limit
     with _guard:
         if _holders == 0:
@@ -67,7 +67,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def threads_for(order: int) -> int:
-    """The number of threads for matrices of this order: one, or as many as BLAS may use at present."""
+    """Return the number of threads for matrices of this order: one, or as many as BLAS may use at present."""
     if order < SERIAL_BELOW:
         return 1
     counts = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
@@ -76,7 +76,7 @@ def threads_for(order: int) -> int:
 
 @contextmanager
 def blas_threads(order: int) -> Iterator[None]:
-    """One BLAS thread inside the block when matrices of this order do not repay a second."""
+    """Use one BLAS thread inside the block when matrices of this order do not repay a second."""
     if order >= SERIAL_BELOW:
         yield
         return

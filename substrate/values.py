@@ -29,15 +29,15 @@ class Record:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
+def _same(first: Any, second: Any) -> bool:
+    if first is second:
         return True
-    one, other = to_numpy(one), to_numpy(other)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    if is_sparse(one) and is_sparse(other):
-        return bool(one.shape == other.shape and (one != other).nnz == 0)
-    return type(one) is type(other) and bool(one == other)
+    first, second = to_numpy(first), to_numpy(second)
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return first.dtype == second.dtype and np.array_equal(first, second)
+    if is_sparse(first) and is_sparse(second):
+        return bool(first.shape == second.shape and (first != second).nnz == 0)
+    return type(first) is type(second) and bool(first == second)
 
 
 class Value:
@@ -50,7 +50,7 @@ class Value:
     __slots__ = ()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; those of a value inside this one as ``outer__inner``."""
+        """Return parameters by name; those of a value inside this one as ``outer__inner``."""
         params: dict[str, Any] = {}
         for parameter in fields(self):  # type: ignore[arg-type]
             value = getattr(self, parameter.name)
@@ -60,16 +60,16 @@ class Value:
         return params
 
     def with_params(self, **params: Any) -> Self:
-        """A new value with some parameters replaced; ``left__sigma=2.0`` reaches into a sum of kernels."""
+        """Return a new value with some parameters replaced; ``left__sigma=2.0`` reaches into a sum of kernels."""
         direct: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
-        known = {parameter.name for parameter in fields(self)}  # type: ignore[arg-type]
+        names = {parameter.name for parameter in fields(self)}  # type: ignore[arg-type]
         for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if name not in known:
-                raise DeclarationError(f"{self!r} has no parameter {name!r}; it has {sorted(known)}")
-            if rest:
-                nested.setdefault(name, {})[rest] = value
+            name, _, inner_name = key.partition("__")
+            if name not in names:
+                raise DeclarationError(f"{self!r} has no parameter {name!r}; it has {sorted(names)}")
+            if inner_name:
+                nested.setdefault(name, {})[inner_name] = value
             else:
                 direct[name] = value
         for name, inner in nested.items():
@@ -83,7 +83,7 @@ class Value:
         return self  # a frozen value is its own copy
 
     def __repr__(self) -> str:
-        """As it can be written: the fields that differ from their defaults."""
-        held = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]  # type: ignore[arg-type]
-        shown = (f"{name}={value!r}" for name, value, usual in held if usual is MISSING or not _same(value, usual))
+        """Write it as code: the fields that differ from their defaults."""
+        entries = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]  # type: ignore[arg-type]
+        shown = (f"{name}={value!r}" for name, value, usual in entries if usual is MISSING or not _same(value, usual))
         return f"{type(self).__name__}({', '.join(shown)})"

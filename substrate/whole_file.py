@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from substrate.errors import DataError
 
-__all__ = ["refuse_taken", "writable_file", "written_whole"]
+__all__ = ["refuse_inputs", "writable_file", "written_whole"]
 
 _Path = str | os.PathLike[str]
 
@@ -30,18 +30,20 @@ _KINDS = (
 
 
 def writable_file(path: _Path) -> Path:
-    """The file that writing to ``path`` makes or replaces, links followed; refused unless it is regular or absent."""
+    """Return the file that writing to ``path`` makes or replaces, links followed; refused unless it is regular or
+    absent.
+    """
     try:
         target = Path(os.path.realpath(path, strict=False))
-        found = os.stat(target).st_mode
+        mode = os.stat(target).st_mode
     except FileNotFoundError:
         return _new_file(Path(path), target)
     except NotADirectoryError as error:
         raise DataError(f"the folder of {path} is a file; name a file in a folder") from error
     except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a null character
         raise DataError(f"{os.fspath(path)!r} cannot be written: {error}; name another file") from error
-    if not stat.S_ISREG(found):
-        kind = next((words for is_kind, words in _KINDS if is_kind(found)), "no regular file")
+    if not stat.S_ISREG(mode):
+        kind = next((words for is_kind, words in _KINDS if is_kind(mode)), "no regular file")
         raise DataError(f"{path} is {kind}; name a file")
     if not os.access(target, os.W_OK):
         raise DataError(f"{path} is write-protected; name another file, or allow writing to this one")
@@ -58,31 +60,31 @@ def _new_file(path: Path, target: Path) -> Path:
     return target
 
 
-def refuse_taken(path: _Path, *read: object) -> None:
+def refuse_inputs(path: _Path, *read: object) -> None:
     """Refuse a file that is one of the inputs, or lies in a folder of them: writing it would destroy its contents.
 
     Only inputs that are paths are compared; a link and its target are the same file.
     """
     target = Path(os.path.realpath(path))
-    for other in read:
-        if not isinstance(other, (str, os.PathLike)):
+    for input_path in read:
+        if not isinstance(input_path, (str, os.PathLike)):
             continue
-        source = Path(os.path.realpath(other))
+        source = Path(os.path.realpath(input_path))
         within = target.exists() and source.is_dir() and target.is_relative_to(source)
         if source == target or within or _same(source, target):
             raise DataError(f"{path} is named twice; writing it would destroy what it holds")
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(first: Path, second: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:
         return False
 
 
 @contextmanager
 def written_whole(path: _Path) -> Iterator[BinaryIO]:
-    """A stream for the bytes of a file; an existing file is replaced only when the block ends without an error.
+    """Open a stream for a file; an existing one is replaced only when the block ends without an error.
 
     The stream can also be read, so that the contents can be checked before the file is renamed.
     """
@@ -101,7 +103,7 @@ def written_whole(path: _Path) -> Iterator[BinaryIO]:
 
 
 def _adopt_permissions(temporary: str, target: Path) -> None:
-    """Permissions of the file that is replaced, otherwise of any new file; a temporary file is private."""
+    """Adopt the permissions of the file that is replaced, or of any new file; a temporary file is private."""
     try:
         old = target.stat()
     except FileNotFoundError:

@@ -85,7 +85,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from sampled_cases import SAMPLED, kind_of, sampled  # noqa: E402  by the path above, and numpy after the number of threads
+from sampled_cases import SAMPLED, kind_of, sample_cases  # noqa: E402  by the path above, and numpy after the number of threads
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,7 +103,7 @@ def pytest_pycollect_makeitem(collector, name):
         if asked is None:
             return made
         kinds = [name] * len(shared)
-    chosen = sampled([item.name for item in shared], kinds, *(asked.args if asked else ()))
+    chosen = sample_cases([item.name for item in shared], kinds, *(asked.args if asked else ()))
     SAMPLED[f"{collector.nodeid}::{name}"] = kinds, chosen
     for place, item in enumerate(shared):
         if place not in chosen:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from every_model import ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
-from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sampled
+from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sample_cases
 
 import problems
 from problems import LSSVMRegressor, SubstrateRegressor
@@ -20,7 +20,7 @@ PAIRS = [(f"test_any[{case}-{name}]", name) for case in range(29) for name in NA
 
 def draw(pairs, some=SOME_CASES, version="1"):
     names, kinds = zip(*pairs, strict=True)
-    return {names[place] for place in sampled(names, kinds, some, version)}
+    return {names[place] for place in sample_cases(names, kinds, some, version)}
 
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 29, 60])

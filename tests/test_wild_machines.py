@@ -19,13 +19,13 @@ def check_promises(seeds):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                model = wild.model.fit(wild.X, wild.y, **wild.given)
+                model = wild.model.fit(wild.X, wild.y, **wild.fit_options)
             except SubstrateError:  # refused, with a reason of its own
                 assert not hasattr(wild.model, "support_values_"), (seed, str(wild))
                 continue
             told = [str(one.message) for one in caught]
-            certificate, again = model.certificate_, model.certify(wild.X, wild.y, **wild.given)
-            proof = model.prove(wild.X, wild.y, **wild.given)
+            certificate, again = model.certificate_, model.certify(wild.X, wild.y, **wild.fit_options)
+            proof = model.prove(wild.X, wild.y, **wild.fit_options)
         assert not [one for one in caught if issubclass(one.category, RuntimeWarning)], (seed, str(wild))
         made += 1
         # a certificate that fails always warns, and the first word of either is the answer

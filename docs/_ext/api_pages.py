@@ -31,39 +31,39 @@ ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "least_squares", "search
 
 
 def table(package: str, names: Iterable[str]) -> str:
-    """An autosummary of names in a package."""
+    """Return an autosummary of names in a package."""
     head = f".. currentmodule:: {package}\n\n.. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n"
     return head + "".join(f"   {name}\n" for name in names) + "\n"
 
 
-def headed(heading: str, text: str, rule: str = "=") -> str:
-    """A heading with what stands under it."""
+def put_under_heading(heading: str, text: str, rule: str = "=") -> str:
+    """Return a heading with what stands under it."""
     return f"{heading}\n{rule * len(heading)}\n\n{text}\n"
 
 
 def said_by(package: str) -> str:
-    """The docstring of a package, and a target for references to it."""
+    """Return the docstring of a package, and a target for references to it."""
     return f".. automodule:: {package}\n   :no-members:\n\n"
 
 
 def public(package: str) -> Iterator[str]:
-    """The names in a package's ``__all__``, without constants of the distribution."""
+    """Return the names in a package's ``__all__``, without constants of the distribution."""
     return (name for name in import_module(package).__all__ if name not in {"DISTRIBUTION", "__version__"})
 
 
 def modules(package: str) -> Iterator[str]:
-    """The names of the modules below a package."""
-    found = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
-    return (module.name.removeprefix(f"{package}.") for module in found)
+    """Return the names of the modules below a package."""
+    packages = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
+    return (module.name.removeprefix(f"{package}.") for module in packages)
 
 
 def first_line(module: str) -> str:
-    """The summary line of a module."""
+    """Return the summary line of a module."""
     return (import_module(module).__doc__ or module).strip().splitlines()[0]
 
 
 def by_family() -> str:
-    """The estimators, one table per file."""
+    """Return the estimators, one table per file."""
     family = problems.ESTIMATORS.__getitem__
     rank = {f"problems.estimators.{name}": place for place, name in enumerate(FIRST_FAMILIES)}
     order = sorted(problems.ESTIMATORS, key=lambda name: (rank.get(family(name), len(rank)), family(name), name))
@@ -71,39 +71,47 @@ def by_family() -> str:
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
     values = table("substrate.reduced", public("substrate.reduced"))
     values += table("substrate.streaming", public("substrate.streaming"))
-    saved = headed("Saved models", table("problems", ["load"]), rule="-")
-    return "\n".join(tables) + headed("Parameters that are values", values, rule="-") + saved
+    saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
+    return "\n".join(tables) + put_under_heading("Parameters that are values", values, rule="-") + saved
 
 
 def problem_pages() -> str:
-    """The problems, which are the public names of their package that are no estimators."""
+    """Return the problems, which are the public names of their package that are no estimators."""
     return table("problems", (name for name in public("problems") if name not in {*problems.ESTIMATORS, "load"}))
 
 
 def whole(package: str, names: Iterable[str]) -> str:
-    """The docstring of a package, and its contents."""
+    """Return the docstring of a package, and its contents."""
     return said_by(package) + table(package, names)
 
 
 def command_line() -> str:
-    """The help of the command and of its subcommands."""
+    """Return the help of the command and of its subcommands."""
     whole_parser = parser()
     (commands,) = (action for action in whole_parser._actions if isinstance(action, argparse._SubParsersAction))
-    parts = [("substrate", whole_parser), *((f"substrate {name}", part) for name, part in commands.choices.items())]
-    helps = (headed(name, ".. code-block:: text\n\n" + indent(part.format_help(), "   "), "-") for name, part in parts)
+    parsers = [
+        ("substrate", whole_parser),
+        *((f"substrate {name}", parser_of_command) for name, parser_of_command in commands.choices.items()),
+    ]
+    helps = (
+        put_under_heading(name, ".. code-block:: text\n\n" + indent(parser_of_command.format_help(), "   "), "-")
+        for name, parser_of_command in parsers
+    )
     return "\n".join(helps)
 
 
 def ground() -> str:
-    """The files of substrate that are in no folder, and the folders that have no page of their own."""
-    found = list(pkgutil.iter_modules(substrate.__path__))
-    files = table("substrate", (module.name for module in found if not module.ispkg))
-    folders = (f"substrate.{module.name}" for module in found if module.ispkg and module.name not in ON_OTHER_PAGES)
+    """Return the files of substrate that are in no folder, and the folders that have no page of their own."""
+    modules_found = list(pkgutil.iter_modules(substrate.__path__))
+    files = table("substrate", (module.name for module in modules_found if not module.ispkg))
+    folders = (
+        f"substrate.{module.name}" for module in modules_found if module.ispkg and module.name not in ON_OTHER_PAGES
+    )
     return files + "".join(whole(folder, modules(folder)) for folder in folders)
 
 
-def penalized() -> str:
-    """The rooms of the penalized machines, one after the other."""
+def list_penalized_rooms() -> str:
+    """Return the rooms of the penalized machines, one after the other."""
     rooms = sorted(module.name for module in pkgutil.iter_modules(import_module("substrate.penalized").__path__))
     files = [room for room in rooms if room not in ("homotopy", "huber", "l1", "variation")]
     folders = (f"substrate.penalized.{room}" for room in rooms if room not in files)
@@ -111,33 +119,35 @@ def penalized() -> str:
 
 
 def pages() -> dict[str, str]:
-    """The text of each page, by file name."""
+    """Return the text of each page, by file name."""
     return {
-        "composition": headed("Machines of one's own", whole("substrate", public("substrate"))),
-        "estimators": headed("Estimators", said_by("problems.estimators") + by_family()),
-        "problems": headed("Problem pages", said_by("problems") + problem_pages()),
-        "kernels": headed("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
-        "datasets": headed("Data", whole("substrate.datasets", public("substrate.datasets"))),
-        "displays": headed("Displays", whole("problems.displays", public("problems.displays"))),
-        "ingredients": headed("Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))),
-        "least_squares": headed(
+        "composition": put_under_heading("Machines of one's own", whole("substrate", public("substrate"))),
+        "estimators": put_under_heading("Estimators", said_by("problems.estimators") + by_family()),
+        "problems": put_under_heading("Problem pages", said_by("problems") + problem_pages()),
+        "kernels": put_under_heading("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
+        "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
+        "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
+        "ingredients": put_under_heading(
+            "Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))
+        ),
+        "least_squares": put_under_heading(
             "Least squares and the search of gamma",
             whole("substrate.least_squares", modules("substrate.least_squares"))
             + whole("substrate.search", modules("substrate.search")),
         ),
-        "penalized": headed("Penalized machines and their paths", penalized()),
-        "inside": headed(
+        "penalized": put_under_heading("Penalized machines and their paths", list_penalized_rooms()),
+        "inside": put_under_heading(
             "Inside machines and fusion",
             whole("substrate.composition", modules("substrate.composition"))
             + whole("substrate.fusion", modules("substrate.fusion")),
         ),
-        "command_line": headed("Command line", command_line()),
-        "ground": headed("The ground floor", ground()),
+        "command_line": put_under_heading("Command line", command_line()),
+        "ground": put_under_heading("The ground floor", ground()),
     }
 
 
-def listed(text: str) -> Iterator[str]:
-    """The full names in the tables of a page."""
+def list_names(text: str) -> Iterator[str]:
+    """Yield the full names in the tables of a page."""
     package = ""
     for line in text.splitlines():
         if line.startswith(".. currentmodule:: "):
@@ -153,14 +163,14 @@ def write_pages(app: Sphinx, config: Config) -> None:
         target = folder / f"{name}.rst"
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.write_text(text, encoding="utf-8")
-    names = {name for text in texts.values() for name in listed(text)}
+    names = {name for text in texts.values() for name in list_names(text)}
     for page in [*folder.glob("generated/*.rst"), *folder.glob("*.rst")]:
         if page.stem not in names | set(texts):
             page.unlink()
 
 
 def of_others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Members inherited from other libraries are documented there."""
+    """Leave out members inherited from other libraries, which are documented there."""
     home = getattr(getattr(obj, "fget", obj), "__module__", None)
     return True if what == "class" and home is not None and home.partition(".")[0] not in OURS else None
 

@@ -20,27 +20,27 @@ KEY = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)\]")
 def mark_items(document: nodes.document) -> None:
     """Give each reference a target named by its key."""
     for item in document.findall(nodes.list_item):
-        found = KEY.fullmatch(next((strong.astext() for strong in item.findall(nodes.strong)), ""))
-        if found:
-            item["ids"].append(found[1].lower())
+        match = KEY.fullmatch(next((strong.astext() for strong in item.findall(nodes.strong)), ""))
+        if match:
+            item["ids"].append(match[1].lower())
 
 
 def mark_keys(document: nodes.document) -> None:
     """Turn keys in running text into citation references."""
     for text in list(document.findall(nodes.Text)):
-        parts = KEY.split(text)
-        if len(parts) == 1 or isinstance(
+        pieces = KEY.split(text)
+        if len(pieces) == 1 or isinstance(
             text.parent, nodes.literal | nodes.literal_block | nodes.reference | nodes.math
         ):
             continue
         new: list[nodes.Node] = []
-        for place, part in enumerate(parts):  # text, key, text, key, ..., text
+        for place, piece in enumerate(pieces):  # text, key, text, key, ..., text
             if place % 2:
-                reference = pending_xref("", nodes.inline("", f"[{part}]"), refdomain="citation", reftype="ref")
-                reference["reftarget"] = part
+                reference = pending_xref("", nodes.inline("", f"[{piece}]"), refdomain="citation", reftype="ref")
+                reference["reftarget"] = piece
                 new.append(reference)
-            elif part:
-                new.append(nodes.Text(part))
+            elif piece:
+                new.append(nodes.Text(piece))
         text.parent.replace(text, new)
 
 

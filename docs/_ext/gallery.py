@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 _filters: list[Any] = []
 
 
-def restyled(conf: dict[str, Any], name: str, when: str) -> None:
-    """Before an example: set the style and make warnings errors; after it: undo both."""
+def restyle(conf: dict[str, Any], name: str, when: str) -> None:
+    """Set the style and make warnings errors before an example; undo both after it."""
     if when == "before":
         mpl.rcParams.update(STYLE)
         _filters[:] = warnings.filters
@@ -65,24 +65,29 @@ def restyled(conf: dict[str, Any], name: str, when: str) -> None:
 
 
 def missing(figure: Any) -> list[str]:
-    """What a picture lacks: a title, or the label of an axis that has numbers."""
-    axes = [one for one in figure.axes if one.get_label() != "<colorbar>"]
-    titles = [figure.get_suptitle(), *(one.get_title(place) for one in axes for place in ("left", "center"))]
+    """Return what a picture lacks: a title, or the label of an axis that has numbers."""
+    axes = [axes_drawn for axes_drawn in figure.axes if axes_drawn.get_label() != "<colorbar>"]
+    titles = [
+        figure.get_suptitle(),
+        *(axes_drawn.get_title(place) for axes_drawn in axes for place in ("left", "center")),
+    ]
     lacks = [] if any(titles) else ["a title that states the answer"]
-    for number, one in enumerate(axes):
+    for number, axes_drawn in enumerate(axes):
         beside = {
-            "x": [other.get_xlabel() for other in one.get_shared_x_axes().get_siblings(one)],
-            "y": [other.get_ylabel() for other in one.get_shared_y_axes().get_siblings(one)],
+            "x": [sibling.get_xlabel() for sibling in axes_drawn.get_shared_x_axes().get_siblings(axes_drawn)],
+            "y": [sibling.get_ylabel() for sibling in axes_drawn.get_shared_y_axes().get_siblings(axes_drawn)],
         }
-        for name, axis in (("x", one.xaxis), ("y", one.yaxis)):
+        for name, axis in (("x", axes_drawn.xaxis), ("y", axes_drawn.yaxis)):
             words = any(WORD.match(tick.get_text()) for tick in axis.get_ticklabels())
             if not words and not any(beside[name]):
                 lacks.append(f"a label on the {name}-axis of its axes {number}")
     return lacks
 
 
-def misprinted(printed: str) -> str:
-    """What is wrong with the output of an example, which must end with a certificate that holds; empty: nothing."""
+def find_misprint(printed: str) -> str:
+    """Return what is wrong with the output of an example, which must end with a certificate that holds; empty:
+    nothing.
+    """
     block = printed.rstrip().split("\n\n")[-1].splitlines()
     if len(block) < 3 or ": holds; " not in block[0] or block[1].split() != HEADING:
         return "its output does not end with a certificate that holds"
@@ -107,7 +112,7 @@ def check_page(app: Sphinx, page: str, source: list[str]) -> None:
     if app.config.plot_gallery in ("0", "False", "false"):
         return
     blocks = [dedent(block) for block in OUTPUT.findall(source[0])]
-    wrong = [misprinted("".join(blocks))] if blocks else ["it prints nothing"]
+    wrong = [find_misprint("".join(blocks))] if blocks else ["it prints nothing"]
     if not ALTERNATIVE.search(source[0]):
         wrong.append("it draws no picture")
     for complaint in filter(None, wrong):
@@ -115,13 +120,13 @@ def check_page(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def describe_cards(app: Sphinx, document: nodes.document, page: str) -> None:
-    """The picture of a card has the alternative text of the picture on the page it leads to."""
+    """Give the picture of a card the alternative text of the picture on the page it leads to."""
     for image in document.findall(nodes.image):
-        found = THUMBNAIL.search(image["uri"])
-        if found and not image.get("alt"):
-            of_page = Path(app.srcdir, "auto_examples", f"{found[1]}.rst")
+        match = THUMBNAIL.search(image["uri"])
+        if match and not image.get("alt"):
+            of_page = Path(app.srcdir, "auto_examples", f"{match[1]}.rst")
             texts = ALTERNATIVE.findall(of_page.read_text(encoding="utf-8")) if of_page.exists() else []
-            image["alt"] = texts[0] if texts else found[1].replace("_", " ")
+            image["alt"] = texts[0] if texts else match[1].replace("_", " ")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

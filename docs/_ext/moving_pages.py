@@ -19,45 +19,45 @@ import numpy as np
 from problems import FusedMaximalVariationRegressor
 from problems.command_line.explore import moving_document
 from problems.command_line.fit import Choices, fit_table
-from problems.command_line.report.moving import encoded
+from problems.command_line.report.moving import encode_numbers
 from problems.command_line.report.moving_page import moving_html, script_policy
 from problems.command_line.report.page import page, paragraph
 from problems.command_line.report.subject import Subject
 from problems.command_line.table import read_table
 from substrate.datasets import additive_function
 
-__all__ = ["fused", "not_convex", "pages", "penalty", "trained"]
+__all__ = ["fuse_at", "not_convex", "pages", "penalty", "train"]
 
 WEIGHTS = (1.0, 1.5, 2.0, 4.0)
 
 
-def trained(rho: Any) -> Any:
-    """a of the machine that is trained at rho, the constraint of (28)."""
+def train(rho: Any) -> Any:
+    """Return a of the machine that is trained at rho, the constraint of (28)."""
     return np.maximum(1.0 - np.asarray(rho) / 2.0, 0.0)
 
 
-def fused(rho: Any, weight: float) -> Any:
-    """a of (29) at a fixed rho."""
+def fuse_at(rho: Any, weight: float) -> Any:
+    """Return a of (29) at a fixed rho."""
     rho = np.asarray(rho)
     inner = (16.0 + 2.0 * weight - weight * rho) / (8.0 + 4.0 * weight)
     return np.clip(inner, np.maximum(1.0 - rho / 2.0, 0.0), 1.0 + rho / 2.0)
 
 
 def penalty(a: Any, rho: Any) -> Any:
-    """The sum of all products of a multiplier and its slack, at t = |a|."""
+    """Return the sum of all products of a multiplier and its slack, at t = |a|."""
     return 2.0 * a * a - 2.0 * a + rho * np.abs(a)
 
 
 def error(a: Any) -> Any:
-    """The squared error on the validation point."""
+    """Return the squared error on the validation point."""
     return (4.0 - 2.0 * a) ** 2
 
 
 def not_convex() -> str:
-    """The page of (29)."""
+    """Return the page of (29)."""
     knots = {0.0, 2.0, 3.0, *((8.0 - 2.0 * c) / (4.0 + 3.0 * c) for c in WEIGHTS)}
     stops = np.unique(np.concatenate([np.linspace(0.0, 3.0, 121), [*knots]]))
-    machines = np.column_stack([trained(stops), *(fused(stops, c) for c in WEIGHTS)])
+    machines = np.column_stack([train(stops), *(fuse_at(stops, c) for c in WEIGHTS)])
     values = [error(machines[:, k + 1]) + c * penalty(machines[:, k + 1], stops) for k, c in enumerate(WEIGHTS)]
     share = np.linspace(0.0, 1.0, 41)
     constants = {
@@ -81,7 +81,7 @@ def not_convex() -> str:
     def line(y: str, style: str) -> dict[str, Any]:
         return {"kind": "line", "x": "rho", "y": y, "style": style}
 
-    here = {"kind": "here", "x": "weight", "style": "here"}
+    position = {"kind": "here", "x": "weight", "style": "here"}
     spot = [{"kind": "dot", "x": ["entry list", "rho"], "y": name} for name in ("at trained", "at #")]
     panels = [
         {
@@ -95,7 +95,7 @@ def not_convex() -> str:
                 line("high", "bound"),
                 line("trained", "train-line"),
                 line("path#", "model"),
-                here,
+                position,
                 *spot,
             ],
         },
@@ -105,14 +105,14 @@ def not_convex() -> str:
             "y": {"label": "value"},
             "caption": "Thin: the validation error of the trained machine, 4 at best. Thick: the value of (29). With "
             "weight 1 it falls to 3.5 at ρ = 0.5, which no trained machine has; from weight 2 on 4 is best.",
-            "marks": [line("trained error", "train-line"), line("value#", "model"), here],
+            "marks": [line("trained error", "train-line"), line("value#", "model"), position],
         },
         {
             "title": "Multipliers times slacks",
             "x": {"label": "ρ"},
             "y": {"label": "sum of products"},
             "caption": "Complementary slackness, which the paper asks to be checked afterwards: this sum is zero.",
-            "marks": [{"kind": "level", "y": 0, "style": "axis"}, line("products#", "model"), here],
+            "marks": [{"kind": "level", "y": 0, "style": "axis"}, line("products#", "model"), position],
         },
         {
             "title": "Why: the penalty on a straight line",
@@ -131,14 +131,16 @@ def not_convex() -> str:
         "sign": "ρ",
         "own": "the best of (29) with weight 1",
         "choose": "penalty weight",
-        "stops": encoded(stops),
+        "stops": encode_numbers(stops),
         "start": int(np.argmin(values[0])),
         "inputs": [f"{c:g}" for c in WEIGHTS],
         "panels": panels,
         "vectors": take,
-        "constants": {name: encoded(part) for name, part in constants.items()},
-        "state": {"knots": encoded(stops), "rows": encoded(machines), "width": machines.shape[1]},
-        "curves": [{"name": name, "values": encoded(part), "whole": False} for name, part in curves.items()],
+        "constants": {name: encode_numbers(numbers) for name, numbers in constants.items()},
+        "state": {"knots": encode_numbers(stops), "rows": encode_numbers(machines), "width": machines.shape[1]},
+        "curves": [
+            {"name": name, "values": encode_numbers(numbers), "whole": False} for name, numbers in curves.items()
+        ],
     }
     words = (
         "Pelckmans et al. (2005) choose ρ by solving (29): the validation error plus a penalty, the sum of all "
@@ -150,7 +152,7 @@ def not_convex() -> str:
 
 
 def gamma() -> str:
-    """The motorcycle data and the LS-SVM."""
+    """Return the motorcycle data and the LS-SVM."""
     fit = fit_table(read_table("@motorcycle"), Choices("accel"))
     return moving_document(
         "An LS-SVM and its gamma",
@@ -161,12 +163,14 @@ def gamma() -> str:
 
 
 def rho() -> str:
-    """Four inputs, one of which is noise."""
+    """Draw four inputs, one of which is noise."""
     X, y = additive_function(random_state=1)
-    X, held = X[:, [0, 1, 2, 9]], np.arange(y.size) % 3 == 0
-    model = FusedMaximalVariationRegressor().fit(X[~held], y[~held], X[held], y[held])
+    X, is_validation = X[:, [0, 1, 2, 9]], np.arange(y.size) % 3 == 0
+    model = FusedMaximalVariationRegressor().fit(
+        X[~is_validation], y[~is_validation], X[is_validation], y[is_validation]
+    )
     names, flat = ("first", "second", "third", "noise"), np.zeros(4)
-    rows = (X[~held], y[~held], X[held], y[held])
+    rows = (X[~is_validation], y[~is_validation], X[is_validation], y[is_validation])
     return moving_document(
         "Maximal variation and its rho",
         Subject(model, *rows, names, "y", flat, flat + 1.0, flat > 0.0),
@@ -176,7 +180,7 @@ def rho() -> str:
 
 
 def pages() -> dict[str, str]:
-    """All pages by their file names."""
+    """Return all pages by their file names."""
     return {"gamma.html": gamma(), "rho.html": rho(), "not_convex.html": not_convex()}
 
 
@@ -190,11 +194,11 @@ def write(folder: Path) -> None:
 def setup(app: Any) -> dict[str, Any]:
     """Make the pages beside those that Sphinx has built."""
 
-    def made(app: Any, failure: Exception | None) -> None:
+    def make(app: Any, failure: Exception | None) -> None:
         if failure is None and app.builder.format == "html":
             write(Path(app.outdir) / "moving")
 
-    app.connect("build-finished", made)
+    app.connect("build-finished", make)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

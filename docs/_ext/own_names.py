@@ -14,16 +14,16 @@ from sphinx.util.nodes import make_refnode
 
 
 def home(name: str) -> str:
-    """Where a name that its package re-exports is defined, and possibly documented."""
+    """Return where a name that its package re-exports is defined, and possibly documented."""
     try:
-        found = pkgutil.resolve_name(name) if name.startswith(("problems.", "substrate.")) else None
+        value = pkgutil.resolve_name(name) if name.startswith(("problems.", "substrate.")) else None
     except (AttributeError, ImportError, ValueError):
         return name
-    return f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """The dotted names under which a literal may be documented."""
+    """Return the dotted names under which a literal may be documented."""
     name = text.split("(")[0].removesuffix(".py").replace("/", ".").strip(".")
     if "." not in name and not name[:1].isupper():  # an ordinary word, or a parameter
         return ()
@@ -39,16 +39,16 @@ def spellings(text: str) -> tuple[str, ...]:
 
 def breakable(literal: nodes.literal) -> None:
     """Allow a line to end after the separators of a name, which leaves its text as it is."""
-    parts = [part for part in re.split(r"(?<=[._/:=,])(?=\w)", literal.astext()) if part]
+    pieces = [piece for piece in re.split(r"(?<=[._/:=,])(?=\w)", literal.astext()) if piece]
     literal.children = []
-    for number, part in enumerate(parts):
+    for number, piece in enumerate(pieces):
         if number:
             literal += nodes.raw("", "<wbr>", format="html")
-        literal += nodes.Text(part)
+        literal += nodes.Text(piece)
 
 
-def spelled(literal: nodes.literal) -> str:
-    """The text of a literal, without what only its layout needs."""
+def spell(literal: nodes.literal) -> str:
+    """Return the text of a literal, without what only its layout needs."""
     return "".join(child.astext() for child in literal.findall(nodes.Text) if not isinstance(child.parent, nodes.raw))
 
 
@@ -63,7 +63,7 @@ def link_names(app: Sphinx, document: nodes.document, page: str) -> None:
     for literal in list(document.findall(nodes.literal)):
         if isinstance(literal.parent, nodes.reference | nodes.title):
             continue
-        entry = next((documented[name] for name in spellings(spelled(literal)) if name in documented), None)
+        entry = next((documented[name] for name in spellings(spell(literal)) if name in documented), None)
         if entry is not None:
             link = make_refnode(app.builder, page, entry.docname, entry.node_id, literal.deepcopy())
             literal.parent.replace(literal, link)

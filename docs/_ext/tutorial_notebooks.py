@@ -16,7 +16,7 @@ NAMES = {f"tutorials/{page.stem}": page for page in PAGES}
 
 
 def offer(app: Sphinx, document: nodes.document) -> None:
-    """A line under the title of a tutorial that leads to its notebook."""
+    """Add a line under the title of a tutorial that leads to its notebook."""
     page = NAMES.get(app.env.docname)
     if page is not None and app.builder.format == "html":
         link = nodes.reference("", f"{page.stem}.ipynb", refuri=f"{page.stem}.ipynb", internal=True)

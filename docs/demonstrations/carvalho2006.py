@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def _labelled(n=40, seed=0):
+def _label_points(n=40, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     return X, np.where(X[:, 0] + 0.4 * rng.normal(size=n) > 0.3, 1.0, -1.0)
@@ -37,7 +37,7 @@ def ridge_in_every_entry() -> Shown:
     :equation [Carvalho2006]_ (3): $\tfrac1\gamma$ added inside the double sum, to every entry of the matrix
     :holds: $\tfrac1\gamma$ on the diagonal
     """
-    X, y = _labelled()
+    X, y = _label_points()
     K, gamma, n = RBF(1.0)(X), 3.0, y.size
 
     def cost(added):
@@ -61,7 +61,7 @@ def unsymmetric_border() -> Shown:
     :equation [Carvalho2006]_ (4): $-Y^\top$ in the first row of A
     :holds: $Y^\top$: the right-hand side there is zero, so that both have one solution, and A is symmetric
     """
-    X, y = _labelled()
+    X, y = _label_points()
     A, B = bordered_system(RBF(1.0)(X), y, np.full(y.size, 0.5))
     printed = A.copy()
     printed[0] *= -1.0
@@ -78,13 +78,13 @@ def no_stopping_rule() -> Shown:
     :holds: $AX = B$ has an exact solution, so every error tends to zero and every pattern leaves in time; a stated
         number of support vectors ends it
     """
-    X, y = _labelled()
+    X, y = _label_points()
     A, B = bordered_matrix(RBF(1.0)(X), np.full(y.size, 0.1)), bordered_target(y)
 
-    def left(count, epochs):
+    def count_left(count, epochs):
         return eliminate_patterns(A, B, threshold=0.1, count=count, max_epochs=epochs, seed=0).patterns.size
 
-    printed, holds = left(1, 500) - left(1, 50_000), left(12, 5000) - left(12, 50_000)
+    printed, holds = count_left(1, 500) - count_left(1, 50_000), count_left(12, 5000) - count_left(12, 50_000)
     return Shown(
         "patterns that leave if training lasts ten or a hundred times as long", float(printed), float(holds), 0.0
     )
@@ -96,7 +96,7 @@ def the_bias_stays() -> Shown:
     :place [Carvalho2006]_ sections 3.1, 3.3 to 3.5: patterns and columns are eliminated; the bias is not mentioned
     :holds: its row and column stay in all four methods; without them another machine is fitted
     """
-    X, y = _labelled()
+    X, y = _label_points()
     K, ridge = RBF(1.0)(X), np.full(y.size, 0.5)
     A, B = bordered_matrix(K, ridge), bordered_target(y)
     exact = np.linalg.solve(A, B)
@@ -175,14 +175,14 @@ def columns_at_random() -> Shown:
     y = np.where(labels == np.unique(labels)[-1], 1.0, -1.0)
     accuracies = []
     for seed in range(4):
-        parts = train_test_split(X, y, train_size=2 / 3, random_state=seed)
-        scaler = StandardScaler().fit(parts[0])
-        X_train, X_test = scaler.transform(parts[0]), scaler.transform(parts[1])
-        rule = IPLSSVMClassifier(RBF(8.0), 1.0, n_support=0.75).fit(X_train, parts[2])
-        drawn = np.random.default_rng(seed).permutation(parts[2].size)[: rule.n_support_]
-        lot = column_reduced_ls_svm.closed_form(RBF(8.0)(X_train), parts[2], 1.0, columns=drawn)
-        f = RBF(8.0)(X_test, X_train) @ (parts[2] * lot["support_values"]) + lot["bias"]
-        accuracies.append((rule.score(X_test, parts[3]), np.mean(np.sign(f) == parts[3])))
+        arrays = train_test_split(X, y, train_size=2 / 3, random_state=seed)
+        scaler = StandardScaler().fit(arrays[0])
+        X_train, X_test = scaler.transform(arrays[0]), scaler.transform(arrays[1])
+        rule = IPLSSVMClassifier(RBF(8.0), 1.0, n_support=0.75).fit(X_train, arrays[2])
+        drawn = np.random.default_rng(seed).permutation(arrays[2].size)[: rule.n_support_]
+        lot = column_reduced_ls_svm.closed_form(RBF(8.0)(X_train), arrays[2], 1.0, columns=drawn)
+        f = RBF(8.0)(X_test, X_train) @ (arrays[2] * lot["support_values"]) + lot["bias"]
+        accuracies.append((rule.score(X_test, arrays[3]), np.mean(np.sign(f) == arrays[3])))
     by_rule, at_random = np.mean(accuracies, axis=0)
     published, deviation = PUBLISHED["pima"]["IP-LSSVM"][2]
     distances = abs(float(by_rule) - published), abs(float(by_rule - at_random))

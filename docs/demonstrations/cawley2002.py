@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 
-def bordered(K, y, diagonal):
-    """Alpha and b of the bordered system with this diagonal added to K."""
+def solve_bordered(K, y, diagonal):
+    """Return alpha and b of the bordered system with this diagonal added to K."""
     n = y.size
     A = np.block([[K + diagonal * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
     solution = np.linalg.solve(A, np.append(y, 0.0))
@@ -45,7 +45,7 @@ def dense_diagonal() -> Shown:
     K, gamma = RBF(1.0)(x), 1.9
 
     def distance(diagonal):
-        alpha, b = bordered(K, y, diagonal)
+        alpha, b = solve_bordered(K, y, diagonal)
         return float(np.linalg.norm(alpha - 2.0 * gamma * (y - K @ alpha - b)) / np.linalg.norm(alpha))
 
     return Shown("gradient of (1) at the solution, relative", distance(1.0 / gamma), distance(0.5 / gamma))
@@ -67,7 +67,7 @@ def dense_and_sparse_disagree() -> Shown:
     sparse = K @ solution[:-1] + solution[-1]
 
     def distance(diagonal):
-        alpha, b = bordered(K, y, diagonal)
+        alpha, b = solve_bordered(K, y, diagonal)
         return float(np.abs(K @ alpha + b - sparse).max())
 
     return Shown("largest difference of fitted values", distance(y.size / gamma), distance(0.5 * y.size / gamma), 1e-5)
@@ -126,7 +126,7 @@ def scaled_gamma() -> Shown:
         for k, size in enumerate(sizes):
             K, K_new = kernel(points[:size]), kernel(points[-200:], points[:size])
             for j, gamma in enumerate(gammas):
-                alpha, b = bordered(K, y[:size], 1.0 / gamma)
+                alpha, b = solve_bordered(K, y[:size], 1.0 / gamma)
                 errors[k, j] += np.mean((K_new @ alpha + b - f[-200:]) ** 2)
     best = gammas[errors.argmin(axis=1)]
     slope = float(np.polyfit(np.log(sizes), np.log(best), 1)[0])
@@ -172,8 +172,8 @@ def where_the_gain_comes_from() -> Shown:
         for seed in range(9)
     ]
     ranked = SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="pruned")).fit(X, y).basis_indices_
-    others = np.setdiff1d(np.arange(y.size), ranked)
-    alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[others])
-    kept = float(np.mean((y[others] - alone) ** 2))
+    unranked = np.setdiff1d(np.arange(y.size), ranked)
+    alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[unranked])
+    kept = float(np.mean((y[unranked] - alone) ** 2))
     measure = "mean square error on rows not fitted, relative to that of all vectors, minus one"
     return Shown(measure, kept / dense - 1.0, float(np.median(at_random)) / dense - 1.0, 0.1)

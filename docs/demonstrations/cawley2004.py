@@ -2,7 +2,7 @@ r"""Errata of [Cawley2004]: the factor of two, the appendix, hyper-parameters, n
 
 import numpy as np
 
-from demonstrations.cawley2002 import bordered
+from demonstrations.cawley2002 import solve_bordered
 from demonstrations.shown import Shown
 from problems import LSSVMRegressor, SparseLSSVMRegressor
 from substrate.datasets import boston, motorcycle
@@ -38,8 +38,8 @@ def _system(K, rows, gamma, corner):
 def _gradient(K, rows, y, gamma, p):
     """The gradient of (2) in beta and b, relative to that at zero."""
     e = y - rows @ p[:-1] - p[-1]
-    found = np.append(K @ p[:-1] - 2.0 * gamma * rows.T @ e, -2.0 * gamma * e.sum())
-    return float(np.linalg.norm(found) / np.linalg.norm(2.0 * gamma * np.append(rows.T @ y, y.sum())))
+    gradient = np.append(K @ p[:-1] - 2.0 * gamma * rows.T @ e, -2.0 * gamma * e.sum())
+    return float(np.linalg.norm(gradient) / np.linalg.norm(2.0 * gamma * np.append(rows.T @ y, y.sum())))
 
 
 def dense_system() -> Shown:
@@ -52,7 +52,7 @@ def dense_system() -> Shown:
     gamma = 1.9
 
     def distance(diagonal):
-        return _gradient(K, K, y, gamma, np.append(*bordered(K, y, diagonal)))
+        return _gradient(K, K, y, gamma, np.append(*solve_bordered(K, y, diagonal)))
 
     return Shown("gradient of the objective at the solution, relative", distance(1.0 / gamma), distance(0.5 / gamma))
 
@@ -100,9 +100,9 @@ def inverse_in_the_appendix() -> Shown:
     """
     K, rows, y = _rows()
     gamma, Z, i = 2.0, np.column_stack([rows, np.ones(y.size)]), 5
-    C, others = _system(K, rows, gamma, y.size), np.arange(y.size) != i
-    again = _system(K, rows[others], gamma, y.size - 1.0)
-    expected = np.linalg.solve(again, Z[others].T @ y[others])
+    C, is_other = _system(K, rows, gamma, y.size), np.arange(y.size) != i
+    without_row = _system(K, rows[is_other], gamma, y.size - 1.0)
+    expected = np.linalg.solve(without_row, Z[is_other].T @ y[is_other])
     inverse, z = np.linalg.inv(C), Z[i]
     update = np.outer(inverse @ z, inverse @ z) / (1.0 - z @ inverse @ z)
     printed, holds = (
@@ -165,8 +165,8 @@ def normal_equations() -> Shown:
     features = np.column_stack([rows @ (vectors[:, kept] / np.sqrt(values[kept])), np.ones(y.size)])
     penalty = np.diag(np.append(np.full(kept.sum(), gamma**-0.5), 0.0))[:-1]
     explicit = np.empty(y.size)
-    for i, rest in enumerate(~np.eye(y.size, dtype=bool)):
-        stacked, target = np.vstack([features[rest], penalty]), np.append(y[rest], np.zeros(penalty.shape[0]))
+    for i, is_other in enumerate(~np.eye(y.size, dtype=bool)):
+        stacked, target = np.vstack([features[is_other], penalty]), np.append(y[is_other], np.zeros(penalty.shape[0]))
         explicit[i] = y[i] - features[i] @ np.linalg.lstsq(stacked, target, rcond=None)[0]
     fast = SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y).leave_one_out(X, y).residuals
     normal = (y - H @ y) / (1.0 - H.diagonal())
@@ -194,5 +194,5 @@ def unbiased_after_a_choice() -> Shown:
         chosen.append(min(estimates))
     # the machine fixed beforehand is next to the mean of 19 numbers of variance one, whose risk is 1 + 1/19
     risk = 1.0 + 1.0 / 19.0
-    printed, holds = (max(0.0, 1.0 - float(np.mean(part)) / risk) for part in (chosen, fixed))
+    printed, holds = (max(0.0, 1.0 - float(np.mean(errors_of_seeds)) / risk) for errors_of_seeds in (chosen, fixed))
     return Shown("mean estimate below the least possible risk, relative", printed, holds, 0.04)

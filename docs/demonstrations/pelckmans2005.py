@@ -87,11 +87,11 @@ def tikhonov_as_a_special_case() -> Shown:
     machine = ls_svm_regression.closed_form(K, y, gamma)
     c = ls_svm_substrate.tikhonov_constants(machine["support_values"], gamma)
     printed = float(np.abs(machine["support_values"] / gamma - machine["support_values"] - c).max())
-    again = ls_svm_substrate.closed_form(K, y, c)["support_values"]
+    alpha_of_substrate = ls_svm_substrate.closed_form(K, y, c)["support_values"]
     return Shown(
         "both sides of (12), and both machines",
         printed,
-        float(np.abs(again - machine["support_values"]).max()),
+        float(np.abs(alpha_of_substrate - machine["support_values"]).max()),
         slip=False,
     )
 
@@ -123,10 +123,10 @@ def sign_of_the_validation_errors() -> Shown:
     :holds: $e^v = y^v - f(x^v)$, as (11) itself has it
     """
     X, y = _points()
-    V, known = _points(9, seed=1)
+    V, targets = _points(9, seed=1)
     solved = ls_svm_substrate.closed_form(RBF(1.0)(X), y, 0.0)
     f = RBF(1.0)(V, X) @ solved["support_values"] + solved["bias"]
-    printed, holds = (float(np.abs(f + e - known).max()) for e in (f - known, known - f))
+    printed, holds = (float(np.abs(f + e - targets).max()) for e in (f - targets, targets - f))
     return Shown("largest residual of (11)", printed, holds)
 
 
@@ -141,12 +141,12 @@ def the_half_of_sparsity() -> Shown:
     a, b = cp.Variable(y.size), cp.Variable()
     weight = cp.Parameter(nonneg=True)
     problem = cp.Problem(cp.Minimize(cp.sum_squares(y - K @ a - b) + weight * cp.norm1(a)), [cp.sum(a) == 0])
-    ours = l1_substrate.closed_form(K, y, zeta)["errors"]
+    errors = l1_substrate.closed_form(K, y, zeta)["errors"]
 
     def distance(value):
         weight.value = value
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-        return float(np.abs(y - K @ a.value - b.value - ours).max())
+        return float(np.abs(y - K @ a.value - b.value - errors).max())
 
     return Shown("largest difference of the errors from those of ours", distance(zeta), distance(2.0 * zeta), 1e-4)
 
@@ -161,15 +161,15 @@ def fusion_without_convexity() -> Shown:
     X, y = motorcycle()
     train, valid, kernel = slice(1, None, 2), slice(0, None, 2), RBF(10.0)
     K, below = kernel(X[train]), kernel(X[valid], X[train])
-    found = tikhonov_fusion.search(K, y[train], below, y[valid], gap=1e-6)
+    optimum = tikhonov_fusion.search(K, y[train], below, y[valid], gap=1e-6)
     errors = [
         np.mean((y[valid] - below @ s["support_values"] - s["bias"]) ** 2)
         for s in (ls_svm_regression.closed_form(K, y[train], gamma) for gamma in np.geomspace(1e-3, 1e6, 60))
     ]
     bends = np.sign(np.diff(errors, n=2))
     assert {-1.0, 1.0} <= set(bends), "the criterion is not convex on the grid"
-    gap = float(1.0 - found.lower_bound[0] / found.criterion[0])
-    above = max(0.0, float(1.0 - min(errors) / found.criterion[0]))
+    gap = float(1.0 - optimum.lower_bound[0] / optimum.criterion[0])
+    above = max(0.0, float(1.0 - min(errors) / optimum.criterion[0]))
     return Shown("what a grid gains over the optimum, and the certified gap, relative", above, gap, 1.1e-6, slip=False)
 
 
@@ -195,11 +195,11 @@ def uniqueness_of_fused_least_squares() -> Shown:
     X[7] = X[3]  # a tie
     stacked, t = RBF(1.0)(np.vstack([X, X + 0.1]), X), np.append(y, y)
     solved = solve_stacked(stacked, t)
-    moved = solved.coefficients + (np.arange(10) == 3) - (np.arange(10) == 7)
-    errors = t - stacked @ moved - solved.bias
+    other_coefficients = solved.coefficients + (np.arange(10) == 3) - (np.arange(10) == 7)
+    errors = t - stacked @ other_coefficients - solved.bias
     return Shown(
         "difference of two minimisers, and of their errors",
-        float(np.abs(moved - solved.coefficients).max()),
+        float(np.abs(other_coefficients - solved.coefficients).max()),
         float(np.abs(errors - solved.errors).max()),
         1e-8,
     )

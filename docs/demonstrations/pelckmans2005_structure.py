@@ -36,14 +36,14 @@ def _components(n=12, d=2):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, size=(n, d))
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
-    return [part(X) for part in Componentwise(RBF(0.7)).components(d)], y
+    return [component(X) for component in Componentwise(RBF(0.7)).components(d)], y
 
 
 def _written_down(K, y, rho, half, bias):
     """(14) with ``half=1``, (24) with a half, as printed: t, alpha, xi- and xi+ (one row per component)."""
     alpha, t = cp.Variable(y.size), cp.Variable(len(K))
     b = cp.Variable() if bias else cp.Constant(0.0)
-    lower, upper = ([s * (part @ alpha) <= t[k] for k, part in enumerate(K)] for s in (-1.0, 1.0))
+    lower, upper = ([s * (component @ alpha) <= t[k] for k, component in enumerate(K)] for s in (-1.0, 1.0))
     balance = [cp.sum(alpha) == 0] if bias else []
     cost = half * cp.sum_squares(y - sum(K) @ alpha - b) + rho * cp.sum(t)
     cp.Problem(cp.Minimize(cost), [*lower, *upper, *balance]).solve(
@@ -60,8 +60,8 @@ def the_half_of_structure_detection() -> Shown:
     :holds: $\rho_{(14)} = 2\rho_{(24)}$; ours is that of (24)
     """
     K, y = _components()
-    ours = maximal_variation.closed_form(K, y, 0.4)["maximal_variation"]
-    printed, holds = (float(np.abs(_written_down(K, y, rho, 1.0, True)[0] - ours).max()) for rho in (0.4, 0.8))
+    variation = maximal_variation.closed_form(K, y, 0.4)["maximal_variation"]
+    printed, holds = (float(np.abs(_written_down(K, y, rho, 1.0, True)[0] - variation).max()) for rho in (0.4, 0.8))
     return Shown("largest difference of a maximal variation", printed, holds, 1e-4)
 
 
@@ -91,9 +91,9 @@ def component_matrix_in_27a() -> Shown:
     K, y = _components()
     _, alpha, minus, plus = _written_down(K, y, 0.4, 0.5, False)
     Omega, net = sum(K), minus - plus
-    left, size = Omega.T @ (Omega @ alpha - y), np.linalg.norm(Omega.T @ y)
-    right = sum(part.T @ xi for part, xi in zip(K, net, strict=True))
-    printed, holds = (float(np.linalg.norm(left - side) / size) for side in (net.sum(axis=0), right))
+    gradient, size = Omega.T @ (Omega @ alpha - y), np.linalg.norm(Omega.T @ y)
+    right = sum(component.T @ xi for component, xi in zip(K, net, strict=True))
+    printed, holds = (float(np.linalg.norm(gradient - side) / size) for side in (net.sum(axis=0), right))
     return Shown("residual of the equation at the optimum, relative", printed, holds, 1e-5)
 
 
@@ -106,8 +106,8 @@ def sums_of_multipliers() -> Shown:
     K, y = _components()
     rho = 0.4
     *_, minus, plus = _written_down(K, y, rho, 0.5, False)
-    both = minus + plus
-    printed, holds = (float(np.abs(sums - rho).max()) / rho for sums in (both.sum(axis=0), both.sum(axis=1)))
+    total = minus + plus
+    printed, holds = (float(np.abs(sums - rho).max()) / rho for sums in (total.sum(axis=0), total.sum(axis=1)))
     return Shown("residual of the equation at the optimum, relative", printed, holds, 1e-5)
 
 
@@ -124,9 +124,9 @@ def convexity_of_the_penalty() -> Shown:
         alpha = y - xi * np.array([1.0, -1.0])  # (27a) with xi^+ = (xi, 0), xi^- = (0, xi); (27b) reads 2 xi = rho
         return (4.0 - 2.0 * alpha[0]) ** 2 + alpha @ alpha - y @ alpha + rho * t
 
-    def excess(one, other):
-        middle = [0.5 * (a + b) for a, b in zip(one, other, strict=True)]
-        return objective(*middle) - 0.5 * (objective(*one) + objective(*other))
+    def excess(first, second):
+        middle = [0.5 * (a + b) for a, b in zip(first, second, strict=True)]
+        return objective(*middle) - 0.5 * (objective(*first) + objective(*second))
 
     # (rho, t, xi): all four points satisfy (27a)-(27d), which are linear, and so do their midpoints
     printed, fixed = excess((0.0, 5.0, 0.0), (2.0, 1.0, 1.0)), excess((1.0, 5.0, 0.5), (1.0, 1.0, 0.5))
@@ -145,11 +145,11 @@ def equivalence_of_the_penalty() -> Shown:
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.component(0)))
     exact = fuse(machine, over=rho, validation=([[2.0, 0.0]], [4.0])).validation_error
 
-    def penalised(weight):
+    def solve_penalised(weight):
         values = (1e-6, 0.25, 0.5, 0.75, 1.0)
         return min(fused_maximal_variation.declare(**HAND, rho=r, weight=weight).solve().problem.value for r in values)
 
-    printed, holds = (float(abs(penalised(weight) - exact)) for weight in (1.0, 2.5))
+    printed, holds = (float(abs(solve_penalised(weight) - exact)) for weight in (1.0, 2.5))
     return Shown("distance of the optimal values", printed, holds, 1e-4)
 
 

@@ -27,6 +27,6 @@ class Shown(NamedTuple):
     slip: bool = True
 
     @property
-    def demonstrated(self) -> bool:
+    def is_demonstrated(self) -> bool:
         """Whether the corrected statement is true, and the printed one false (or, without a slip, true)."""
         return self.holds <= self.limit and (self.printed > self.limit) == self.slip

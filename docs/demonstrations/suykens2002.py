@@ -48,7 +48,7 @@ def scale_of_the_inputs() -> Shown:
     """
     rng = np.random.default_rng(0)
     x, e = rng.uniform(-10.0, 10.0, 4000), 0.2 * rng.normal(size=4000)
-    printed, holds = (abs(robust_scale(part, "mad") / 0.2 - 1.0) for part in (x, e))
+    printed, holds = (abs(robust_scale(values, "mad") / 0.2 - 1.0) for values in (x, e))
     return Shown("distance from the deviation of the errors, relative", printed, holds, 0.05)
 
 

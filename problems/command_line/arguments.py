@@ -64,15 +64,15 @@ pip install "lssvm-substrate[proof]".
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command."""
-    made = argparse.ArgumentParser(
+    """Return the parser of the whole command."""
+    whole_parser = argparse.ArgumentParser(
         prog="substrate",
         description="Least-squares support vector machines, declared as convex problems and certified.",
         epilog=f"first steps: substrate fit @motorcycle --out model.npz --report report.html\n{_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
-    commands = made.add_subparsers(dest="command", required=True)
+    whole_parser.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
+    commands = whole_parser.add_subparsers(dest="command", required=True)
     about = "fit a model to a table, say how good it is, and prove what can be proved"
     add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
     add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     _datasets(commands)
     _reproduce(commands)
     _verify(commands)
-    return made
+    return whole_parser
 
 
 def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse.ArgumentParser:

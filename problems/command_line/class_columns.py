@@ -10,7 +10,7 @@ from problems.command_line.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 
-__all__ = ["broken_by", "calibrated", "probability_columns", "set_columns", "set_statement"]
+__all__ = ["broken_by", "calibrate_classifier", "probability_columns", "set_columns", "set_statement"]
 
 _STANDARDISED = "the inputs were standardised by these rows"
 #: A machine that was fitted again does not know where its kernel and gamma come from.
@@ -18,19 +18,19 @@ _REFITTED = "the kernel or gamma was chosen by some of these rows"
 
 
 def broken_by(preparation: Preparation) -> tuple[str, ...]:
-    """What ``substrate fit`` did with the training rows that breaks the guarantee of leaving them out."""
+    """Return what ``substrate fit`` did with the training rows that breaks the guarantee of leaving them out."""
     chosen = (_REFITTED,) if preparation.refitted else ()
     return (*chosen, _STANDARDISED) if preparation.standardised else chosen
 
 
-def calibrated(estimator: Any) -> None:
+def calibrate_classifier(estimator: Any) -> None:
     """Calibrate a classifier while its training rows are there, so that its file holds what probabilities need."""
     with suppress(SubstrateError):  # too few rows, for instance: a file without probabilities predicts
         _ = estimator.calibration_scores_
 
 
 def probability_columns(estimator: Any, X: Array) -> dict[str, Any]:
-    """A column ``probability_CLASS`` for every class."""
+    """Return a column ``probability_CLASS`` for every class."""
     if not estimator._labels:
         raise DataError("--proba gives probabilities of classes, and this model predicts numbers; use --coverage")
     p = np.asarray(estimator.predict_proba(X))
@@ -38,13 +38,13 @@ def probability_columns(estimator: Any, X: Array) -> dict[str, Any]:
 
 
 def set_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Any]:
-    """A column ``set_CLASS`` for every class: 1 where it belongs to the set, 0 elsewhere."""
-    held = np.asarray(estimator.predict_set(X, coverage)).astype(np.intp)
-    return {f"set_{label}": held[:, k] for k, label in enumerate(estimator.classes_)}
+    """Return a column ``set_CLASS`` for every class: 1 where it belongs to the set, 0 elsewhere."""
+    membership = np.asarray(estimator.predict_set(X, coverage)).astype(np.intp)
+    return {f"set_{label}": membership[:, k] for k, label in enumerate(estimator.classes_)}
 
 
 def set_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
-    """What the sets guarantee."""
+    """Return what the sets guarantee."""
     guarantee = estimator.set_guarantee(coverage)
     if guarantee.method == "conformal" and preparation is not None:
         guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))

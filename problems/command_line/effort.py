@@ -32,21 +32,21 @@ class Effort:
 
 
 def effort_of(choices: Choices, n_rows: int, n_inputs: int, n_kernels: float) -> Effort:
-    """The effort of a fit to so many rows, judging so many kernels."""
+    """Return the effort of a fit to so many rows, judging so many kernels."""
     n, speed = float(n_rows), _speed()
     if choices.model == "sparse":
         m = float(min(choices.n_basis, n_rows))
         candidates = float(min(n_rows, 2000))
         operations = n_kernels * (8.0 * n * m * m + 4.0 * candidates * m * (m + 1000.0))
-        held = 8.0 * (4.0 * n * n_inputs + 3.0 * candidates * 1000.0)
+        n_bytes = 8.0 * (4.0 * n * n_inputs + 3.0 * candidates * 1000.0)
     else:
         operations = n_kernels * 9.0 * n**3
-        held = 8.0 * (_COPIES * n * n + 4.0 * n * n_inputs)
-    return Effort(_OVERHEAD + operations / speed, _LIBRARIES + held)
+        n_bytes = 8.0 * (_COPIES * n * n + 4.0 * n * n_inputs)
+    return Effort(_OVERHEAD + operations / speed, _LIBRARIES + n_bytes)
 
 
 def _speed() -> float:
-    """Operations per second of this machine in the decomposition of a small matrix."""
+    """Measure operations per second of this machine in the decomposition of a small matrix."""
     A = np.random.default_rng(0).normal(size=(_PROBE, _PROBE))
     A = A @ A.T
     np.linalg.eigh(A)

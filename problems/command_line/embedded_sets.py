@@ -24,7 +24,7 @@ def _bunch(name: str) -> Any:
 
 
 def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a data set, the target in the last column; drawn sets with a fixed seed."""
+    """Return header and rows of a data set, the target in the last column; drawn sets with a fixed seed."""
     bunch = _bunch(name)
     header = [*bunch.feature_names, bunch.target_name]
     rows = [[repr(float(x)) for x in row] for row in bunch.data]
@@ -32,13 +32,13 @@ def dataset_rows(name: str) -> tuple[list[str], list[list[str]]]:
 
 
 def question_of(name: str) -> tuple[str, str]:
-    """The target column of a data set, and the task: regression or classification."""
+    """Return the target column of a data set, and the task: regression or classification."""
     bunch = _bunch(name)
     return str(bunch.target_name), "classification" if len(bunch.target_names) > 1 else "regression"
 
 
 def as_csv(name: str) -> str:
-    """A data set as the text of a CSV file."""
+    """Return a data set as the text of a CSV file."""
     header, rows = dataset_rows(name)
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([header, *rows])
@@ -46,7 +46,7 @@ def as_csv(name: str) -> str:
 
 
 def listing() -> str:
-    """One line per data set: name, size, task, target, and what it is."""
+    """Return one line per data set: name, size, task, target, and what it is."""
     head = ("name", "rows", "inputs", "task", "target", "what it is")
     cells = [head]
     for name in datasets.__all__:

@@ -29,11 +29,11 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
 
-__all__ = ["explored", "moving_document", "subject_of_file"]
+__all__ = ["make_page", "moving_document", "subject_of_file"]
 
 
-def explored(options: argparse.Namespace) -> str:
-    """The page of the arguments of the command."""
+def make_page(options: argparse.Namespace) -> str:
+    """Return the page of the arguments of the command."""
     if options.data.endswith(".npz"):
         model = TabularModel.load(options.data, options.max_bytes)
         if "parameters" in getattr(model.estimator, "path_", ()):
@@ -43,7 +43,7 @@ def explored(options: argparse.Namespace) -> str:
         return moving_document(f"{subject.target} by {Path(options.data).name}", subject)
     if options.table is not None:
         raise DataError(f"--table goes with a model file, MODEL.npz; received the table {options.data}")
-    table = read_table(options.data, options.delimiter).without(options.drop)
+    table = read_table(options.data, options.delimiter).drop_columns(options.drop)
     target, task = options.target, "auto"
     if target is None and not options.data.startswith("@"):
         raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
@@ -62,25 +62,31 @@ def explored(options: argparse.Namespace) -> str:
         refit=False,
     )
     fit = fit_table(table, choices)
-    still, found = "".join(figures(pictures(fit, still=True))), importance(fit)
+    still, importances = "".join(figures(pictures(fit, still=True))), importance(fit)
     title = f"{target} from {Path(options.data.removeprefix('@')).name}"
-    return moving_document(title, Subject.of(fit), still=still, first=[] if found is None else important(found))
+    return moving_document(
+        title, Subject.of(fit), still=still, first=[] if importances is None else important(importances)
+    )
 
 
 def moving_document(title: str, subject: Subject, *words: str, still: str = "", first: Sequence[int] = ()) -> str:
-    """A page of the machine that moves, with these paragraphs above it; ``still`` is shown where no script runs."""
-    parts = [*(paragraph(text) for text in words), moving_section(moving(subject, first=first), subject, still)]
-    return page(title, parts, script_policy(), "broad")
+    """Return a page of the machine that moves, with these paragraphs above it; ``still`` is shown where no script
+    runs.
+    """
+    sections = [*(paragraph(text) for text in words), moving_section(moving(subject, first=first), subject, still)]
+    return page(title, sections, script_policy(), "broad")
 
 
 def subject_of_file(model: TabularModel, table: Table | None, target: str | None) -> Subject:
-    """The rows of a model file: its own where it is an LS-SVM and no table is given, those of the table otherwise."""
+    """Return the rows of a model file: its own where it is an LS-SVM and no table is given, those of the table
+    otherwise.
+    """
     estimator, prepared = model.estimator, model.preparation
     if prepared is not None:
-        each = [one for one in prepared.inputs for _ in one.features]
+        each = [input_ for input_ in prepared.inputs for _ in input_.features]
         names, target = prepared.features, prepared.target
-        center, scale = np.array([one.center for one in each]), np.array([one.scale for one in each])
-        coded = np.array([one.categories is not None for one in each])
+        center, scale = np.array([input_.center for input_ in each]), np.array([input_.scale for input_ in each])
+        coded = np.array([input_.categories is not None for input_ in each])
     else:
         count = int(estimator.n_features_in_)
         names = tuple(map(str, getattr(estimator, "feature_names_in_", [f"x{k + 1}" for k in range(count)])))
@@ -90,7 +96,7 @@ def subject_of_file(model: TabularModel, table: Table | None, target: str | None
 
 
 def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
-    """The rows that an LS-SVM keeps, and the targets that its equations give."""
+    """Return the rows that an LS-SVM keeps, and the targets that its equations give."""
     points = getattr(estimator, "support_vectors_", None)
     if not isinstance(estimator, SolvedMachine) or points is None or is_sparse(points):
         raise DataError(
@@ -101,8 +107,10 @@ def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
     if estimator._labels:
         codes, book = np.asarray(estimator.support_codes_), np.asarray(estimator.code_book_)
         codes = codes.reshape(len(codes), -1)
-        same = [int(np.flatnonzero(((codes[i] == book) | (codes[i] == 0.0)).all(axis=1))[0]) for i in range(len(codes))]
-        y: Any = np.asarray(estimator.classes_)[same]
+        class_numbers = [
+            int(np.flatnonzero(((codes[i] == book) | (codes[i] == 0.0)).all(axis=1))[0]) for i in range(len(codes))
+        ]
+        y: Any = np.asarray(estimator.classes_)[class_numbers]
     else:
         alpha, ridge = np.asarray(to_numpy(estimator.support_values_)), np.asarray(to_numpy(estimator.ridge_))
         y = np.asarray(estimator.predict(X)) + alpha * (ridge[:, None] if alpha.ndim > ridge.ndim else ridge)
@@ -110,41 +118,41 @@ def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
 
 
 def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Array, Any, Array, Any]:
-    """Training and held-out rows of the table that a model was fitted to."""
+    """Return training and held-out rows of the table that a model was fitted to."""
     estimator, prepared = model.estimator, model.preparation
     if target is None:
         raise DataError(f"--target is missing: which column of {table.source} the model was fitted to")
     form = PLAIN if prepared is None or target in table.typed else prepared.target_written or PLAIN
     y = _targets(estimator, [form.plain(cell) or cell for cell in table.column(target)], target)
-    inputs = table if prepared is not None or hasattr(estimator, "feature_names_in_") else table.without([target])
+    inputs = table if prepared is not None or hasattr(estimator, "feature_names_in_") else table.drop_columns([target])
     X, every = model.matrix(inputs), np.arange(table.n_rows)
     support = np.asarray(estimator.support_)
-    held = np.array(prepared.split.validation_rows if prepared is not None else (), dtype=int)
-    train = np.setdiff1d(every, held)
+    held_out = np.array(prepared.split.validation_rows if prepared is not None else (), dtype=int)
+    train = np.setdiff1d(every, held_out)
     if prepared is None and getattr(estimator, "cv", 0) is None:  # it held rows out by itself
         train = np.asarray(getattr(estimator, "training_rows_", support))
-        held, support = np.setdiff1d(every, train), np.searchsorted(train, support)
-    known = np.asarray(to_numpy(estimator.support_vectors_))
-    if support.size and (int(support.max()) >= train.size or not np.allclose(X[train][support], known)):
-        if not getattr(prepared, "refitted", False) or not np.allclose(X[support], known):
+        held_out, support = np.setdiff1d(every, train), np.searchsorted(train, support)
+    vectors = np.asarray(to_numpy(estimator.support_vectors_))
+    if support.size and (int(support.max()) >= train.size or not np.allclose(X[train][support], vectors)):
+        if not getattr(prepared, "refitted", False) or not np.allclose(X[support], vectors):
             raise DataError(f"{table.source} does not hold the rows that this {type(estimator).__name__} was fitted to")
-        train, held = every, held[:0]  # the model was fitted again, to all rows
-    return X[train], y[train], X[held], y[held]
+        train, held_out = every, held_out[:0]  # the model was fitted again, to all rows
+    return X[train], y[train], X[held_out], y[held_out]
 
 
 def _targets(estimator: Any, cells: Sequence[str], target: str) -> Any:
-    """The numbers, or the classes by their names."""
+    """Return the numbers, or the classes by their names."""
     if not estimator._labels:
         numbers = [number(cell) for cell in cells]
         if None in numbers:
             raise DataError(f"the target {target!r} is not numeric in row {numbers.index(None) + 1}")
         return np.array(numbers, dtype=np.float64)
     names: Mapping[str, Any] = {str(label): label for label in estimator.classes_}
-    found = [cell if cell in names else str(int(float(cell))) if number(cell) is not None else cell for cell in cells]
-    strange = [row for row, cell in enumerate(found, 1) if cell not in names]
+    labels = [cell if cell in names else str(int(float(cell))) if number(cell) is not None else cell for cell in cells]
+    strange = [row for row, cell in enumerate(labels, 1) if cell not in names]
     if strange:
         raise DataError(
             f"the target {target!r} has {cells[strange[0] - 1]!r} in row {strange[0]}; the classes of the model are "
             f"{named_columns(list(names))}"
         )
-    return np.array([names[cell] for cell in found])
+    return np.array([names[cell] for cell in labels])

@@ -8,37 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.class_columns import calibrated
+from problems.command_line.class_columns import calibrate_classifier
 from problems.command_line.effort import Effort, effort_of
 from problems.command_line.fit_arguments import MOST_DENSE
-from problems.command_line.inputs import Input, filled, imputed, raw_matrix, with_ranges
+from problems.command_line.inputs import Input, describe_imputation, fill_inputs, raw_matrix, with_ranges
 from problems.command_line.models import (
     MODELS,
     N_FAMILIES,
     Choices,
     check_validation,
     estimator_class,
-    fitted,
+    fit_model,
     kernel_of,
-    refitted,
+    refit_model,
 )
-from problems.command_line.preparation import Preparation, Split, refuse_overflow, split_rows, standardised
+from problems.command_line.preparation import Preparation, Split, refuse_overflow, split_rows, standardise
 from problems.command_line.quality import Quality, quality_of
 from problems.command_line.table import Table, named_columns
 from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import Treated, Wishes, treated
+from problems.command_line.treatment import ColumnOptions, Treated, treat
 from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 
 __all__ = [
-    "Bound",
     "Choices",
     "Fit",
-    "Prepared",
+    "PreparedFit",
+    "WeightBound",
     "bound_of",
     "fit_prepared",
     "fit_table",
-    "prepared",
+    "prepare",
 ]
 
 #: Seconds from which the estimate of a fit is a line of its own.
@@ -48,7 +48,7 @@ _BALANCED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedFit:
     """A table that is ready to be fitted: numbers, rows that train and that are held out, and what was done to it."""
 
     preparation: Preparation
@@ -56,7 +56,7 @@ class Prepared:
     X: Array
     y: NDArray[Any]
     train: NDArray[Any]
-    held: NDArray[Any]
+    validation_rows: NDArray[Any]
     class_weight: Any
     description: tuple[str, ...]
     effort: Effort
@@ -85,66 +85,66 @@ class Fit:
 
 def fit_table(table: Table, choices: Choices) -> Fit:
     """Prepare and fit; every error that needs no fit is raised before it."""
-    return fit_prepared(prepared(table, choices))
+    return fit_prepared(prepare(table, choices))
 
 
-def prepared(table: Table, choices: Choices) -> Prepared:
-    """Everything before the fit, with the estimate of what the fit will take."""
-    wishes = Wishes(choices.target, choices.task, choices.one_hot, choices.dates, choices.ids, choices.impute)
-    found = treated(table, wishes)
-    y, used = found.y, found.table
-    if found.task == "classification" and np.unique(y).size < 2:
+def prepare(table: Table, choices: Choices) -> PreparedFit:
+    """Do everything before the fit, with the estimate of what the fit will take."""
+    options = ColumnOptions(choices.target, choices.task, choices.one_hot, choices.dates, choices.ids, choices.impute)
+    treatment = treat(table, options)
+    y, used = treatment.y, treatment.table
+    if treatment.task == "classification" and np.unique(y).size < 2:
         raise DataError(f"the target {choices.target!r} has one class only, {y[0]!s}; at least two are needed")
-    labels = y if found.task == "classification" else None
-    train, held = split_rows(y.size, choices.validation, choices.seed, labels)
+    labels = y if treatment.task == "classification" else None
+    train, validation_rows = split_rows(y.size, choices.validation, choices.seed, labels)
     choices, chosen = _model(choices, train.size)
     weight = choices.weights.of(choices.model)
-    estimator_class(choices.model, found.task, weight)
+    estimator_class(choices.model, treatment.task, weight)
     kernel_of(choices.kernel, choices.sigma)
-    check_validation(choices.model, weight, held.size)
-    by_class = _class_weight(choices, found.task, y)
-    inputs, remarks = found.inputs, found.remarks
+    check_validation(choices.model, weight, validation_rows.size)
+    by_class = _class_weight(choices, treatment.task, y)
+    inputs, remarks = treatment.inputs, treatment.remarks
     if choices.impute == "median":
-        inputs = filled(inputs, used, train)
-        remarks = (*remarks, *imputed(inputs, used))
+        inputs = fill_inputs(inputs, used, train)
+        remarks = (*remarks, *describe_imputation(inputs, used))
     raw = raw_matrix(inputs, used)
-    for name, values in zip((name for one in inputs for name in one.features), raw.T, strict=True):
-        refuse_overflow(name, values, found.rows)
+    for name, values in zip((name for input_ in inputs for name in input_.features), raw.T, strict=True):
+        refuse_overflow(name, values, treatment.rows)
     inputs = with_ranges(inputs, raw)
-    inputs = standardised(inputs, raw[train]) if choices.standardise else inputs
-    rows = tuple(found.rows[row] for row in held)
+    inputs = standardise(inputs, raw[train]) if choices.standardise else inputs
+    rows = tuple(treatment.rows[row] for row in validation_rows)
     split = Split(choices.validation, choices.seed, table.n_rows, rows)
     said = (
         remarks[0],
-        _split_description(train.size, held.size, choices),
+        _split_description(train.size, validation_rows.size, choices),
         _scaling_description(inputs, choices),
         *remarks[1:],
-        *_classes_description(found, by_class),
+        *_classes_description(treatment, by_class),
     )
     preparation = Preparation(
         table.source,
         choices.target,
-        found.task,
+        treatment.task,
         choices.standardise,
         inputs,
         split,
-        "," if any(one.written is not None and one.written.decimal == "," for one in inputs) else ".",
+        "," if any(input_.written is not None and input_.written.decimal == "," for input_ in inputs) else ".",
         tuple(choices.ids),
-        found.left_out,
+        treatment.left_out,
         choices.impute,
-        target_written=found.target_written,
+        target_written=treatment.target_written,
     )
-    X = preparation.scaled(raw)
-    choices, limited = _within(choices, found.task, X[train], y[train])
+    X = preparation.scale(raw)
+    choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
     preparation = replace(preparation, remarks=said)
     effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
-    return Prepared(preparation, choices, X, y, train, held, by_class, said, effort)
+    return PreparedFit(preparation, choices, X, y, train, validation_rows, by_class, said, effort)
 
 
 def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
-    """The choices with a model in place of ``auto``, and the line that says so."""
+    """Return the choices with a model in place of ``auto``, and the line that says so."""
     if choices.model != "auto":
         return choices, ()
     if n_train <= MOST_DENSE:
@@ -157,8 +157,9 @@ def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
     )
 
 
-def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Choices, tuple[str, ...]]:
-    """The choices with as many kernels as fit into ``--seconds``, by the time that one of them takes, and a remark.
+def _limit_kernels(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Choices, tuple[str, ...]]:
+    """Return the choices with as many kernels as fit into ``--seconds``, by the time that one of them takes, and a
+    remark.
 
     How much is tried is decided before the search, and recorded: the same command with these numbers repeats it.
     """
@@ -175,22 +176,22 @@ def _within(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tuple[Cho
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself will say
-        fitted(replace(choices, kernel="rbf", sigma=1.0, shown=False), task, None, X, y, X[:2], y[:2])
+        fit_model(replace(choices, kernel="rbf", sigma=1.0, shown=False), task, None, X, y, X[:2], y[:2])
     count = seconds / max(time.perf_counter() - start, 1e-9)
     if count >= choices.n_kernels(y.size):
         return choices, ()
     if count < N_FAMILIES:
-        made = replace(choices, kernel="rbf", evaluations=0)
-        return made, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
-    made, wanted = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5)), choices.budget(y.size)
-    return made, (
-        f"kernels: {N_FAMILIES}, then {made.evaluations} evaluations of {wanted}, for which there is time "
+        limited = replace(choices, kernel="rbf", evaluations=0)
+        return limited, (f"kernels: the time for {count:.0f} of them (--seconds {seconds:g}), so rbf at a few widths",)
+    limited, wanted = replace(choices, evaluations=int((count - N_FAMILIES) / 1.5)), choices.budget(y.size)
+    return limited, (
+        f"kernels: {N_FAMILIES}, then {limited.evaluations} evaluations of {wanted}, for which there is time "
         f"(--seconds {seconds:g})",
     )
 
 
 def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:
-    """The weights of the classes by their labels as the estimator has them."""
+    """Return the weights of the classes by their labels as the estimator has them."""
     if choices.class_weight is None:
         return None
     if task != "classification":
@@ -207,34 +208,41 @@ def _class_weight(choices: Choices, task: str, y: NDArray[Any]) -> Any:
     return {labels[name]: float(weight) for name, weight in choices.class_weight.items()}
 
 
-def fit_prepared(ready: Prepared) -> Fit:
+def fit_prepared(ready: PreparedFit) -> Fit:
     """Fit to the rows that train, judge by the others, and fit again to all."""
     choices, preparation, task = ready.choices, ready.preparation, ready.preparation.task
-    X, y, X_val, y_val = ready.X[ready.train], ready.y[ready.train], ready.X[ready.held], ready.y[ready.held]
-    again = choices.refit and y_val.size > 0 and MODELS[choices.model].least_squares
+    X, y, X_val, y_val = (
+        ready.X[ready.train],
+        ready.y[ready.train],
+        ready.X[ready.validation_rows],
+        ready.y[ready.validation_rows],
+    )
+    is_refitted = choices.refit and y_val.size > 0 and MODELS[choices.model].least_squares
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator = fitted(choices, task, ready.class_weight, X, y, X_val, y_val)
+        estimator = fit_model(choices, task, ready.class_weight, X, y, X_val, y_val)
         if task == "classification":
-            calibrated(estimator)  # by its own rows, left out; those that were held out judge it
+            calibrate_classifier(estimator)  # by its own rows, left out; those that were held out judge it
         chosen_by_them = MODELS[choices.model].validated and choices.weights.of(choices.model) is None
         if task == "regression" and y_val.size and not chosen_by_them:
             estimator.calibrate(X_val, y_val)  # rows that neither fitted nor chose: intervals can rest on them
         quality = quality_of(estimator, choices, task, X, y, X_val, y_val)
         first = len(caught)
         model = saved = TabularModel(estimator, preparation)
-        if again:
-            last = refitted(estimator, choices, task, ready.class_weight, ready.X, ready.y)
+        if is_refitted:
+            last = refit_model(estimator, choices, task, ready.class_weight, ready.X, ready.y)
             if task == "classification":
-                calibrated(last)
+                calibrate_classifier(last)
             # what rounding hides on more rows is no better for being fitted to them
             if last.certificate_.holds or not estimator.certificate_.holds:
                 saved = TabularModel(last, replace(preparation, refitted=True))
             else:
                 caught = caught[:first]
-    known = {one.category for one in caught[:first]}  # a warning of the same kind about nearly the same rows is no news
-    kept = [*caught[:first], *(one for one in caught[first:] if one.category not in known)]
-    raised = tuple(dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in kept))
+    categories = {
+        warning.category for warning in caught[:first]
+    }  # a warning of the same kind about nearly the same rows is no news
+    kept = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in categories)]
+    raised = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in kept))
     return Fit(model, preparation, choices, X, y, X_val, y_val, ready.description, raised, saved, quality)
 
 
@@ -248,35 +256,35 @@ def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
 
 
 def _scaling_description(inputs: tuple[Input, ...], choices: Choices) -> str:
-    count = sum(len(one.features) for one in inputs)
+    count = sum(len(input_.features) for input_ in inputs)
     units = "standardised by the training rows" if choices.standardise else "in their own units"
     return f"inputs: {count}, {units}"
 
 
-def _classes_description(found: Treated, by_class: Any) -> list[str]:
-    """The classes and their sizes, and what to do where these are far apart."""
-    if found.task != "classification":
+def _classes_description(treatment: Treated, by_class: Any) -> list[str]:
+    """Return the classes and their sizes, and what to do where these are far apart."""
+    if treatment.task != "classification":
         return []
-    classes, counts = np.unique(found.y, return_counts=True)
+    classes, counts = np.unique(treatment.y, return_counts=True)
     sizes = [
         f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in zip(classes, counts, strict=True)
     ]
     listed = named_columns(sizes)
     if by_class is not None:
-        return [f"classes: {listed}; weighted, --class-weight {_as_given(by_class)}"]
+        return [f"classes: {listed}; weighted, --class-weight {_write_weights(by_class)}"]
     uneven = counts.min() < _BALANCED * counts.max()
     return [f"classes: {listed}{'; unequal: --class-weight balanced counts them alike' if uneven else ''}"]
 
 
-def _as_given(by_class: Any) -> str:
-    """Weights of classes as they are given on the command line."""
+def _write_weights(by_class: Any) -> str:
+    """Return weights of classes as they are given on the command line."""
     if isinstance(by_class, str):
         return by_class
     return " ".join(f"{label}={weight:g}" for label, weight in by_class.items())
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class WeightBound:
     """A weight that was chosen, its error, and the lower bound over all weights of the range."""
 
     weight: str
@@ -286,12 +294,12 @@ class Bound:
     lower_bound: float
 
 
-def bound_of(fit: Fit) -> Bound | None:
-    """The weight that the model chose, or None where it was given."""
+def bound_of(fit: Fit) -> WeightBound | None:
+    """Return the weight that the model chose, or None where it was given."""
     model = fit.model.estimator
     if not hasattr(model, "criterion_lower_bound_"):
         return None
     kind = MODELS[fit.choices.model]
-    found = (getattr(model, f"{kind.weight}_"), model.criterion_, model.criterion_lower_bound_)
-    value, criterion, bound = (float(np.atleast_1d(number)[0]) for number in found)
-    return Bound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)
+    numbers = (getattr(model, f"{kind.weight}_"), model.criterion_, model.criterion_lower_bound_)
+    value, criterion, bound = (float(np.atleast_1d(number)[0]) for number in numbers)
+    return WeightBound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)

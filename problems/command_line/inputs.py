@@ -18,7 +18,7 @@ from problems.command_line.table import Table, is_missing, named_columns
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["DATE_FORMATS", "Input", "dates_of", "filled", "imputed", "raw_matrix", "with_ranges"]
+__all__ = ["DATE_FORMATS", "Input", "dates_of", "describe_imputation", "fill_inputs", "raw_matrix", "with_ranges"]
 
 #: How dates are written, by the name that a model file keeps; with slashes, the order of day and month must be clear.
 DATE_FORMATS = {
@@ -52,22 +52,22 @@ class Input:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of its columns in X."""
+        """Return the names of its columns in X."""
         return (self.name,) if self.categories is None else tuple(f"{self.name}={c}" for c in self.categories)
 
 
 def dates_of(cells: Sequence[str]) -> tuple[str, list[datetime]] | None:
-    """The format in which all cells are dates, and the dates; None where there is none, or more than one."""
-    found = []
+    """Return the format in which all cells are dates, and the dates; None where there is none, or more than one."""
+    dates = []
     for name in DATE_FORMATS:
-        known: list[datetime] = []
+        parsed: list[datetime] = []
         for cell in cells:
             if (date := _date(cell, name)) is None:
                 break
-            known.append(date)
-        if cells and len(known) == len(cells):
-            found.append((name, known))
-    return found[0] if len(found) == 1 else None
+            parsed.append(date)
+        if cells and len(parsed) == len(cells):
+            dates.append((name, parsed))
+    return dates[0] if len(dates) == 1 else None
 
 
 def _date(cell: str, date_format: str) -> datetime | None:
@@ -85,114 +85,118 @@ def _date(cell: str, date_format: str) -> datetime | None:
     return date
 
 
-def _days(one: Input, cell: str) -> float | None:
-    """Days since the origin, or None for a cell that is no such date."""
-    date = _date(cell, one.date_format)
-    return None if date is None else (date - datetime.fromisoformat(str(one.origin))) / _DAY
+def _days(input_: Input, cell: str) -> float | None:
+    """Return days since the origin, or None for a cell that is no such date."""
+    date = _date(cell, input_.date_format)
+    return None if date is None else (date - datetime.fromisoformat(str(input_.origin))) / _DAY
 
 
-def _values(one: Input, table: Table) -> list[float]:
-    """The numbers of a column of numbers or dates; missing cells filled in, or refused."""
-    form = _format(one, table) if one.origin is None else PLAIN
-    if one.origin is None and form == PLAIN and (numbers := table.numbers(one.name)) is not None:
-        _refuse_another_reading(one, table, form)
+def _values(input_: Input, table: Table) -> list[float]:
+    """Return the numbers of a column of numbers or dates; missing cells filled in, or refused."""
+    form = _format(input_, table) if input_.origin is None else PLAIN
+    if input_.origin is None and form == PLAIN and (numbers := table.numbers(input_.name)) is not None:
+        _refuse_another_reading(input_, table, form)
         return numbers
-    cells = table.column(one.name)
-    values: list[Any] = [_days(one, cell) if one.origin is not None else form.number(cell) for cell in cells]
-    missing = table.missing(one.name)
-    if missing and one.fill is None:
-        table.refuse_missing([one.name], _fill_advice(one.name))
+    cells = table.column(input_.name)
+    values: list[Any] = [_days(input_, cell) if input_.origin is not None else form.number(cell) for cell in cells]
+    missing = table.missing(input_.name)
+    if missing and input_.fill is None:
+        table.refuse_missing([input_.name], _fill_advice(input_.name))
     for row in missing:
-        values[row] = one.fill
+        values[row] = input_.fill
     if strange := [row for row, value in enumerate(values) if value is None]:
         cell = cells[strange[0]]
-        where = f"column {one.name!r} of {table.source}"
-        if one.origin is not None:
-            raise DataError(f"{where} must hold dates ({_example(one)}): {table.named(strange)} ({cell!r})")
-        known = [cell for cell in cells if not is_missing(cell)]
-        if form.decimal == "," and number(cell) is not None and len(readings(known)) == 1:
+        where = f"column {input_.name!r} of {table.source}"
+        if input_.origin is not None:
+            raise DataError(f"{where} must hold dates ({_example(input_)}): {table.name_rows(strange)} ({cell!r})")
+        present = [cell for cell in cells if not is_missing(cell)]
+        if form.decimal == "," and number(cell) is not None and len(readings(present)) == 1:
             raise DataError(
-                f"{where} has {cell!r} in {table.named(strange[:1])}, and the decimal mark is the comma; give "
+                f"{where} has {cell!r} in {table.name_rows(strange[:1])}, and the decimal mark is the comma; give "
                 "--decimal . if it is the point here"
             )
-        advice = _format_advice(form, known)
-        raise DataError(f"{where} must be numeric: {table.named(strange)} ({cell!r}){advice}")
-    if one.origin is None:
-        _refuse_another_reading(one, table, form)
+        advice = _format_advice(form, present)
+        raise DataError(f"{where} must be numeric: {table.name_rows(strange)} ({cell!r}){advice}")
+    if input_.origin is None:
+        _refuse_another_reading(input_, table, form)
     return values
 
 
-def _refuse_another_reading(one: Input, table: Table, form: NumberFormat) -> None:
+def _refuse_another_reading(input_: Input, table: Table, form: NumberFormat) -> None:
     """Refuse numbers of a new table that can be read in another way, by which they are like those of training.
 
     The reading is the one of training. Where it leaves the range of the training table and the other one does not, or
     where the column has the look of separated thousands and both are in the range, the table may be written otherwise.
     """
-    if one.low is None or one.high is None or one.name in table.plain | table.typed:
+    if input_.low is None or input_.high is None or input_.name in table.plain | table.typed:
         return
     if table.decimal is not None or table.thousands is not None:
         return
-    cells = [cell for cell in table.column(one.name) if not is_missing(cell)]
-    found = readings(cells)
-    if len(found) < 2:
+    cells = [cell for cell in table.column(input_.name) if not is_missing(cell)]
+    readings_found = readings(cells)
+    if len(readings_found) < 2:
         return
-    mine = [form.number(cell) for cell in cells]
-    others = next(values for _, made in found if (values := [float(text) for text in made]) != mine)
-    differing = [(value, other) for value, other in zip(mine, others, strict=True) if value != other]
-    here, there = (all(one.low <= pair[k] <= one.high for pair in differing) for k in (0, 1))  # type: ignore[operator]
-    if there and (not here or is_mixed(cells, found)):
+    values_read = [form.number(cell) for cell in cells]
+    values_otherwise = next(
+        values for _, texts in readings_found if (values := [float(text) for text in texts]) != values_read
+    )
+    differing = [
+        (value, otherwise) for value, otherwise in zip(values_read, values_otherwise, strict=True) if value != otherwise
+    ]
+    fits_as_read, fits_otherwise = (all(input_.low <= pair[k] <= input_.high for pair in differing) for k in (0, 1))  # type: ignore[operator]
+    if fits_otherwise and (not fits_as_read or is_mixed(cells, readings_found)):
         raise DataError(
-            f"column {one.name!r} of {table.source} {two_readings(cells, found)}; the training table had "
-            f"{one.low:g} to {one.high:g}"
+            f"column {input_.name!r} of {table.source} {two_readings(cells, readings_found)}; the training table had "
+            f"{input_.low:g} to {input_.high:g}"
         )
 
 
-def _format(one: Input, table: Table) -> NumberFormat:
+def _format(input_: Input, table: Table) -> NumberFormat:
     """Return how the numbers of a column are read: as in training, unless the user states other marks."""
-    if one.name in table.plain:
+    if input_.name in table.plain:
         return PLAIN
-    if one.name in table.typed:
-        if one.written is not None and one.written.unit == "%":
+    if input_.name in table.typed:
+        if input_.written is not None and input_.written.unit == "%":
             raise DataError(
-                f"column {one.name!r} of {table.source} holds plain numbers, and those of the training table were "
+                f"column {input_.name!r} of {table.source} holds plain numbers, and those of the training table were "
                 "percent; write them as text with a percent sign, as 5%"
             )
         return PLAIN
-    if one.written is None:
-        return table.number_format(one.name) or PLAIN
-    decimal = table.decimal or {",": ".", ".": ","}.get(table.thousands or "", one.written.decimal)
-    thousands = one.written.thousands if table.thousands is None else table.thousands
-    form = replace(one.written, decimal=decimal, thousands="" if thousands == decimal else thousands)
-    if form != one.written:
-        table.number_format(one.name)  # which refuses what may be a trap, as in a training table
+    if input_.written is None:
+        return table.number_format(input_.name) or PLAIN
+    decimal = table.decimal or {",": ".", ".": ","}.get(table.thousands or "", input_.written.decimal)
+    thousands = input_.written.thousands if table.thousands is None else table.thousands
+    form = replace(input_.written, decimal=decimal, thousands="" if thousands == decimal else thousands)
+    if form != input_.written:
+        table.number_format(input_.name)  # which refuses what may be a trap, as in a training table
     return form
 
 
 def _format_advice(form: NumberFormat, cells: Sequence[str]) -> str:
     """Return what to do about numbers that are written otherwise than those of the training table."""
-    found = readings(cells)
-    if not found:
+    readings_found = readings(cells)
+    if not readings_found:
         return ""
-    other = found[0][0]
-    if other.unit != form.unit:
-        known = f"had the sign {form.unit}" if form.unit else "had no percent or currency sign"
-        return f"; the numbers of the training table {known}: write these alike"
-    if len(found) > 1:
-        return f", and {two_readings(cells, found)}"
-    if other.thousands:
+    other_format = readings_found[0][0]
+    if other_format.unit != form.unit:
+        description = f"had the sign {form.unit}" if form.unit else "had no percent or currency sign"
+        return f"; the numbers of the training table {description}: write these alike"
+    if len(readings_found) > 1:
+        return f", and {two_readings(cells, readings_found)}"
+    if other_format.thousands:
         example = next(cell for cell in cells if number(cell) is None)
-        return f"; for numbers such as {example!r} give --thousands {_quoted(other)}"
+        return f"; for numbers such as {example!r} give --thousands {_quote(other_format)}"
     return "; for numbers with a decimal comma give --decimal ,"
 
 
-def _quoted(form: NumberFormat) -> str:
+def _quote(form: NumberFormat) -> str:
     return {" ": '" "', "'": '"\'"'}.get(form.thousands, form.thousands)
 
 
-def _example(one: Input) -> str:
-    """A date as the column has it."""
-    date = datetime.fromisoformat(str(one.origin))
-    return date.date().isoformat() if one.date_format == "iso" else date.strftime(DATE_FORMATS[one.date_format])
+def _example(input_: Input) -> str:
+    """Return a date as the column has it."""
+    date = datetime.fromisoformat(str(input_.origin))
+    return date.date().isoformat() if input_.date_format == "iso" else date.strftime(DATE_FORMATS[input_.date_format])
 
 
 def _fill_advice(name: str) -> str:
@@ -202,68 +206,70 @@ def _fill_advice(name: str) -> str:
     )
 
 
-def filled(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> tuple[Input, ...]:
-    """The inputs with what fills missing cells: the median of these rows, or their most frequent category."""
-    made = []
-    for one in inputs:
-        cells = [cell for cell in (table.column(one.name)[row] for row in rows) if not is_missing(cell)]
+def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> tuple[Input, ...]:
+    """Return the inputs with what fills missing cells: the median of these rows, or their most frequent category."""
+    filled_inputs = []
+    for input_ in inputs:
+        cells = [cell for cell in (table.column(input_.name)[row] for row in rows) if not is_missing(cell)]
         if not cells:
             raise DataError(
-                f"column {one.name!r} of {table.source} has no value in the rows that train; leave it out by --drop "
-                f"{one.name}"
+                f"column {input_.name!r} of {table.source} has no value in the rows that train; leave it out by --drop "
+                f"{input_.name}"
             )
-        if one.categories is None:
-            part = replace(table, columns={one.name: tuple(cells)}, rows=None)
-            made.append(replace(one, fill=float(np.median(_values(one, part)))))
+        if input_.categories is None:
+            column_table = replace(table, columns={input_.name: tuple(cells)}, rows=None)
+            filled_inputs.append(replace(input_, fill=float(np.median(_values(input_, column_table)))))
         else:
-            made.append(replace(one, fill=min(Counter(cells).items(), key=lambda pair: (-pair[1], pair[0]))[0]))
-    return tuple(made)
+            filled_inputs.append(
+                replace(input_, fill=min(Counter(cells).items(), key=lambda pair: (-pair[1], pair[0]))[0])
+            )
+    return tuple(filled_inputs)
 
 
-def imputed(inputs: Sequence[Input], table: Table) -> list[str]:
-    """One line for every column in which cells are filled in."""
+def describe_imputation(inputs: Sequence[Input], table: Table) -> list[str]:
+    """Return one line for every column in which cells are filled in."""
     return [
-        f"imputed: {one.name}, {len(rows)} of {table.n_rows} cells, by the "
-        + (f"most frequent category {one.fill!r}" if one.categories else f"median {_fill_words(one)}")
+        f"imputed: {input_.name}, {len(rows)} of {table.n_rows} cells, by the "
+        + (f"most frequent category {input_.fill!r}" if input_.categories else f"median {_fill_words(input_)}")
         + " of the training rows"
-        for one in inputs
-        if one.fill is not None and (rows := table.missing(one.name))
+        for input_ in inputs
+        if input_.fill is not None and (rows := table.missing(input_.name))
     ]
 
 
-def _fill_words(one: Input) -> str:
-    if one.origin is None:
-        return f"{one.fill:.6g}"
-    return (datetime.fromisoformat(one.origin) + float(str(one.fill)) * _DAY).date().isoformat()
+def _fill_words(input_: Input) -> str:
+    if input_.origin is None:
+        return f"{input_.fill:.6g}"
+    return (datetime.fromisoformat(input_.origin) + float(str(input_.fill)) * _DAY).date().isoformat()
 
 
 def raw_matrix(inputs: Sequence[Input], table: Table) -> Array:
-    """The columns as numbers, in their own units; categories as 0 and 1."""
-    X = np.empty((table.n_rows, sum(len(one.features) for one in inputs)))
+    """Return the columns as numbers, in their own units; categories as 0 and 1."""
+    X = np.empty((table.n_rows, sum(len(input_.features) for input_ in inputs)))
     column = 0
-    for one in inputs:
-        width = len(one.features)
+    for input_ in inputs:
+        width = len(input_.features)
         X[:, column : column + width] = (
-            np.array(_values(one, table))[:, None] if one.categories is None else _indicators(one, table)
+            np.array(_values(input_, table))[:, None] if input_.categories is None else _indicators(input_, table)
         )
         column += width
     return X
 
 
-def _indicators(one: Input, table: Table) -> Array:
-    if one.fill is None:
-        table.refuse_missing([one.name], _fill_advice(one.name))
-    categories = np.array(one.categories)
-    cells = np.array([one.fill if is_missing(cell) else cell for cell in table.column(one.name)])
+def _indicators(input_: Input, table: Table) -> Array:
+    if input_.fill is None:
+        table.refuse_missing([input_.name], _fill_advice(input_.name))
+    categories = np.array(input_.categories)
+    cells = np.array([input_.fill if is_missing(cell) else cell for cell in table.column(input_.name)])
     # the categories of a model of an earlier release have a point where its table had a decimal comma
-    known = set(categories.tolist())
-    pointed = {cell: text for cell in set(cells.tolist()) - known if (text := cell.replace(",", ".")) in known}
+    names = set(categories.tolist())
+    pointed = {cell: text for cell in set(cells.tolist()) - names if (text := cell.replace(",", ".")) in names}
     cells = np.array([pointed.get(cell, cell) for cell in cells.tolist()])
     strange = [int(row) for row in np.flatnonzero(~np.isin(cells, categories))]
     if strange:
         raise DataError(
-            f"column {one.name!r} of {table.source} has the category {str(cells[strange[0]])!r} in "
-            f"{table.named(strange)}, which training did not see; it saw {named_columns(categories.tolist())}"
+            f"column {input_.name!r} of {table.source} has the category {str(cells[strange[0]])!r} in "
+            f"{table.name_rows(strange)}, which training did not see; it saw {named_columns(categories.tolist())}"
         )
     return np.asarray(cells[:, None] == categories, dtype=np.float64)
 
@@ -271,9 +277,9 @@ def _indicators(one: Input, table: Table) -> Array:
 def with_ranges(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """Return the inputs with the least and the largest of their numbers, in the columns of :func:`raw_matrix`."""
     low, high = X.min(axis=0), X.max(axis=0)
-    made, column = [], 0
-    for one in inputs:
-        numeric = one.categories is None and one.origin is None
-        made.append(replace(one, low=float(low[column]), high=float(high[column])) if numeric else one)
-        column += len(one.features)
-    return tuple(made)
+    ranged, column = [], 0
+    for input_ in inputs:
+        numeric = input_.categories is None and input_.origin is None
+        ranged.append(replace(input_, low=float(low[column]), high=float(high[column])) if numeric else input_)
+        column += len(input_.features)
+    return tuple(ranged)

@@ -49,7 +49,7 @@ class Interruption:
     before: Mapping[int, Any] = field(default_factory=dict)
     hook: Callable[[Any], Any] = sys.unraisablehook
     #: Sends an interrupt again that a finalizer suppressed.
-    again: threading.Timer | None = None
+    timer: threading.Timer | None = None
 
     def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
         """Remember the files that the command may write, as they are now."""
@@ -72,12 +72,12 @@ class Interruption:
     def report(self) -> int:
         """Report it in one line on standard error; the exit status is 128 plus the number of the signal."""
         self.finished = self.reported = True
-        if self.again is not None:  # another interrupt was raised: one more would end the process without its status
-            self.again.cancel()
-            self.again.join()
+        if self.timer is not None:  # another interrupt was raised: one more would end the process without its status
+            self.timer.cancel()
+            self.timer.join()
         number = signal.SIGINT if self.number is None else self.number
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar may be there
-        line = f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._left()}"
+        line = f"{clear}substrate: {_WORDS[signal.Signals(number).name]}; {self._describe_files()}"
         try:
             print(line, file=sys.stderr, flush=True)
         except RuntimeError:  # the signal came while something was printed there
@@ -85,22 +85,22 @@ class Interruption:
         self.printed = True
         return 128 + int(number)
 
-    def _left(self) -> str:
+    def _describe_files(self) -> str:
         if self.remark:
             return self.remark
         now = {path: _identity(path) for path in self.files}
         written = [path for path, identity in now.items() if identity != self.files[path]]
-        others = [path for path in self.files if path not in written]
+        unwritten = [path for path in self.files if path not in written]
         if written:
-            rest = f", {_listed(others)} not" if others else ""
-            return f"{_listed(written)} {_were(written)} written{rest}"
+            ending = f", {_list_paths(unwritten)} not" if unwritten else ""
+            return f"{_list_paths(written)} {_were(written)} written{ending}"
         kept = [path for path, identity in self.files.items() if identity is not None]
-        intact = f", and {_listed(kept)} {_were(kept)} left as before" if kept else ""
+        intact = f", and {_list_paths(kept)} {_were(kept)} left as before" if kept else ""
         begun = self.checkpoint is not None and os.path.exists(self.checkpoint)
         return f"nothing was written{intact}" + (f"; this command continues from {self.checkpoint}" if begun else "")
 
     def heard(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the signals."""
+        """Handle a signal."""
         if not self.finished:
             self.number = number
             raise KeyboardInterrupt
@@ -113,8 +113,8 @@ class Interruption:
 
     def _end(self, number: int) -> None:
         """End the process at once, with the line unless it was printed, and without a traceback."""
-        for other in self.before:  # and no signal after this one
-            signal.signal(other, signal.SIG_IGN)
+        for signal_number in self.before:  # and no signal after this one
+            signal.signal(signal_number, signal.SIG_IGN)
         self.number = number if self.number is None else self.number
         status = 128 + int(self.number) if self.reported else self.report()
         with suppress(OSError, ValueError, RuntimeError):  # closed, or being written to when the signal came
@@ -128,56 +128,56 @@ class Interruption:
                 if signal.getsignal(number) == self.heard:
                     signal.signal(number, signal.SIG_IGN)
 
-    def swallowed(self, unraisable: Any) -> None:
-        """An interrupt cannot leave a finalizer: send it again a moment later; print other errors as usual."""
+    def resend(self, unraisable: Any) -> None:
+        """Send an interrupt that cannot leave a finalizer again a moment later; print other errors as usual."""
         if self.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
             self.hook(unraisable)
         elif not self.reported:
-            self.again = threading.Timer(_AGAIN, self._sent_again)
-            self.again.daemon = True
-            self.again.start()
+            self.timer = threading.Timer(_AGAIN, self._send_again)
+            self.timer.daemon = True
+            self.timer.start()
 
-    def _sent_again(self) -> None:
+    def _send_again(self) -> None:
         if self.number is not None and not self.finished:
-            _sent(self.number)
+            _send(self.number)
 
 
 @contextmanager
 def interruptible(ending: bool) -> Iterator[Interruption]:
-    """Signals that end the command are handled inside the block; ``ending`` is whether the process ends with it.
+    """Handle signals that end the command inside the block; ``ending`` says whether the process ends with it.
 
     Then a signal while libraries shut down ends the process at once, with the line and without a traceback.
     """
-    made = Interruption(hook=sys.unraisablehook, ending=ending)
+    interruption = Interruption(hook=sys.unraisablehook, ending=ending)
     if threading.current_thread() is not threading.main_thread():  # the main thread alone handles signals
-        yield made
+        yield interruption
         return
-    made.before = {
+    interruption.before = {
         number: signal.getsignal(number)
         for number in (getattr(signal, name) for name in _WORDS if hasattr(signal, name))
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
     }
     if ending:
-        atexit.register(made.ignore)  # first of all, so that it runs last
-    for number in made.before:
-        signal.signal(number, made.heard)
-    sys.unraisablehook = made.swallowed
+        atexit.register(interruption.ignore)  # first of all, so that it runs last
+    for number in interruption.before:
+        signal.signal(number, interruption.heard)
+    sys.unraisablehook = interruption.resend
     try:
-        yield made
+        yield interruption
     finally:
-        made.finished = True
+        interruption.finished = True
         if not ending:
-            for number, handler in made.before.items():
+            for number, handler in interruption.before.items():
                 signal.signal(number, handler)
-        if ending and made.reported:
+        if ending and interruption.reported:
             # Python ends itself by SIGINT, whatever the exit status, once an interrupt has left code that was compiled
             # from a string, as imports do for named tuples; further code of this kind resets that
             exec("")
         else:
-            sys.unraisablehook = made.hook
+            sys.unraisablehook = interruption.hook
 
 
-def _sent(number: int) -> None:
+def _send(number: int) -> None:
     """Send it to the main thread, even where that waits for a lock."""
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
@@ -187,15 +187,15 @@ def _sent(number: int) -> None:
 
 
 def _identity(path: str) -> tuple[int, ...] | None:
-    """What identifies a file and changes when it is replaced; None where there is none."""
+    """Return what identifies a file and changes when it is replaced; None where there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _list_paths(paths: Sequence[str]) -> str:
     return " and ".join(paths)
 
 

@@ -16,7 +16,7 @@ __all__ = ["interval_columns", "interval_statement"]
 
 
 def _method(estimator: Any) -> str:
-    """By the rows that ``substrate fit`` held out, if any; else by leaving rows out; else by the Gaussian process."""
+    """Choose by the rows that ``substrate fit`` held out; else by leaving rows out; else the Gaussian process."""
     if hasattr(estimator, "calibration_scores_"):
         return "split"
     if not isinstance(estimator, LeftOutIntervals):
@@ -28,7 +28,9 @@ def _method(estimator: Any) -> str:
 
 
 def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
-    """Columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are; for classes their sets."""
+    """Return columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are; for classes their
+    sets.
+    """
     exact_level(coverage, "--coverage")
     if estimator._labels:
         return set_columns(estimator, X, coverage)
@@ -41,7 +43,7 @@ def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Arr
 
 
 def interval_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
-    """What the columns guarantee."""
+    """Return what the columns guarantee."""
     if estimator._labels:
         return set_statement(estimator, preparation, coverage)
     method = _method(estimator)

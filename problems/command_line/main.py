@@ -12,31 +12,31 @@ from typing import Any
 from problems.command_line.interruption import Interruption, interruptible
 from substrate.errors import DataError, SubstrateError
 from substrate.progress import Progress
-from substrate.whole_file import refuse_taken, writable_file, written_whole
+from substrate.whole_file import refuse_inputs, writable_file, written_whole
 
 __all__ = ["main", "printed_warnings", "refuse_unwritable", "write"]
 
 
 def refuse_unwritable(path: str | None, *taken: str | None) -> None:
-    """Before any long work: ``path`` is a regular file or absent, in an existing folder, and none of ``taken``."""
+    """Refuse, before any long work, a ``path`` that is no regular file or absent one, or one of ``taken``."""
     if path is None:
         return
     writable_file(path)
-    refuse_taken(path, *taken)
+    refuse_inputs(path, *taken)
 
 
 @contextmanager
 def printed_warnings() -> Iterator[None]:
-    """Warnings of the block, each once, as lines of this command on standard error."""
+    """Print warnings of the block, each once, as lines of this command on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for line in dict.fromkeys(f"{one.category.__name__}: {one.message}" for one in caught):
+    for line in dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught):
         print(f"substrate: {line}", file=sys.stderr)
 
 
 def write(path: str | None, text: str) -> None:
-    """To standard output, or to a file that is whole or absent."""
+    """Write to standard output, or to a file that is whole or absent."""
     if path is None:
         sys.stdout.write(text)
         return
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with interruptible(ending=arguments is None) as interruption:
         try:
-            status = _answered(arguments, interruption)
+            status = _answer(arguments, interruption)
             interruption.finish()
             return status
         except BaseException as error:  # an interrupted import may raise anything
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return interruption.report()
 
 
-def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> int:
+def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
     # here and below, not above: imports can be interrupted, and --help must not wait for scikit-learn or cvxpy
     from problems.command_line.arguments import parser
 
@@ -90,7 +90,7 @@ def _answered(arguments: Sequence[str] | None, interruption: Interruption) -> in
 
 
 def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
-    """The files that a command may write, and what an interrupted command reports where it writes none."""
+    """Return the files that a command may write, and what an interrupted command reports where it writes none."""
     if options.command == "verify":
         return [], "nothing is written by this command"
     if options.command == "reproduce" and options.page is None:
@@ -103,7 +103,7 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.embedded_sets import question_of
-    from problems.command_line.fit import fit_prepared, prepared
+    from problems.command_line.fit import fit_prepared, prepare
     from problems.command_line.models import choices_of
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
@@ -119,15 +119,15 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     progress = Progress(4 if options.report is not None else 3)
     try:
         progress.step(f"reading {source}")
-        table = read_table(source, options.delimiter, options.decimal, options.thousands).without(options.drop)
+        table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
         if target is None:  # an embedded data set has a target of its own
-            target, known = question_of(source[1:])
-            task = known if task == "auto" else task
+            target, classes = question_of(source[1:])
+            task = classes if task == "auto" else task
         progress.step("preparing the columns")
-        ready = prepared(table, choices_of(options, target, task))
+        ready = prepare(table, choices_of(options, target, task))
         progress.close()
         if not options.quiet:
             print(said(ready.description), flush=True)
@@ -151,8 +151,11 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         print(said(summary(fit, options.out, options.verbose)))
         if options.report is not None:
             print(f"report: {options.report}")
-    both = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
-    return max(_verdict(certificate) for certificate in (both if both[0] is not both[1] else both[:1]))
+    certificates = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
+    return max(
+        _verdict(certificate)
+        for certificate in (certificates if certificates[0] is not certificates[1] else certificates[:1])
+    )
 
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -219,7 +222,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
         predict_stream(model, options.data, options.out, options.drop)
         return 0
     marks = (options.decimal, options.thousands)
-    table = read_table(options.data, options.delimiter, *marks, decided=True).without(options.drop)
+    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
     text = predictions_csv(model, table, coverage, options.proba, options.id)
     interruption.check()
     write(options.out, text)
@@ -231,11 +234,11 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _explore(options: argparse.Namespace) -> int:
-    from problems.command_line.explore import explored
+    from problems.command_line.explore import make_page
 
     refuse_unwritable(options.out, options.data, options.table)
     with printed_warnings():
-        text = explored(options)
+        text = make_page(options)
     write(options.out, text)
     print(f"written: {options.out}")
     return 0

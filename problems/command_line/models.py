@@ -38,9 +38,9 @@ __all__ = [
     "ModelKind",
     "Weights",
     "choices_of",
-    "fitted",
+    "fit_model",
     "kernel_of",
-    "refitted",
+    "refit_model",
 ]
 
 #: Widths that are tried, as multiples of the median distance of the training rows.
@@ -57,7 +57,7 @@ class ModelKind:
 
     weight: str
     chosen: str
-    given: str
+    weight_option: str
     validated: bool
     tries_widths: bool
     regression_only: bool = False
@@ -84,17 +84,17 @@ class Weights:
     rho: float | None = None
 
     def of(self, model: str) -> float | None:
-        """The weight of a model; one that it does not have is refused."""
-        own = MODELS[model].weight
-        for other in fields(self):
-            if other.name != own and getattr(self, other.name) is not None:
-                owner = {"zeta": "l1", "rho": "structure"}.get(other.name, "lssvm")
+        """Return the weight of a model; one that it does not have is refused."""
+        weight = MODELS[model].weight
+        for parameter in fields(self):
+            if parameter.name != weight and getattr(self, parameter.name) is not None:
+                other = parameter.name
+                owner = {"zeta": "l1", "rho": "structure"}.get(other, "lssvm")
                 raise DeclarationError(
-                    f"--model {model} has no --{other.name}; its weight is --{own} (--{other.name} is that of --model "
-                    f"{owner})"
+                    f"--model {model} has no --{other}; its weight is --{weight} (--{other} is that of --model {owner})"
                 )
-        value: float | None = getattr(self, own)
-        return None if value is None else positive(value, f"--{own}")
+        value: float | None = getattr(self, weight)
+        return None if value is None else positive(value, f"--{weight}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ class Choices:
 
     @property
     def tries_families(self) -> bool:
-        """Whether the kernel is chosen among the families."""
+        """Return whether the kernel is chosen among the families."""
         chosen = self.sigma is None and self.weights.of(self.model) is None
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
 
     def budget(self, n_rows: int) -> int:
-        """How many kernels along slopes from the best of the families are tried, on so many training rows."""
+        """Return how many kernels along slopes from the best of the families are tried, on so many training rows."""
         most = MOST_SEARCHED.get(self.model)
         if not self.tries_families or most is None:
             return 0
@@ -140,7 +140,9 @@ class Choices:
         return EVALUATIONS if n_rows <= most else 0
 
     def n_kernels(self, n_rows: int) -> float:
-        """How many kernels are judged on all rows, with the searches on halves of them counted as shares of one."""
+        """Return how many kernels are judged on all rows, with the searches on halves of them counted as shares
+        of one.
+        """
         if self.tries_families:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
@@ -148,7 +150,7 @@ class Choices:
 
 
 def choices_of(options: Any, target: str, task: str) -> Choices:
-    """The choices that the parsed arguments of the command line state."""
+    """Return the choices that the parsed arguments of the command line state."""
     return Choices(
         target=target,
         task=task,
@@ -173,7 +175,7 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
 
 
 def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
-    """``balanced``, or LABEL=WEIGHT for some classes."""
+    """Read ``balanced``, or LABEL=WEIGHT for some classes."""
     if words is None or list(words) == ["balanced"]:
         return None if words is None else "balanced"
     weights = {}
@@ -191,13 +193,13 @@ def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
-    """The estimator of a name, or an error before any work."""
+    """Return the estimator of a name, or an error before any work."""
     kind = MODELS[model]
     if kind.regression_only and task != "regression":
         raise DeclarationError(
             f"--model {model} is for regression only; take lssvm, l1, structure or fused for classes"
         )
-    stem = kind.chosen if weight is None else kind.given
+    stem = kind.chosen if weight is None else kind.weight_option
     if not stem:
         raise DeclarationError(f"--model {model} chooses its own {kind.weight}; to give one, take --model lssvm")
     name = stem.format("Regressor" if task == "regression" else "Classifier")
@@ -207,68 +209,70 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
 
 
 def check_validation(model: str, weight: float | None, n_held_out: int) -> None:
-    """Models that choose by held-out rows need some."""
+    """Refuse a model that chooses by held-out rows where there are none."""
     if MODELS[model].validated and weight is None and not n_held_out:
         name = MODELS[model].weight
         raise DeclarationError(f"--model {model} chooses {name} by held-out rows; give --validation 0.25 or --{name}")
 
 
-def fitted(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_val: Array, y_val: Any) -> Any:
-    """The model, fitted to the training rows, its weight given or chosen."""
+def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_val: Array, y_val: Any) -> Any:
+    """Return the model, fitted to the training rows, its weight given or chosen."""
     model, weight = choices.model, choices.weights.of(choices.model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
-    one = kernel_of(choices.kernel, choices.sigma)
-    given = _options(estimator, choices, class_weight, X.shape[0])
+    kernel = kernel_of(choices.kernel, choices.sigma)
+    options = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
-        return _quiet(estimator(kernel=one, **{kind.weight: weight}, **given).fit(X, y))
-    kernels: Any = _widths(one, X) if kind.tries_widths else None
+        return _quiet(estimator(kernel=kernel, **{kind.weight: weight}, **options).fit(X, y))
+    kernels: Any = _widths(kernel, X) if kind.tries_widths else None
     if choices.tries_families:
         kernels = "families"
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
-        search = problems.LSSVMRegressorCV(kernel=one, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
+        search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
     if budget := choices.budget(X.shape[0]):
         tried |= {"search": "gradient", "max_evaluations": budget}
     judged = {"cv": None} if kind.validated else {}
-    made = estimator(kernel=one, **tried, **judged, **given)
-    return _quiet(made.fit(X, y, X_val, y_val) if kind.validated else made.fit(X, y))
+    machine = estimator(kernel=kernel, **tried, **judged, **options)
+    return _quiet(machine.fit(X, y, X_val, y_val) if kind.validated else machine.fit(X, y))
 
 
-def refitted(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
-    """The plain machine with the kernel and the gamma of a fitted one, fitted to all rows."""
+def refit_model(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
+    """Return the plain machine with the kernel and the gamma of a fitted one, fitted to all rows."""
     plain = getattr(
         problems,
-        MODELS["lssvm" if choices.model == "fused" else choices.model].given.format(
+        MODELS["lssvm" if choices.model == "fused" else choices.model].weight_option.format(
             "Regressor" if task == "regression" else "Classifier"
         ),
     )
     gamma = float(getattr(estimator, "gamma_", estimator.gamma))
-    given = _options(plain, choices, class_weight, X.shape[0])
-    return _quiet(plain(kernel=estimator.kernel_, gamma=gamma, **given).fit(X, y))
+    options = _options(plain, choices, class_weight, X.shape[0])
+    return _quiet(plain(kernel=estimator.kernel_, gamma=gamma, **options).fit(X, y))
 
 
 def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -> dict[str, Any]:
-    """Seed, basis, weights of classes and bars, as far as an estimator has them."""
-    known = estimator().get_params(deep=False)
+    """Return seed, basis, weights of classes and bars, as far as an estimator has them."""
+    parameters = estimator().get_params(deep=False)
     basis = Basis(min(choices.n_basis, n_rows), random_state=choices.seed)
     wanted: dict[str, Any] = {"random_state": choices.seed, "basis": basis}
     if choices.shown:
-        wanted |= {"verbose": 1} if "verbose" in known else {"passes": Passes(verbose=True)}
+        wanted |= {"verbose": 1} if "verbose" in parameters else {"passes": Passes(verbose=True)}
     wanted |= {} if class_weight is None else {"class_weight": class_weight}
-    return {name: value for name, value in wanted.items() if name in known}
+    return {name: value for name, value in wanted.items() if name in parameters}
 
 
 def _quiet(estimator: Any) -> Any:
-    """Without its bars: how a fit was shown is no part of a model."""
-    known = estimator.get_params(deep=False)
-    return estimator.set_params(**{name: value for name, value in (("passes", None), ("verbose", 0)) if name in known})
+    """Take the bars away: how a fit was shown is no part of a model."""
+    parameters = estimator.get_params(deep=False)
+    return estimator.set_params(
+        **{name: value for name, value in (("passes", None), ("verbose", 0)) if name in parameters}
+    )
 
 
 def kernel_of(name: str, sigma: float | None) -> Kernel:
-    """The kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
+    """Return the kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
     kernel = as_kernel("rbf" if name == "families" else name)
     if kernel.pairwise:
         raise DeclarationError("--kernel precomputed needs a matrix, not a table; use it from Python")
@@ -280,7 +284,7 @@ def kernel_of(name: str, sigma: float | None) -> Kernel:
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:
-    """Kernels of several widths around the median distance, where the width was not given."""
+    """Return kernels of several widths around the median distance, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
     middle: Any = kernel.resolved(X)

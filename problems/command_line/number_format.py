@@ -71,28 +71,28 @@ class NumberFormat:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        known = (self.decimal in (".", ","), self.thousands in ("", *_GROUPS), self.thousands != self.decimal)
-        if not all(known) or not isinstance(self.unit, str) or len(self.unit) > 4 or not self.unit.isprintable():
+        conditions = (self.decimal in (".", ","), self.thousands in ("", *_GROUPS), self.thousands != self.decimal)
+        if not all(conditions) or not isinstance(self.unit, str) or len(self.unit) > 4 or not self.unit.isprintable():
             raise ValueError(f"numbers are not written with {self.decimal!r}, {self.thousands!r} and {self.unit!r}")
 
     def plain(self, cell: str) -> str | None:
         """Return the cell with a decimal point and nothing else, or None where it is no number in this format."""
         if self == PLAIN:
             return cell if number(cell) is not None else None
-        found = _CELL.fullmatch(cell.strip())
-        if found is None or (found["minus"] and found["inner"]) or (found["before"] and found["after"]):
+        match = _CELL.fullmatch(cell.strip())
+        if match is None or (match["minus"] and match["inner"]) or (match["before"] and match["after"]):
             return None
-        digits = found["digits"].strip()
+        digits = match["digits"].strip()
         if not _pattern(self.decimal, self.thousands).fullmatch(digits):
             return None
         for mark in _SPACES if self.thousands == " " else _APOSTROPHES if self.thousands == "'" else self.thousands:
             digits = digits.replace(mark, "")
         digits = digits.replace(self.decimal, ".")
         value = number(digits)
-        unit = found["before"] or found["after"] or ""
+        unit = match["before"] or match["after"] or ""
         if value is None or (unit != self.unit and (unit or value != 0.0)):
             return None
-        sign = "-" if (found["minus"] or found["inner"]) in ("-", "\u2212") else ""
+        sign = "-" if (match["minus"] or match["inner"]) in ("-", "\u2212") else ""
         return f"{sign}{digits}"
 
     def number(self, cell: str) -> float | None:
@@ -147,40 +147,40 @@ def readings(
         grouped = None
         if decimal is None and thousands is None and any("." in cell for cell in cells):
             grouped = _plain_cells(NumberFormat(",", "."), cells)
-        both = [(PLAIN, list(cells))]
+        plain_reading = [(PLAIN, list(cells))]
         if grouped is not None:
-            both.append((NumberFormat(",", "."), grouped))
-        return both
-    found: list[tuple[NumberFormat, list[str], list[float]]] = []
+            plain_reading.append((NumberFormat(",", "."), grouped))
+        return plain_reading
+    formats: list[tuple[NumberFormat, list[str], list[float]]] = []
     for form in _FORMATS:
         if decimal not in (None, form.decimal) or (thousands is not None and form.thousands not in ("", thousands)):
             continue
         if thousands == form.decimal:
             continue
-        made = _plain_cells(replace(form, unit=next(iter(units), "")), cells)
-        if made is None:
+        texts = _plain_cells(replace(form, unit=next(iter(units), "")), cells)
+        if texts is None:
             continue
-        values = [float(cell) for cell in made]
-        if not any(values == known for _, _, known in found):
-            found.append((replace(form, unit=next(iter(units), "")), made, values))
-    return [(form, made) for form, made, _ in found]
+        values = [float(cell) for cell in texts]
+        if not any(values == numbers for _, _, numbers in formats):
+            formats.append((replace(form, unit=next(iter(units), "")), texts, values))
+    return [(form, texts) for form, texts, _ in formats]
 
 
 def _plain_cells(form: NumberFormat, cells: Sequence[str]) -> list[str] | None:
     """Return all cells in plain, or None as soon as one is no number."""
-    made = []
+    texts = []
     for cell in cells:
         if (text := form.plain(cell)) is None:
             return None
-        made.append(text)
-    return made
+        texts.append(text)
+    return texts
 
 
 def _unit(cell: str) -> str:
     if cell.isascii() and "%" not in cell and "$" not in cell:
         return ""
-    found = _CELL.fullmatch(cell.strip())
-    return "" if found is None else found["before"] or found["after"] or ""
+    match = _CELL.fullmatch(cell.strip())
+    return "" if match is None else match["before"] or match["after"] or ""
 
 
 def is_number_like(cell: str) -> bool:
@@ -216,17 +216,17 @@ def column_format(
     DataError
         If the numbers can be read in two ways, or only in a way that the user excluded, or are written in several ways.
     """
-    found, every = readings(cells, decimal, thousands), readings(cells)
-    if len(found) == 1:
-        form = found[0][0]
-        others = [other for other in every if other[0] != form]
-        if form.decimal == "," and thousands is None and others and _is_trap(form, cells):
+    candidates, every = readings(cells, decimal, thousands), readings(cells)
+    if len(candidates) == 1:
+        form = candidates[0][0]
+        alternatives = [alternative for alternative in every if alternative[0] != form]
+        if form.decimal == "," and thousands is None and alternatives and _is_trap(form, cells):
             raise DataError(f"{where} {two_readings(cells, every)}")
         return form
-    if len(found) > 1:
-        chosen = _chosen([form for form, _ in found], cells, evident())
+    if len(candidates) > 1:
+        chosen = _choose_format([form for form, _ in candidates], cells, evident())
         if chosen is None:
-            raise DataError(f"{where} {two_readings(cells, found)}")
+            raise DataError(f"{where} {two_readings(cells, candidates)}")
         return chosen
     if every:
         cell = next((cell for cell in cells if number(cell) is None), cells[0])
@@ -244,9 +244,9 @@ def column_format(
     like = [is_number_like(cell) for cell in cells]
     if cells and all(like):
         first = cells[0]
-        other = next((cell for cell in cells if not readings([first, cell])), cells[-1])
+        alternative = next((cell for cell in cells if not readings([first, cell])), cells[-1])
         raise DataError(
-            f"{where} has {first!r} and {other!r}, numbers that are written in different ways; write all of them "
+            f"{where} has {first!r} and {alternative!r}, numbers that are written in different ways; write all of them "
             f"alike, or leave the column out by --drop {name}"
         )
     return None
@@ -259,15 +259,15 @@ def _is_trap(form: NumberFormat, cells: Sequence[str]) -> bool:
     exactly three decimals and the others none, as numbers with separated thousands do and those of no program with
     decimals.
     """
-    return form.thousands == "." or _without(",", cells) is not None
+    return form.thousands == "." or _find_unmarked(",", cells) is not None
 
 
-def _without(mark: str, cells: Sequence[str]) -> str | None:
+def _find_unmarked(mark: str, cells: Sequence[str]) -> str | None:
     """Return the first number that has no such mark; zero tells nothing."""
     return next((cell for cell in cells if mark not in cell and cell.strip() != "0"), None)
 
 
-def _chosen(
+def _choose_format(
     formats: Sequence[NumberFormat], cells: Sequence[str], evident: Sequence[NumberFormat]
 ) -> NumberFormat | None:
     """Return the format that the other columns decide for; a column of plain numbers needs a reason to be none."""
@@ -277,16 +277,16 @@ def _chosen(
     if pointed is not None:
         if "." in grouped:
             return next((form for form in formats if form.thousands == "."), None)
-        return None if decimal_commas or _without(".", cells) is not None else pointed
+        return None if decimal_commas or _find_unmarked(".", cells) is not None else pointed
     if decimal_commas != ("," in grouped):
         wanted = "," if decimal_commas else "."
         return next((form for form in formats if form.decimal == wanted), None)
     return None
 
 
-def is_mixed(cells: Sequence[str], found: Sequence[tuple[NumberFormat, list[str]]]) -> bool:
+def is_mixed(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, list[str]]]) -> bool:
     """Return whether some numbers of a column with two readings have the mark in question, and others do not."""
-    return _without(next(form.thousands for form, _ in found if form.thousands), cells) is not None
+    return _find_unmarked(next(form.thousands for form, _ in candidates if form.thousands), cells) is not None
 
 
 def decides(form: NumberFormat, cells: Sequence[str]) -> bool:
@@ -294,18 +294,18 @@ def decides(form: NumberFormat, cells: Sequence[str]) -> bool:
     return form.thousands in (",", ".") or (form.decimal == "," and any("," in cell for cell in cells))
 
 
-def two_readings(cells: Sequence[str], found: Sequence[tuple[NumberFormat, list[str]]]) -> str:
+def two_readings(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, list[str]]]) -> str:
     """Return the half sentence that shows both readings of a column, and what decides between them.
 
     Numbers with a mark beside others without one are numbers with separated thousands, unless somebody wrote exactly
     three decimals or none: nothing is advised that would read them so.
     """
-    (one, ones), (_, others) = found[:2]
-    grouped, decimals = (ones, others) if one.thousands else (others, ones)
-    mark = next(form.thousands for form, _ in found[:2] if form.thousands)
-    place = next(k for k in range(len(cells)) if float(ones[k]) != float(others[k]))
+    (first_form, texts), (_, other_texts) = candidates[:2]
+    grouped, decimals = (texts, other_texts) if first_form.thousands else (other_texts, texts)
+    mark = next(form.thousands for form, _ in candidates[:2] if form.thousands)
+    place = next(k for k in range(len(cells)) if float(texts[k]) != float(other_texts[k]))
     cell, large, small = cells[place], grouped[place], decimals[place]
-    beside = _without(mark, cells)
+    beside = _find_unmarked(mark, cells)
     neighbour = "" if beside is None else f" beside {beside!r}"
     word = "comma" if mark == "," else "point"
     said = f"has {cell!r}{neighbour}, where the {word} can be decimal or separate thousands"

@@ -25,7 +25,7 @@ from problems.command_line.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["IMPUTE", "Input", "Preparation", "Split", "refuse_overflow", "split_rows", "standardised"]
+__all__ = ["IMPUTE", "Input", "Preparation", "Split", "refuse_overflow", "split_rows", "standardise"]
 
 #: What can be done about missing cells.
 IMPUTE = ("refuse", "median", "drop")
@@ -68,17 +68,17 @@ class Preparation:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the columns of X."""
-        return tuple(feature for one in self.inputs for feature in one.features)
+        """Return the names of the columns of X."""
+        return tuple(feature for input_ in self.inputs for feature in input_.features)
 
     def matrix(self, table: Table) -> Array:
-        """X for the rows of a table: coded and scaled as in training."""
-        return self.scaled(raw_matrix(self.inputs, table))
+        """Return X for the rows of a table: coded and scaled as in training."""
+        return self.scale(raw_matrix(self.inputs, table))
 
-    def scaled(self, X: Array) -> Array:
-        """The result of :func:`raw_matrix`, scaled as in training."""
-        center = np.array([one.center for one in self.inputs for _ in one.features])
-        scale = np.array([one.scale for one in self.inputs for _ in one.features])
+    def scale(self, X: Array) -> Array:
+        """Return the result of :func:`raw_matrix`, scaled as in training."""
+        center = np.array([input_.center for input_ in self.inputs for _ in input_.features])
+        scale = np.array([input_.scale for input_ in self.inputs for _ in input_.features])
         with np.errstate(over="ignore"):
             scaled = np.asarray((X - center) / scale)
         if not np.isfinite(scaled).all():
@@ -90,22 +90,22 @@ class Preparation:
         return scaled
 
     def as_notes(self) -> dict[str, Any]:
-        """The record as plain JSON values, with the name but not the folder of the table."""
-        inputs, source = [_fields(one) for one in self.inputs], Path(self.source).name or self.source
+        """Return the record as plain JSON values, with the name but not the folder of the table."""
+        inputs, source = [_fields(input_) for input_ in self.inputs], Path(self.source).name or self.source
         record = {**_fields(self), "source": source, "inputs": inputs, "split": _fields(self.split)}
-        for part in (record, *inputs):
+        for notes in (record, *inputs):
             for name in ("written", "target_written"):
-                if isinstance(form := part.get(name), NumberFormat):
-                    part[name] = form.as_notes()
+                if isinstance(form := notes.get(name), NumberFormat):
+                    notes[name] = form.as_notes()
         return {"table": record}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Self:
-        """The record read back; anything that does not fit is refused."""
+        """Return the record read back; anything that does not fit is refused."""
         try:
             record = dict(notes["table"])
             # files of earlier releases state one decimal mark for all columns
-            inputs = tuple(_input(one, record.get("decimal", ".")) for one in record.pop("inputs"))
+            inputs = tuple(_input(input_, record.get("decimal", ".")) for input_ in record.pop("inputs"))
             if (target := record.pop("target_written", None)) is not None:
                 record["target_written"] = NumberFormat.from_notes(target)
             split = dict(record.pop("split"))
@@ -113,11 +113,11 @@ class Preparation:
             listed: dict[str, Any] = {
                 name: _texts(record.pop(name)) for name in ("ids", "left_out", "remarks") if name in record
             }
-            made = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **listed, **record)
-            made._check()
+            preparation = cls(inputs=inputs, split=Split(validation_rows=rows, **split), **listed, **record)
+            preparation._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
-        return made
+        return preparation
 
     def _check(self) -> None:
         """Refuse values from a file that are not of the expected type."""
@@ -135,7 +135,7 @@ class Preparation:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """The fields of a record of plain values; ``dataclasses.asdict`` copies each of them at length."""
+    """Return the fields of a record of plain values; ``dataclasses.asdict`` copies each of them at length."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
@@ -173,7 +173,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) -> tuple[Any, Any]:
-    """Sorted row numbers that train and that validate; ``labels`` keep their proportions where possible."""
+    """Return sorted row numbers that train and that validate; ``labels`` keep their proportions where possible."""
     from sklearn.model_selection import train_test_split
 
     if not 0.0 <= fraction < 1.0:
@@ -182,13 +182,13 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
     if fraction == 0.0:
         return every, every[:0]
     try:
-        train, held = train_test_split(every, test_size=fraction, random_state=seed, stratify=labels)
+        train, validation = train_test_split(every, test_size=fraction, random_state=seed, stratify=labels)
     except ValueError:  # a class too small to be cut in proportion, or hardly any rows
         try:
-            train, held = train_test_split(every, test_size=fraction, random_state=seed)
+            train, validation = train_test_split(every, test_size=fraction, random_state=seed)
         except ValueError as error:
             raise DataError(f"{n} rows cannot be split by --validation {fraction:g}: {error}") from error
-    return np.sort(train), np.sort(held)
+    return np.sort(train), np.sort(validation)
 
 
 def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
@@ -206,17 +206,17 @@ def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
         )
 
 
-def standardised(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
-    """The inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
+def standardise(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
+    """Return the inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
     columns = np.ascontiguousarray(X.T)  # all columns at once, each summed in the order of a single column
     means, spreads, largest = columns.mean(axis=1), columns.std(axis=1), np.abs(columns).max(axis=1)
     # a constant column may have a deviation of rounding size
     scales = np.where(spreads > 1e-12 * largest, spreads, 1.0)
-    made, column = [], 0
-    for one in inputs:
-        if one.categories is None:
-            made.append(replace(one, center=float(means[column]), scale=float(scales[column])))
+    scaled_inputs, column = [], 0
+    for input_ in inputs:
+        if input_.categories is None:
+            scaled_inputs.append(replace(input_, center=float(means[column]), scale=float(scales[column])))
         else:
-            made.append(one)
-        column += len(one.features)
-    return tuple(made)
+            scaled_inputs.append(input_)
+        column += len(input_.features)
+    return tuple(scaled_inputs)

@@ -69,17 +69,19 @@ def quality_of(
     if y_val.size:
         predicted, scores = estimator.predict(X_val), _scores(estimator, task, X_val)
         caveat = f"these rows also chose {kind.weight}" if kind.validated and chose else ""
-        return _judged(HELD_OUT, task, y_val, predicted, scores, y, caveat)
-    left_out = _left_out(estimator, X, y)
+        return _measure_quality(HELD_OUT, task, y_val, predicted, scores, y, caveat)
+    left_out = _leave_rows_out(estimator, X, y)
     if left_out is None:
         caveat = f"no row was held out, and --model {choices.model} cannot leave rows out: new rows are worse"
-        return _judged(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
+        return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
     caveat = f"these rows also chose {kind.weight}" if chose else ""
-    return _judged(LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat)
+    return _measure_quality(
+        LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat
+    )
 
 
-def _left_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
-    """The training rows left out one by one; None for machines without a closed form for it."""
+def _leave_rows_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
+    """Return the training rows left out one by one; None for machines without a closed form for it."""
     if not hasattr(estimator, "leave_one_out"):
         return None
     on_a_basis = hasattr(estimator, "basis_indices_")  # keeps its basis and not its rows
@@ -90,18 +92,21 @@ def _scores(estimator: Any, task: str, X: Array) -> Array:
     return np.asarray(estimator.decision_function(X) if task == "classification" else np.empty(0))
 
 
-def _judged(
+def _measure_quality(
     rows: str, task: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any], caveat: str
 ) -> Quality:
     if task == "classification":
-        known, counts = np.unique(y_train, return_counts=True)
-        usual, classes = known[counts.argmax()], np.union1d(known, y)  # a small class may be held out as a whole
+        class_labels, counts = np.unique(y_train, return_counts=True)
+        usual, classes = (
+            class_labels[counts.argmax()],
+            np.union1d(class_labels, y),
+        )  # a small class may be held out as a whole
         table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
         guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
         measures: tuple[Measure, ...] = (
             Measure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
-            Measure("balanced accuracy", _balanced(table), _balanced(guess)),
-            Measure("AUC", _auc(y, scores, known), 0.5),
+            Measure("balanced accuracy", _average_recall(table), _average_recall(guess)),
+            Measure("AUC", _auc(y, scores, class_labels), 0.5),
         )
         baseline = f"always {usual}"
         return Quality(rows, y.size, baseline, measures, Confusion(tuple(map(str, classes)), table), caveat)
@@ -115,25 +120,25 @@ def _judged(
     return Quality(rows, y.size, "always the mean", measures, None, caveat)
 
 
-def _balanced(table: Array) -> float:
+def _average_recall(table: Array) -> float:
     present = table.sum(axis=1) > 0
     return float(np.mean(np.diag(table)[present] / table.sum(axis=1)[present]))
 
 
 def _auc(y: NDArray[Any], scores: Array, classes: NDArray[Any]) -> float:
-    """The share of pairs of different class that the scores put in order; NaN where one class is there alone."""
+    """Return the share of pairs of different class that the scores put in order; NaN where one class is there alone."""
     columns = scores[:, None] if scores.ndim == 1 else scores
     sides = classes[1:] if scores.ndim == 1 else classes
     if columns.shape[1] != sides.size:  # outputs of a coding that has no column per class
         return float("nan")
-    found = []
+    areas = []
     for column, side in zip(columns.T, sides, strict=True):
         inside = y == side
         n_in, n_out = int(inside.sum()), int((~inside).sum())
         if n_in and n_out:
             ranks = rankdata(column)
-            found.append((ranks[inside].sum() - n_in * (n_in + 1) / 2) / (n_in * n_out))
-    return float(np.mean(found)) if found else float("nan")
+            areas.append((ranks[inside].sum() - n_in * (n_in + 1) / 2) / (n_in * n_out))
+    return float(np.mean(areas)) if areas else float("nan")
 
 
 def _rmse(errors: Array, y: Array) -> float:
@@ -146,6 +151,6 @@ def _mae(errors: Array, y: Array) -> float:
 
 
 def _r_squared(errors: Array, y: Array) -> float:
-    """NaN where all targets are the same."""
+    """Return R squared; NaN where all targets are the same."""
     spread = _rmse(y - y.mean(), y)
     return 1.0 - (_rmse(errors, y) / spread) ** 2 if spread > 0.0 else float("nan")

@@ -44,7 +44,7 @@ _SUFFIXES = (".png", ".json")
 
 
 def as_json(outcome: Outcome) -> str:
-    """The record as text, numbers in full, so that a record that is read back gives the same verdict."""
+    """Return the record as text, numbers in full, so that a record that is read back gives the same verdict."""
     quantities = {
         name: {
             "published": outcome.published[name]._asdict() if name in outcome.published else None,
@@ -73,7 +73,7 @@ def as_json(outcome: Outcome) -> str:
 
 
 def from_json(text: str, where: str) -> Outcome:
-    """The outcome of a record; one that does not follow the schema is refused."""
+    """Return the outcome of a record; one that does not follow the schema is refused."""
     try:
         record = json.loads(text)
         outcome = _outcome(record)
@@ -87,19 +87,19 @@ def from_json(text: str, where: str) -> Outcome:
 
 
 def _outcome(record: dict[str, Any]) -> Outcome:
-    parts = {name: entry["published"] for name, entry in record["quantities"].items()}
-    published = {name: Printed(**part) for name, part in parts.items() if part is not None}
+    printed = {name: entry["published"] for name, entry in record["quantities"].items()}
+    published = {name: Printed(**numbers) for name, numbers in printed.items() if numbers is not None}
     values = {name: tuple(map(float, entry["values"])) for name, entry in record["quantities"].items()}
     if not values or any(len(of) != record["seeds"] for of in values.values()):
         raise ValueError("every quantity has one value per seed")
     curves = {
-        name: Curve(**{part: tuple(map(float, over)) for part, over in entry.items()})
+        name: Curve(**{numbers: tuple(map(float, over)) for numbers, over in entry.items()})
         for name, entry in record["curves"].items()
     }
     claims = tuple(Claim(**claim) for claim in record["claims"])
-    made = {key: record[key] for key in ("study", "paper", "what", "settings", "spread", "quick", "cpu_seconds")}
+    entries = {key: record[key] for key in ("study", "paper", "what", "settings", "spread", "quick", "cpu_seconds")}
     return Outcome(
-        **made, published=published, measured=Measured(values, curves), claims=claims, notes=tuple(record["notes"])
+        **entries, published=published, measured=Measured(values, curves), claims=claims, notes=tuple(record["notes"])
     )
 
 
@@ -117,11 +117,11 @@ names them. Times are CPU seconds on one core.
 
 
 def _summary(outcome: Outcome) -> str:
-    """The outcome for a terminal: numbers, claims, notes, verdict."""
+    """Return the outcome for a terminal: numbers, claims, notes, verdict."""
     seeds = _seeds(outcome) + (", quick: small sizes" if outcome.quick else "")
     head = ("", "published", f"ours, {_SPREAD[outcome.spread]}")
     lines = [f"{outcome.study} [{outcome.paper}]: {outcome.what}", f"{outcome.settings} {seeds}.", ""]
-    lines += _aligned([head, *_figures(outcome)])
+    lines += _align([head, *_figures(outcome)])
     lines.append("")
     for claim in outcome.claims:
         lines.append(f"{'yes' if claim.holds else 'NO ':3s}  {claim.says}: {claim.seen}{_erratum(claim.erratum)}")
@@ -130,12 +130,12 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _page(outcomes: Sequence[Outcome], folder: str) -> str:
-    """All outcomes as one Markdown page; ``folder`` is where the figures are, seen from the page."""
+    """Return all outcomes as one Markdown page; ``folder`` is where the figures are, seen from the page."""
     rows = [(f"[{o.study}](#{o.study})", f"[{o.paper}]", o.what, o.verdict) for o in outcomes]
-    parts = [_HEAD, *_table(("study", "paper", "what", "verdict"), rows), ""]
+    lines = [_HEAD, *_table(("study", "paper", "what", "verdict"), rows), ""]
     for outcome in outcomes:
-        parts += _section(outcome, folder)
-    return "\n".join(parts).rstrip() + "\n"
+        lines += _section(outcome, folder)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _section(outcome: Outcome, folder: str) -> list[str]:
@@ -184,15 +184,15 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [lines[0], "|" + "---|" * len(head), *lines[1:]]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def chosen_studies(names: Sequence[str]) -> tuple[Study, ...]:
-    """The studies of these names, or of the papers so named; all of them unless a name is given."""
-    known = {name.lower() for study in STUDIES.values() for name in (study.name, study.paper)}
-    unknown = [name for name in names if name.lower() not in known]
+    """Return the studies of these names, or of the papers so named; all of them unless a name is given."""
+    all_names = {name.lower() for study in STUDIES.values() for name in (study.name, study.paper)}
+    unknown = [name for name in names if name.lower() not in all_names]
     if unknown:
         raise DataError(f"no study or paper named {', '.join(unknown)}; `substrate reproduce --list` names them all")
     wanted = {name.lower() for name in names}
@@ -200,7 +200,7 @@ def chosen_studies(names: Sequence[str]) -> tuple[Study, ...]:
 
 
 def listing() -> str:
-    """All studies, one per line."""
+    """Return all studies, one per line."""
     width = max(map(len, STUDIES))
     return "\n".join(f"{s.name.ljust(width)}  [{s.paper}] {s.what}; {s.seeds} seeds" for s in STUDIES.values())
 
@@ -232,12 +232,14 @@ def reproduce(studies: Sequence[Study], quick: bool, seeds: int | None, out: str
 
 
 def page_from(folder: str, target: str) -> str:
-    """The page of all records of a folder, in the order of the studies; figures are linked relative to ``target``."""
+    """Return the page of all records of a folder, in the order of the studies; figures are linked relative to
+    ``target``.
+    """
     records = [Path(folder) / f"{name}.json" for name in STUDIES]
-    found = [path for path in records if path.is_file()]
-    if not found:
+    files = [path for path in records if path.is_file()]
+    if not files:
         raise DataError(f"{folder} holds no record of a study; make some with `substrate reproduce --out {folder}`")
-    outcomes = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in found]
+    outcomes = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in files]
     home = Path(target).resolve().parent
     if not Path(folder).resolve().is_relative_to(home):
         raise DataError(f"the page {target} cannot show figures of {folder}: put it into that folder or one above it")
@@ -245,12 +247,12 @@ def page_from(folder: str, target: str) -> str:
 
 
 def files_of(folder: str) -> list[str]:
-    """The figures and records that a folder of all studies has."""
+    """Return the figures and records that a folder of all studies has."""
     return [str(Path(folder) / f"{name}{suffix}") for name in STUDIES for suffix in _SUFFIXES]
 
 
 def _writable(out: str, studies: Sequence[Study]) -> Path:
-    """The folder, made if it is missing; refused where nothing can be written, before any work."""
+    """Return the folder, made if it is missing; refused where nothing can be written, before any work."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise DataError(f"--out {out} is a file; name a folder")

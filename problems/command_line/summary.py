@@ -30,7 +30,9 @@ _CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
 
 
 def said(lines: Iterable[str]) -> str:
-    """Lines as they are printed: on a terminal wrapped, what goes on being indented; without control characters."""
+    """Return lines as they are printed: on a terminal wrapped, what goes on being indented; without control
+    characters.
+    """
     lines = [_CONTROL.sub("?", line) for line in lines]  # names of columns can hold any
     if not sys.stdout.isatty():
         return "\n".join(lines)
@@ -45,19 +47,19 @@ def said(lines: Iterable[str]) -> str:
 
 
 def summary(fit: Fit, out: str | None, verbose: bool) -> list[str]:
-    """The lines; ``verbose`` adds what was tried and the rows of the certificate."""
+    """Return the lines; ``verbose`` adds what was tried and the rows of the certificate."""
     return [
         *_quality(fit.quality, verbose),
         *_matter(fit),
         *_choice(fit),
-        *_tried(fit, verbose),
+        *_list_candidates(fit, verbose),
         *_certificate(fit, verbose),
-        *_saved(fit, out),
+        *_describe_file(fit, out),
     ]
 
 
 def passes_summary(model: TabularModel, out: str, verbose: bool) -> list[str]:
-    """The lines on a model whose rows were read in passes, none of them held out."""
+    """Return the lines on a model whose rows were read in passes, none of them held out."""
     estimator, lines = model.estimator, [""]
     if hasattr(estimator, "criterion_"):
         what = "mean square error of the outputs" if estimator._labels else "RMSE"
@@ -72,7 +74,13 @@ def passes_summary(model: TabularModel, out: str, verbose: bool) -> list[str]:
 def _quality(quality: Quality, verbose: bool) -> list[str]:
     rows = quality.rows.replace("rows", "row") if quality.n_rows == 1 else quality.rows
     head = (f"on {quality.n_rows} {rows}", "this model", quality.baseline)
-    cells = [head, *((f"  {one.name}", _n(one, one.value), _n(one, one.baseline)) for one in quality.measures)]
+    cells = [
+        head,
+        *(
+            (f"  {measure.name}", _n(measure, measure.value), _n(measure, measure.baseline))
+            for measure in quality.measures
+        ),
+    ]
     widths = [max(len(row[k]) for row in cells) for k in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
     if quality.caveat:
@@ -101,7 +109,7 @@ def _confusion(table: Confusion, verbose: bool) -> list[str]:
 
 
 def _matter(fit: Fit) -> list[str]:
-    """The inputs whose values matter most to errors of left-out rows, where the machine can tell."""
+    """Return the inputs whose values matter most to errors of left-out rows, where the machine can tell."""
     model, (n, d) = fit.model.estimator, fit.X.shape
     if d < 2 or not hasattr(model, "left_out_importance"):
         return []
@@ -109,9 +117,9 @@ def _matter(fit: Fit) -> list[str]:
     if float(n) * support * d * d * repeats > _MOST_WORK:
         return []
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()
-    found = model.left_out_importance(*rows, n_repeats=repeats)
-    mean, spread = np.asarray(found.importances_mean), np.asarray(found.importances_std)
-    least = np.maximum(2.0 * spread, _LEAST_SHARE * abs(found.left_out_score))
+    importances = model.left_out_importance(*rows, n_repeats=repeats)
+    mean, spread = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
+    least = np.maximum(2.0 * spread, _LEAST_SHARE * abs(importances.left_out_score))
     order = [k for k in np.argsort(-mean) if mean[k] > least[k]][:_MOST_INPUTS]
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
@@ -121,27 +129,27 @@ def _matter(fit: Fit) -> list[str]:
 
 
 def _short(text: str) -> str:
-    """A kernel as it is printed, its numbers with four digits, and many widths by their ends."""
-    short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
-    return re.sub(r"\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda found: _ends(found.group(1)), short)
+    """Return a kernel as it is printed, its numbers with four digits, and many widths by their ends."""
+    short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda match: f"{float(match.group()):.4g}", text)
+    return re.sub(r"\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda match: _ends(match.group(1)), short)
 
 
 def _ends(listed: str) -> str:
-    widths = [float(one) for one in listed.split(", ")]
+    widths = [float(number) for number in listed.split(", ")]
     return f"<{len(widths)} widths, {min(widths):.4g} to {max(widths):.4g}>"
 
 
 def _choice(fit: Fit) -> list[str]:
     model, kind = fit.model.estimator, MODELS[fit.choices.model]
     kernel = f"kernel {_short(repr(model.kernel_))}"
-    given = fit.choices.weights.of(fit.choices.model)
-    if given is not None:
-        return [f"choice: {kind.weight} {given:g}, as given; {kernel}"]
+    weight = fit.choices.weights.of(fit.choices.model)
+    if weight is not None:
+        return [f"choice: {kind.weight} {weight:g}, as given; {kernel}"]
     bound = bound_of(fit)
     if bound is None:
         return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
     rule = _CRITERIA[bound.by]
-    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_searched(fit)]
+    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_describe_search(fit)]
     if np.isfinite(bound.lower_bound):
         regression = fit.preparation.task == "regression"
         root = np.sqrt if regression else float
@@ -153,8 +161,8 @@ def _choice(fit: Fit) -> list[str]:
     return lines
 
 
-def _searched(fit: Fit) -> list[str]:
-    """How many kernels were judged, of which families, and how the widths were decided."""
+def _describe_search(fit: Fit) -> list[str]:
+    """Return how many kernels were judged, of which families, and how the widths were decided."""
     results = getattr(fit.model.estimator, "cv_results_", {}).get("param_kernel", [])
     if len(results) < 2:
         return []
@@ -167,14 +175,14 @@ def _searched(fit: Fit) -> list[str]:
     return [f"tried: {families}, along slopes ({judged}){decided.get(widths, '')}"]
 
 
-def _tried(fit: Fit, verbose: bool) -> list[str]:
+def _list_candidates(fit: Fit, verbose: bool) -> list[str]:
     results = getattr(fit.model.estimator, "cv_results_", None)
     if not verbose or results is None or "param_kernel" not in results:
         return []
     scores = -np.asarray(results["mean_test_score"])
     gammas = [np.atleast_1d(gamma)[0] for gamma in results["param_gamma"]]
     tried = zip(scores, gammas, results["param_kernel"], strict=True)
-    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {_short(repr(one))}" for score, gamma, one in tried]
+    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {_short(repr(kernel))}" for score, gamma, kernel in tried]
     return ["tried (criterion, mean square):", *lines]
 
 
@@ -196,13 +204,13 @@ def _verdict(name: str, certificate: object) -> str:
     return f"{name}: {'holds' if holds else 'DOES NOT HOLD'}; {promise}"
 
 
-def _saved(fit: Fit, out: str | None) -> list[str]:
+def _describe_file(fit: Fit, out: str | None) -> list[str]:
     if out is None:
         return ["not saved: give --out model.npz to keep the model, --report report.html for a page about it"]
     n, total = fit.y.size, fit.y.size + fit.y_val.size
     if fit.saved is not fit.model:
         return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
     only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
-    again = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
-    why = ", since the certificate of the one fitted again to all rows does not hold" if again else ""
+    is_refitted = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
+    why = ", since the certificate of the one fitted again to all rows does not hold" if is_refitted else ""
     return [f"saved: {out}{only}{why}"]

@@ -36,7 +36,7 @@ _THOUSANDS = (",", ".", " ", "'")
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell holds no value."""
+    """Return whether a cell holds no value."""
     return cell.strip().lower() in _MISSING
 
 
@@ -62,22 +62,22 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The header."""
+        """Return the header."""
         return tuple(self.columns)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows below the header."""
+        """Return the number of rows below the header."""
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> tuple[str, ...]:
-        """The cells of one column."""
+        """Return the cells of one column."""
         if name not in self.columns:
             raise DataError(f"{self.source} has no column {name!r}; it has {named_columns(self.names)}")
         return self.columns[name]
 
     def numbers(self, name: str) -> list[float] | None:
-        """The numbers in the cells of a column, or None where a cell is not a number."""
+        """Return the numbers in the cells of a column, or None where a cell is not a number."""
         cells = self.column(name)
         try:
             values = list(map(float, cells))
@@ -101,49 +101,49 @@ class Table:
             for name in self.columns:
                 typed = name in self.plain | self.typed
                 cells = [] if typed else [cell for cell in self.columns[name] if not is_missing(cell)]
-                found = readings(cells, self.decimal, self.thousands)
-                if len(found) == 1 and decides(found[0][0], cells):
-                    self.evidence[0].append(found[0][0])
+                candidates = readings(cells, self.decimal, self.thousands)
+                if len(candidates) == 1 and decides(candidates[0][0], cells):
+                    self.evidence[0].append(candidates[0][0])
         return self.evidence[0]
 
     def in_plain(self, formats: Mapping[str, NumberFormat]) -> "Table":
         """Return the table with the numbers of some columns in plain: a decimal point and nothing else."""
-        made = {
+        columns = {
             name: tuple(cell if is_missing(cell) else form.plain(cell) or cell for cell in self.column(name))
             for name, form in formats.items()
             if form != PLAIN and name not in self.plain | self.typed
         }
-        return replace(self, columns=self.columns | made, plain=self.plain | set(formats))
+        return replace(self, columns=self.columns | columns, plain=self.plain | set(formats))
 
-    def without(self, names: Sequence[str]) -> "Table":
-        """The table less some columns, each of which must be there."""
+    def drop_columns(self, names: Sequence[str]) -> "Table":
+        """Return the table less some columns, each of which must be there."""
         for name in names:
             self.column(name)
         left_out = set(names)
         return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in left_out})
 
-    def taken(self, rows: Sequence[int]) -> "Table":
-        """The table of some rows, counted from 0."""
+    def take_rows(self, rows: Sequence[int]) -> "Table":
+        """Return the table of some rows, counted from 0."""
         columns = {name: tuple(cells[row] for row in rows) for name, cells in self.columns.items()}
         return replace(self, columns=columns, rows=[self.row(row) for row in rows])
 
     def row(self, row: int) -> int:
-        """The number in the file of a row, both from 0."""
+        """Return the number in the file of a row, both from 0."""
         return row if self.rows is None else self.rows[row]
 
-    def named(self, rows: Sequence[int]) -> str:
-        """Rows, counted from 0, by their numbers in the file, counted from 1."""
+    def name_rows(self, rows: Sequence[int]) -> str:
+        """Return rows, counted from 0, by their numbers in the file, counted from 1."""
         return named_rows([self.row(row) + 1 for row in rows])
 
     def missing(self, name: str) -> list[int]:
-        """The rows of a column, counted from 0, that have no value."""
+        """Return the rows of a column, counted from 0, that have no value."""
         return [row for row, cell in enumerate(self.column(name)) if is_missing(cell)]
 
     def refuse_missing(self, names: Sequence[str], advice: str) -> None:
         """Name the rows of the first of these columns that has missing cells."""
         for name in names:
             if rows := self.missing(name):
-                raise DataError(f"column {name!r} of {self.source} has no value in {self.named(rows)}; {advice}")
+                raise DataError(f"column {name!r} of {self.source} has no value in {self.name_rows(rows)}; {advice}")
 
 
 def _is_number_or_missing(cell: str) -> bool:
@@ -151,7 +151,7 @@ def _is_number_or_missing(cell: str) -> bool:
 
 
 def named_rows(rows: Sequence[int]) -> str:
-    """The first rows by number (1 is the row below the header) and how many there are."""
+    """Return the first rows by number (1 is the row below the header) and how many there are."""
     shown = ", ".join(map(str, rows[:_SHOWN]))
     if len(rows) == 1:
         return f"row {shown}"
@@ -159,7 +159,7 @@ def named_rows(rows: Sequence[int]) -> str:
 
 
 def named_columns(names: Collection[str]) -> str:
-    """The names of columns where they are few; of many, the first and how many there are."""
+    """Return the names of columns where they are few; of many, the first and how many there are."""
     if len(names) <= 2 * _SHOWN:
         return ", ".join(names)
     return f"{', '.join(list(names)[:_SHOWN])} and {len(names) - _SHOWN} more"
@@ -201,9 +201,9 @@ def read_table(
     remarks = []
     lines = _lines(name, path, delimiter or ",")
     if delimiter is None and len(lines[0]) == 1:
-        for other, words in _OTHER_DELIMITERS.items():
-            if other in lines[0][0]:
-                lines, delimiter = _lines(name, path, other), other
+        for candidate, words in _OTHER_DELIMITERS.items():
+            if candidate in lines[0][0]:
+                lines, delimiter = _lines(name, path, candidate), candidate
                 remarks = [f"separator: the cells are separated by {words} (--delimiter, if not)"]
                 break
     table = replace(
@@ -240,11 +240,11 @@ def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
     if not rows:
         raise DataError(f"{source} has a header and no rows")
     if ragged := [row for row, cells in enumerate(rows, 1) if len(cells) != len(names)]:
-        found = len(rows[ragged[0] - 1])
-        others = f" ({len(ragged) - 1} more rows differ too)" if len(ragged) > 1 else ""
-        cells = "1 cell" if found == 1 else f"{found} cells"
+        n_cells = len(rows[ragged[0] - 1])
+        remark = f" ({len(ragged) - 1} more rows differ too)" if len(ragged) > 1 else ""
+        cells = "1 cell" if n_cells == 1 else f"{n_cells} cells"
         raise DataError(
-            f"row {ragged[0]} of {source} has {cells}, but the header names {len(names)} columns{others}; correct the "
+            f"row {ragged[0]} of {source} has {cells}, but the header names {len(names)} columns{remark}; correct the "
             "rows (a cell that contains the separator must be in quotes)"
         )
     for place, name in enumerate(names):
@@ -261,7 +261,9 @@ def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def counts_rows(cells: Sequence[str], place: int) -> bool:
-    """Whether the cells number the rows: from 0 or 1 on, or, in the first column, by any different whole numbers."""
+    """Return whether the cells number the rows: from 0 or 1 on, or, in the first column, by any different whole
+    numbers.
+    """
     if not all(cell.strip().isdecimal() for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
-from problems.command_line.class_columns import calibrated, probability_columns
-from problems.command_line.inputs import Input, imputed, raw_matrix
+from problems.command_line.class_columns import calibrate_classifier, probability_columns
+from problems.command_line.inputs import Input, describe_imputation, raw_matrix
 from problems.command_line.intervals import interval_columns
 from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Preparation, Split
@@ -51,7 +51,7 @@ class TabularModel:
 
     @classmethod
     def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
-        """The contents of a file, if model and preparation agree."""
+        """Return the contents of a file, if model and preparation agree."""
         if not estimator.__sklearn_is_fitted__():
             raise DataError(f"{path} holds a {type(estimator).__name__} that was never fitted")
         preparation = None if notes is None else Preparation.from_notes(notes)
@@ -67,7 +67,7 @@ class TabularModel:
         save(self.estimator, path, notes, lambda estimator, notes: self._of(estimator, notes, path))
 
     def matrix(self, table: Table) -> Array:
-        """X for the rows of a table, found by the names of the columns where they are known."""
+        """Return X for the rows of a table, found by the names of the columns where they are known."""
         if self.preparation is not None:
             return self.preparation.matrix(table)
         names = [str(name) for name in getattr(self.estimator, "feature_names_in_", table.names)]
@@ -79,12 +79,14 @@ class TabularModel:
         return raw_matrix([Input(name) for name in names], table)
 
     def remarks(self, table: Table) -> tuple[str, ...]:
-        """What was done to a table beyond what is asked of it: how it was read, and cells that were filled in."""
+        """Return what was done to a table beyond what is asked of it: how it was read, and cells that were filled
+        in.
+        """
         inputs = () if self.preparation is None else self.preparation.inputs
-        return (*table.remarks, *imputed(inputs, table))
+        return (*table.remarks, *describe_imputation(inputs, table))
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
-        """Predictions for the rows of a table, or of a file named like one."""
+        """Return predictions for the rows of a table, or of a file named like one."""
         rows = table if isinstance(table, Table) else read_table(table, decided=True)
         return np.asarray(self.estimator.predict(self.matrix(rows)))
 
@@ -96,7 +98,7 @@ def predictions_csv(
     probabilities: bool = False,
     ids: Sequence[str] | None = None,
 ) -> str:
-    """The text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
+    """Return the text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
     Before them come the columns ``ids`` of the table, by default those of the model, which name its rows.
 
@@ -133,7 +135,7 @@ def predictions_csv(
 
 
 def _id_columns(model: TabularModel, table: Table, ids: Sequence[str] | None) -> dict[str, Any]:
-    """The columns that name the rows; those of the model must be there, unless others or none are asked for."""
+    """Return the columns that name the rows; those of the model must be there, unless others or none are asked for."""
     if ids is None:
         ids = () if model.preparation is None else model.preparation.ids
         if lacking := [name for name in ids if name not in table.columns]:
@@ -168,8 +170,8 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
     with executor_of(choices.passes.executor) as executor:
         passes, inputs = OpenPasses(executor, verbose=True), tuple(Input(name) for name in rows.columns)
         if choices.standardise:
-            inputs = _standardised(rows, passes)
-        scaled = _scaled(rows, inputs)
+            inputs = _standardise(rows, passes)
+        scaled = _scale(rows, inputs)
         options: dict[str, Any] = {
             "basis": choices.basis,
             "passes": choices.passes.with_params(executor=executor),
@@ -182,7 +184,7 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
             estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, cv="gcv", **options)
         estimator.fit(scaled)
         if task == "classification":
-            calibrated(estimator)
+            calibrate_classifier(estimator)
     estimator.set_params(passes=None)
     split = Split(0.0, choices.seed, rows.n_rows, ())
     preparation = Preparation(path, choices.target, task, choices.standardise, inputs, split)
@@ -197,14 +199,14 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
 
 
 def _task(rows: ParquetSource, choices: StreamChoices) -> str:
-    """The requested task; otherwise classification where the first targets are text."""
+    """Return the requested task; otherwise classification where the first targets are text."""
     if choices.task != "auto":
         return choices.task
     first = next(rows.blocks(0, min(rows.n_rows, LEAF), LEAF))
     return "classification" if first.Y.dtype.kind not in "fiub" else "regression"
 
 
-def _standardised(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
+def _standardise(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
     spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
     if not np.isfinite(spread).all():
@@ -221,23 +223,28 @@ def _standardised(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
     )
 
 
-def _scaled(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
-    return ScaledSource(rows, np.array([one.center for one in inputs]), np.array([one.scale for one in inputs]))
+def _scale(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
+    return ScaledSource(
+        rows, np.array([input_.center for input_ in inputs]), np.array([input_.scale for input_ in inputs])
+    )
 
 
 def _widths(kernel: Kernel, rows: Source, passes: OpenPasses) -> list[Kernel] | None:
-    """Kernels of several widths around that of a fit, where the width was not given."""
+    """Return kernels of several widths around that of a fit, where the width was not given."""
     if getattr(kernel, "sigma", None) != "median":
         return None
-    middle: Any = kernel.resolved(passes.taken(rows, width_rows(rows.n_rows)))
+    middle: Any = kernel.resolved(passes.take_rows(rows, width_rows(rows.n_rows)))
     return [replace(middle, sigma=share * middle.sigma) for share in WIDTHS]
 
 
 def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
-    """Whether rows can be predicted without being held in memory: a sparse machine, numbers only, and Parquet."""
-    known = model.preparation
-    numeric = known is None or (
-        not known.ids and all(one.categories is None and one.fill is None is one.origin for one in known.inputs)
+    """Return whether rows can be predicted without being held in memory: a sparse machine, numbers only, and
+    Parquet.
+    """
+    preparation = model.preparation
+    numeric = preparation is None or (
+        not preparation.ids
+        and all(input_.categories is None and input_.fill is None is input_.origin for input_ in preparation.inputs)
     )
     columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
     return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise
@@ -257,5 +264,5 @@ def predict_stream(model: TabularModel, data: str, out: str, drop: Sequence[str]
         model.estimator.predict_to(rows, out)
         return
     inputs = model.preparation.inputs
-    rows = ParquetSource.of(data, columns=[one.name for one in inputs])
-    model.estimator.predict_to(_scaled(rows, inputs), out)
+    rows = ParquetSource.of(data, columns=[input_.name for input_ in inputs])
+    model.estimator.predict_to(_scale(rows, inputs), out)

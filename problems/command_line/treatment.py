@@ -24,7 +24,7 @@ from problems.command_line.preparation import refuse_overflow
 from problems.command_line.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
-__all__ = ["Treated", "Wishes", "labels_of", "task_of", "treated"]
+__all__ = ["ColumnOptions", "Treated", "labels_of", "task_of", "treat"]
 
 #: A text target with more classes than this is no target of a classification unless asked for.
 _MOST_CLASSES = 20
@@ -34,7 +34,7 @@ _HANDFUL = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ColumnOptions:
     """What the command line says about columns."""
 
     target: str
@@ -60,45 +60,51 @@ class Treated:
     target_written: NumberFormat = PLAIN
 
 
-def treated(table: Table, wishes: Wishes) -> Treated:
+def treat(table: Table, options: ColumnOptions) -> Treated:
     """Decide about every column, then about rows with missing cells."""
-    _check_names(table, wishes)
-    rows, remarks = _rows_with_target(table, wishes.target)
-    table, written = _target_in_plain(table, wishes)
-    task, why = task_of(table.taken(rows), wishes.target, wishes.task)
-    inputs, left_out, decided = _inputs(table.taken(rows), wishes)
-    formats = {one.name: one.written for one in inputs if one.written is not None} | {wishes.target: written}
+    _check_names(table, options)
+    rows, remarks = _rows_with_target(table, options.target)
+    table, written = _target_in_plain(table, options)
+    task, why = task_of(table.take_rows(rows), options.target, options.task)
+    inputs, left_out, decided = _inputs(table.take_rows(rows), options)
+    formats = {input_.name: input_.written for input_ in inputs if input_.written is not None} | {
+        options.target: written
+    }
     if any(form.decimal == "," for form in formats.values()):  # whole numbers may have decimals in another table
         whole = {
-            one.name for one in inputs if one.written == PLAIN and not any("." in c for c in table.column(one.name))
+            input_.name
+            for input_ in inputs
+            if input_.written == PLAIN and not any("." in c for c in table.column(input_.name))
         }
-        inputs = [replace(one, written=NumberFormat(",")) if one.name in whole else one for one in inputs]
+        inputs = [replace(input_, written=NumberFormat(",")) if input_.name in whole else input_ for input_ in inputs]
     table = table.in_plain(formats)
     remarks = [why, *table.remarks, *_format_remarks(formats, table), *remarks, *decided]
-    if wishes.impute == "drop":
-        lacking = {row for one in inputs for row in table.missing(one.name)}
+    if options.impute == "drop":
+        lacking = {row for input_ in inputs for row in table.missing(input_.name)}
         kept = [row for row in rows if row not in lacking]
         if not kept:
             raise DataError(f"every row of {table.source} has a missing cell; --impute drop would leave none")
         if gone := [row for row in rows if row in lacking]:
-            remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.named(gone)})")
+            remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.name_rows(gone)})")
         rows = kept
-        inputs = [_recounted(one, table.taken(rows)) for one in inputs]
-    elif wishes.impute == "refuse":
-        table.taken(rows).refuse_missing([one.name for one in inputs], _advice(table, [one.name for one in inputs]))
+        inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
+    elif options.impute == "refuse":
+        table.take_rows(rows).refuse_missing(
+            [input_.name for input_ in inputs], _advice(table, [input_.name for input_ in inputs])
+        )
     if len(rows) < _HANDFUL:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
-    used = table.taken(rows)
-    y = labels_of(used, rows, wishes.target, task)
+    used = table.take_rows(rows)
+    y = labels_of(used, rows, options.target, task)
     return Treated(used, tuple(rows), task, y, tuple(inputs), tuple(left_out), tuple(remarks), written)
 
 
-def _target_in_plain(table: Table, wishes: Wishes) -> tuple[Table, NumberFormat]:
+def _target_in_plain(table: Table, options: ColumnOptions) -> tuple[Table, NumberFormat]:
     """Return the table with plain numbers in its target, where it has numbers, and how they were written."""
-    form = None if wishes.task == "classification" else table.number_format(wishes.target)
+    form = None if options.task == "classification" else table.number_format(options.target)
     if form is None or _needs_a_word(form, table):
         return table, PLAIN
-    return table.in_plain({wishes.target: form}), form
+    return table.in_plain({options.target: form}), form
 
 
 def _needs_a_word(form: NumberFormat, table: Table) -> bool:
@@ -119,11 +125,11 @@ def _format_remarks(formats: Mapping[str, NumberFormat], table: Table) -> list[s
     ]
 
 
-def _recounted(one: Input, table: Table) -> Input:
-    """A categorical input with the categories that are left."""
-    if one.categories is None:
-        return one
-    return replace(one, categories=tuple(sorted(set(table.column(one.name)))))
+def _recount_categories(input_: Input, table: Table) -> Input:
+    """Return a categorical input with the categories that are left."""
+    if input_.categories is None:
+        return input_
+    return replace(input_, categories=tuple(sorted(set(table.column(input_.name)))))
 
 
 def _count(n: int, thing: str) -> str:
@@ -138,15 +144,15 @@ def _advice(table: Table, names: Sequence[str]) -> str:
     )
 
 
-def _check_names(table: Table, wishes: Wishes) -> None:
-    table.column(wishes.target)
-    asked = (("--one-hot", wishes.one_hot), ("--date", wishes.dates), ("--id", wishes.ids))
-    for option, names in asked:
+def _check_names(table: Table, options: ColumnOptions) -> None:
+    table.column(options.target)
+    named_columns = (("--one-hot", options.one_hot), ("--date", options.dates), ("--id", options.ids))
+    for option, names in named_columns:
         for name in names:
             table.column(name)
-            if name == wishes.target:
+            if name == options.target:
                 raise DataError(f"the target {name!r} cannot be an input or an id ({option} {name})")
-    several = [name for _, names in asked for name in dict.fromkeys(names)]
+    several = [name for _, names in named_columns for name in dict.fromkeys(names)]
     if twice := sorted({name for name in several if several.count(name) > 1}):
         raise DataError(f"column {twice[0]!r} is named by two of --one-hot, --date and --id; it can be one of them")
 
@@ -158,12 +164,12 @@ def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
         raise DataError(f"the target {target!r} of {table.source} has no value in any row; name another by --target")
     if not missing:
         return rows, []
-    gone = table.named(sorted(missing))
+    gone = table.name_rows(sorted(missing))
     return rows, [f"left out: {_count(len(missing), 'row')} without a target ({gone})"]
 
 
 def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
-    """Regression or classification, and the sentence that states why."""
+    """Return regression or classification, and the sentence that states why."""
     cells = table.column(target)
     strange = [row for row, cell in enumerate(cells, 1) if number(cell) is None]
     values = len(set(cells)) if strange else len(set(map(number, cells)))
@@ -194,10 +200,10 @@ def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
 
 
 def _cell(table: Table, name: str) -> str:
-    """The first cell of a column that is no number."""
+    """Return the first cell of a column that is no number."""
     cells = table.column(name)
     row = next(row for row, cell in enumerate(cells) if number(cell) is None and not is_missing(cell))
-    return f"{table.named([row])} has {cells[row]!r}"
+    return f"{table.name_rows([row])} has {cells[row]!r}"
 
 
 def _has_decimal_commas(cells: Sequence[str]) -> bool:
@@ -212,7 +218,7 @@ def _numeric_advice(cells: Sequence[str], otherwise: str) -> str:
 
 
 def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDArray[Any]:
-    """The target as an array: numbers, or the labels of classes."""
+    """Return the target as an array: numbers, or the labels of classes."""
     cells = table.column(target)
     numbers = [number(cell) for cell in cells]
     if task == "regression":
@@ -225,55 +231,55 @@ def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDAr
     return np.array(cells)
 
 
-def _inputs(table: Table, wishes: Wishes) -> tuple[list[Input], list[str], list[str]]:
-    """The inputs, the columns that were left out, and a remark on each decision."""
+def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str], list[str]]:
+    """Return the inputs, the columns that were left out, and a remark on each decision."""
     inputs: list[Input] = []
     left_out: list[str] = []
     remarks: list[str] = []
     coded: dict[str, int] = {}
     for name in table.names:
-        if name == wishes.target or name in wishes.ids:
+        if name == options.target or name in options.ids:
             continue
-        one = _asked(table, name, wishes) or _found(table, name)
-        if isinstance(one, str):
+        input_ = _read_option(table, name, options) or _classify_column(table, name)
+        if isinstance(input_, str):
             left_out.append(name)
-            remarks.append(f"left out: {name}, {one}")
+            remarks.append(f"left out: {name}, {input_}")
             continue
-        inputs.append(one)
-        if one.origin is not None:
-            remarks.append(f"date: {name}, as days since {one.origin[:10]} (dates written {one.date_format})")
-        if one.categories is not None:
-            coded[name] = len(one.categories)
-    if wishes.ids:
-        remarks.append(f"id: {named_columns(list(wishes.ids))}, no input, written beside the predictions")
+        inputs.append(input_)
+        if input_.origin is not None:
+            remarks.append(f"date: {name}, as days since {input_.origin[:10]} (dates written {input_.date_format})")
+        if input_.categories is not None:
+            coded[name] = len(input_.categories)
+    if options.ids:
+        remarks.append(f"id: {named_columns(list(options.ids))}, no input, written beside the predictions")
     if coded:
         listed = named_columns([f"{name} ({count} categories)" for name, count in coded.items()])
         remarks.append(f"one-hot: {listed}, one 0-1 input per category")
     if not inputs:
         said = "".join(f"; {remark}" for remark in remarks)
-        raise DataError(f"{table.source} has no column beside the target {wishes.target!r} to predict it from{said}")
+        raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")
     return inputs, left_out, remarks
 
 
-def _asked(table: Table, name: str, wishes: Wishes) -> Input | None:
-    """The input that an option makes of a column."""
+def _read_option(table: Table, name: str, options: ColumnOptions) -> Input | None:
+    """Return the input that an option makes of a column."""
     cells = table.column(name)
     values = [cell for cell in cells if not is_missing(cell)]
-    if name in wishes.dates:
-        found = dates_of(values)
-        if found is None:
+    if name in options.dates:
+        dates = dates_of(values)
+        if dates is None:
             raise DataError(
                 f"column {name!r} of {table.source} is no column of dates in one clear format (it has "
                 f"{(values or cells)[0]!r}); write them as 2024-01-31"
             )
-        return Input(name, origin=min(found[1]).isoformat(), date_format=found[0])
-    if name in wishes.one_hot:
+        return Input(name, origin=min(dates[1]).isoformat(), date_format=dates[0])
+    if name in options.one_hot:
         return Input(name, tuple(sorted(set(values))))
     return None
 
 
-def _found(table: Table, name: str) -> Input | str:
-    """What a column is by its cells, or why it is left out."""
+def _classify_column(table: Table, name: str) -> Input | str:
+    """Return what a column is by its cells, or why it is left out."""
     cells = table.column(name)
     values = [cell for cell in cells if not is_missing(cell)]
     if not values:
@@ -308,7 +314,7 @@ def _found(table: Table, name: str) -> Input | str:
 
 
 def _dates_in_any(values: Sequence[str]) -> bool:
-    """Whether the values are dates in some format, clear or not."""
+    """Return whether the values are dates in some format, clear or not."""
     return dates_of(values) is not None or (
         all(re.fullmatch(r"\s*\d{1,2}[/.]\d{1,2}[/.]\d{4}\s*", cell) for cell in values)
     )

@@ -14,22 +14,22 @@ _HEAD = ("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "m
 
 
 def table(lines: list[Line]) -> str:
-    """One heading per problem with its equations, one line per case with its failures below, and the count."""
+    """Return one heading per problem with its equations, one line per case with its failures below, and the count."""
     cells = [_cells(line) for line in lines]
     widths = [max(len(row[j]) for row in (_HEAD, *cells)) for j in range(len(_HEAD))]
     if not any(line.misses for line in lines):
         widths[-1] = 0  # nothing was missed: no column
     if all(line.proved is None for line in lines):
         widths[4] = 0  # nothing was proved: no column
-    head = _aligned(_HEAD, widths)
-    asked = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
-    text = [f"solvers: {' '.join(name for name in ORDER if name in asked)}", head, "-" * len(head)]
+    head = _align(_HEAD, widths)
+    solvers = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
+    text = [f"solvers: {' '.join(name for name in ORDER if name in solvers)}", head, "-" * len(head)]
     shown = ""
     for line, row in zip(lines, cells, strict=True):
         if line.problem != shown:
             text.append(f"{line.problem}: {line.equations}")
             shown = line.problem
-        text.append(_aligned(row, widths))
+        text.append(_align(row, widths))
     text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
     return "\n".join([*text, _count(lines)])
 
@@ -47,25 +47,25 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
-    """Text aligned left, numbers right."""
-    left = (True, False, False, False, False, True, False, True)
-    cells = zip(row, widths, left, strict=True)
+def _align(row: tuple[str, ...], widths: list[int]) -> str:
+    """Return text aligned left, numbers right."""
+    is_left = (True, False, False, False, False, True, False, True)
+    cells = zip(row, widths, is_left, strict=True)
     kept = [cell.ljust(width) if words else cell.rjust(width) for cell, width, words in cells if width]
     return "  ".join(kept).rstrip()
 
 
 def _count(lines: list[Line]) -> str:
     failed = sum(not line.passes for line in lines)
-    verdict = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
+    conclusion = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
     by = Counter(miss.solver for line in lines for miss in line.misses)
     missed = f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}" if by else ""
     counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"
-    return f"{counted} in {sum(line.seconds for line in lines):.1f} s: {verdict}{missed}"
+    return f"{counted} in {sum(line.seconds for line in lines):.1f} s: {conclusion}{missed}"
 
 
 def as_json(lines: list[Line]) -> str:
-    """The lines as JSON, in which an unknown agreement is null."""
+    """Return the lines as JSON, in which an unknown agreement is null."""
     rows = [asdict(line) | {"passes": line.passes, "name": line.name} for line in lines]
     for row in rows:
         row["agreement"], row["proved"] = _finite(row["agreement"]), _finite(row["proved"])

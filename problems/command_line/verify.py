@@ -75,17 +75,17 @@ class Line:
 
     @property
     def passes(self) -> bool:
-        """Whether a solver holds and there is no complaint."""
+        """Return whether a solver holds and there is no complaint."""
         return bool(self.solvers) and not self.complaints
 
     @property
     def name(self) -> str:
-        """The problem and its case."""
+        """Return the problem and its case."""
         return f"{self.problem} ({self.case})"
 
 
 def problem_modules() -> dict[str, ModuleType]:
-    """The problem files: every module of the package that carries a demonstration."""
+    """Return the problem files: every module of the package that carries a demonstration."""
     names = [info.name for info in pkgutil.iter_modules(problems.__path__) if not info.ispkg]
     modules = {name: import_module(f"problems.{name}") for name in names}
     return {name: module for name, module in modules.items() if hasattr(module, "DEMONSTRATION")}
@@ -155,14 +155,14 @@ def _line(run: _Run) -> Line:
     misses: list[Miss] = []
     distances: list[float] = []
     try:
-        arguments = run.case.demonstrated()
+        arguments = run.case.arguments_on_data()
         size = int(arguments["y"].size)
         reference = None
         if hasattr(run.module, "closed_form"):
             reference = run.module.closed_form(**_understood(run.module.closed_form, {**arguments, **run.case.choice}))
         declared = run.module.declare(**arguments, **run.case.choice)
-        points, misses = _solved(run, declared)
-        against, distances, complaints = _compared(run, declared, points, reference)
+        points, misses = _solve_by_all(run, declared)
+        against, distances, complaints = _compare_points(run, declared, points, reference)
         complaints += _shortage(run, points, misses)
         if run.prove and reference is not None and hasattr(run.module, "prove"):
             proof = run.module.prove(reference, **_understood(run.module.prove, arguments))
@@ -185,8 +185,8 @@ def _line(run: _Run) -> Line:
     )
 
 
-def _solved(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
-    """The points of the solvers that hold, and the others."""
+def _solve_by_all(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
+    """Return the points of the solvers that hold, and the others."""
     points: _Points = {}
     misses: list[Miss] = []
     for solver in run.solvers:
@@ -218,14 +218,14 @@ def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:
 
 
 def _brief(status: str) -> str:
-    """A solver's status without cvxpy's advice to try another one."""
+    """Return a solver's status without cvxpy's advice to try another one."""
     return re.sub(r"failed \(Solver '\w+' failed\..*\)", "failed", status)
 
 
-def _compared(
+def _compare_points(
     run: _Run, declared: Declared, points: _Points, reference: Mapping[str, Array] | None
 ) -> tuple[str, list[float], list[str]]:
-    """The reference of the comparison, the distances of the points from it, and those that are too large."""
+    """Return the reference of the comparison, the distances of the points from it, and those that are too large."""
     pairs: list[tuple[str, float, Mapping[str, Array], Mapping[str, Array]]]
     if reference is not None:
         against = "closed form"
@@ -237,23 +237,23 @@ def _compared(
             points = points | _witness(run, declared)
         against = "each other"
         pairs = [
-            (f"{one} and {other}", max(tolerance_of(one), tolerance_of(other)), points[one], points[other])
-            for one, other in combinations(points, 2)
+            (f"{first} and {second}", max(tolerance_of(first), tolerance_of(second)), points[first], points[second])
+            for first, second in combinations(points, 2)
         ]
         if run.alone and points and not pairs:
             return against, [], ["neither a closed form nor a second solver to compare with"]
     distances, complaints = [], []
-    for who, tolerance, ours, theirs in pairs:
-        rows = agreement_rows(ours, theirs, AGREEMENT * tolerance, declared.units())
+    for who, tolerance, values, reference_point in pairs:
+        rows = agreement_rows(values, reference_point, AGREEMENT * tolerance, declared.units())
         if not rows:
             complaints.append(f"{who} have no quantity in common, so nothing can be compared")
         distances += [row.relative for row in rows]
-        complaints += [f"{who} disagree: {_missed(row)}" for row in rows if not row.passes]
+        complaints += [f"{who} disagree: {_describe_miss(row)}" for row in rows if not row.passes]
     return against, distances, complaints
 
 
 def _witness(run: _Run, declared: Declared) -> _Points:
-    """The point of the first other solver that holds."""
+    """Return the point of the first other solver that holds."""
     for solver in installed_solvers():
         if solver not in run.solvers and _miss(declared, solver, run.limit) is None:
             return {solver: declared.solution()}
@@ -261,7 +261,7 @@ def _witness(run: _Run, declared: Declared) -> _Points:
 
 
 def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
-    """Why too few solvers hold; with ``strict``, each that does not."""
+    """Say why too few solvers hold; with ``strict``, name each that does not."""
     needed = 1 if run.alone else 2
     short = [] if len(points) >= needed else [f"{len(points)} of {len(run.solvers)} solvers hold, {needed} must"]
     if not short and not run.strict:
@@ -269,11 +269,11 @@ def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
     return short + [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]
 
 
-def _missed(row: Row) -> str:
+def _describe_miss(row: Row) -> str:
     return f"{row.name} {row.relative:.1e} > {row.tolerance:.1e}"
 
 
 def _understood(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a closed form takes: it may not take the form that was declared."""
-    known = inspect.signature(function).parameters
-    return {name: value for name, value in arguments.items() if name in known}
+    """Return the arguments that a closed form takes: it may not take the form that was declared."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in parameters}

@@ -39,7 +39,7 @@ _SHADES = ("black", ACCENT, "0.45")
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot, or an error with the command that installs it."""
+    """Return matplotlib's pyplot, or raise an error with the command that installs it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -50,16 +50,16 @@ def pyplot() -> Any:
 def axes_for(
     ax: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 4.2), **options: Any
 ) -> tuple[Any, Any]:
-    """A figure and a flat array of axes: those given, which must be as many as there are panels, or new ones."""
+    """Return a figure and a flat array of axes: those given, which must be as many as there are panels, or new ones."""
     plt = pyplot()
     if ax is None:
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
         return figure, axes.ravel()
-    given = np.array([ax], dtype=object) if hasattr(ax, "plot") else np.ravel(np.asarray(ax, dtype=object))
-    if given.size != rows * columns or not all(hasattr(one, "plot") for one in given):
+    given_axes = np.array([ax], dtype=object) if hasattr(ax, "plot") else np.ravel(np.asarray(ax, dtype=object))
+    if given_axes.size != rows * columns or not all(hasattr(candidate, "plot") for candidate in given_axes):
         needed = "one axes" if rows * columns == 1 else f"{rows * columns} axes, as an array or a list"
-        raise DeclarationError(f"this display draws on {needed}; received {given.size}: {ax!r}")
-    return given[0].figure, given
+        raise DeclarationError(f"this display draws on {needed}; received {given_axes.size}: {ax!r}")
+    return given_axes[0].figure, given_axes
 
 
 def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
@@ -71,23 +71,27 @@ def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -
 
 
 def column_names(estimator: Any, names: Any = None) -> list[str]:
-    """Names of the inputs: those given, those of the data frame in the fit, or x1 for the first column and so on."""
+    """Return names of the inputs: those given, those of the data frame in the fit, or x1 for the first column and so
+    on.
+    """
     count = int(estimator.n_features_in_)
-    known = getattr(estimator, "feature_names_in_", None) if names is None else names
-    if known is None:
+    given_names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    if given_names is None:
         return [f"x{column + 1}" for column in range(count)]
-    if isinstance(known, str) or len(known) != count:
-        raise DeclarationError(f"names must be a list of one name per input, {count} of them; received {known!r}")
-    return [str(name) for name in known]
+    if isinstance(given_names, str) or len(given_names) != count:
+        raise DeclarationError(f"names must be a list of one name per input, {count} of them; received {given_names!r}")
+    return [str(name) for name in given_names]
 
 
 def with_unit(name: str) -> str:
-    """A label with its unit: in brackets, as in "time (ms)", where the name has one."""
+    """Return a label with its unit: in brackets, as in "time (ms)", where the name has one."""
     return name if "(" in name else f"{name} (its unit)"
 
 
 def unit_of(name: str) -> str:
-    """The unit in the brackets of a name, or a description of it: "g" of "acceleration (g)", "units of y" of "y"."""
+    """Return the unit in the brackets of a name, or a description of it: "g" of "acceleration (g)", "units of y" of
+    "y".
+    """
     return name[name.index("(") + 1 :].rstrip(")") if "(" in name else f"units of {name}"
 
 
@@ -96,18 +100,18 @@ def training_rows(estimator: Any, X: Any) -> None:
     support, count = estimator.support_, X.shape[0]
     if support.size and int(support.max()) >= count:
         raise DataError(f"the model has row {int(support.max())} in its support, X has {count} rows; pass those of fit")
-    known = getattr(estimator, "support_vectors_", None)
-    if known is None:  # a precomputed kernel has rows of a matrix only
+    vectors = getattr(estimator, "support_vectors_", None)
+    if vectors is None:  # a precomputed kernel has rows of a matrix only
         return
-    known = known.toarray() if is_sparse(known) else np.asarray(known)
-    if known.shape[1] != X.shape[1] or not np.allclose(X[support], known):
+    vectors = vectors.toarray() if is_sparse(vectors) else np.asarray(vectors)
+    if vectors.shape[1] != X.shape[1] or not np.allclose(X[support], vectors):
         raise DataError("X does not hold the support vectors where the model has them; pass the rows of fit, in order")
 
 
 def distinct(count: int) -> list[dict[str, Any]]:
-    """Marks that differ in marker, line style and shade, for a number of curves."""
-    parts = zip(cycle(_MARKERS), cycle(LINES), cycle(_SHADES), strict=False)
+    """Return marks that differ in marker, line style and shade, for a number of curves."""
+    styles = zip(cycle(_MARKERS), cycle(LINES), cycle(_SHADES), strict=False)
     return [
         {"marker": marker, "linestyle": line, "color": shade, "markersize": 4.5, "linewidth": 1.4}
-        for marker, line, shade in islice(parts, count)
+        for marker, line, shade in islice(styles, count)
     ]

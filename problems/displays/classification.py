@@ -61,15 +61,15 @@ class ClassificationDisplay:
         if estimator.calibration is None:
             raise DeclarationError("this model has no probabilities; set calibration to 'sigmoid', for instance")
         scores, p = np.asarray(estimator.decision_function(X)), np.asarray(estimator.predict_proba(X, rows=rows))
-        known = np.asarray(y)
-        if known.shape != p.shape[:1]:
-            raise DataError(f"y must have one label per row of X: expected {p.shape[0]}, received shape {known.shape}")
+        labels = np.asarray(y)
+        if labels.shape != p.shape[:1]:
+            raise DataError(f"y must have one label per row of X: expected {p.shape[0]}, received shape {labels.shape}")
         names = [str(label).replace("$", r"\$") for label in estimator.classes_]
-        return cls(estimator._numbers(known), p.argmax(axis=1), p, scores, names).plot(ax)
+        return cls(estimator._numbers(labels), p.argmax(axis=1), p, scores, names).plot(ax)
 
     @property
     def brier(self) -> float:
-        """The Brier score: of two classes that of the second one."""
+        """Return the Brier score: of two classes that of the second one."""
         squares = np.square(self.probabilities - np.eye(len(self.classes))[self.truth]).sum(axis=1)
         return float(np.mean(squares)) * (0.5 if len(self.classes) == 2 else 1.0)
 
@@ -79,7 +79,7 @@ class ClassificationDisplay:
 
         self.figure_, self.axes_ = axes_for(ax, 1, 3, size=(12.0, 4.2))
         marks = distinct(_CURVES)
-        for number, style in zip(self._drawn(), marks, strict=False):
+        for number, style in zip(self._classes_to_draw(), marks, strict=False):
             self._reliability(number, style)
             self._roc(number, style)
         first, middle, last = self.axes_
@@ -105,8 +105,10 @@ class ClassificationDisplay:
             axes.legend(loc=place, **LEGEND)
         return self
 
-    def _drawn(self) -> list[int]:
-        """The classes that have curves: the second of two, or the most frequent that have rows and are not all."""
+    def _classes_to_draw(self) -> list[int]:
+        """Return the classes that have curves: the second of two, or the most frequent that have rows and are not
+        all.
+        """
         counts = np.bincount(self.truth, minlength=len(self.classes))
         usable = [int(k) for k in np.argsort(-counts, kind="stable") if 0 < counts[k] < self.truth.size]
         if len(self.classes) == 2:

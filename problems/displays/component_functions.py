@@ -81,18 +81,18 @@ class ComponentFunctionsDisplay:
         demand(estimator, (AdditiveEstimator,), cls.__name__, usable)
         values = _of_machine(estimator.component_functions(X), machine)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-        chosen = _chosen(estimator, components, machine)
+        chosen = _choose_components(estimator, components, machine)
         residuals = None
         if y is not None:
             bias = float(np.atleast_1d(estimator.bias_)[machine])
             residuals = _targets(estimator, y, X.shape[0], machine) - bias - values.sum(axis=1)
         inputs = column_names(estimator, names)
-        parts = []
+        components_drawn = []
         for number in chosen:
             columns = estimator._component_columns()[number]
             name = ", ".join(inputs[column] for column in columns)
-            own = values[:, number]
-            partial = None if residuals is None else residuals + own
+            component_values = values[:, number]
+            partial = None if residuals is None else residuals + component_values
             if len(columns) == 1:
                 places = X[:, columns[0]]
                 grid = np.linspace(places.min(), places.max(), _GRID)
@@ -100,10 +100,10 @@ class ComponentFunctionsDisplay:
                 points[:, columns[0]] = grid
                 curve = _of_machine(estimator._component_values(points), machine)[:, number]
             else:
-                places, grid = own, np.array([own.min(), own.max()])
+                places, grid = component_values, np.array([component_values.min(), component_values.max()])
                 curve = grid
-            parts.append(Component(name, grid, curve, places, partial, len(columns) == 1))
-        return cls(tuple(parts), target).plot(ax)
+            components_drawn.append(Component(name, grid, curve, places, partial, len(columns) == 1))
+        return cls(tuple(components_drawn), target).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per component, or on new ones."""
@@ -117,13 +117,20 @@ class ComponentFunctionsDisplay:
             self.axes_ = grid[:count]
         else:
             self.figure_, self.axes_ = axes_for(ax, count)
-        for number, (axes, part) in enumerate(zip(self.axes_, self.components, strict=True)):
-            if part.partial_residuals is not None:
+        for number, (axes, component) in enumerate(zip(self.axes_, self.components, strict=True)):
+            if component.partial_residuals is not None:
                 axes.plot(
-                    part.places, part.partial_residuals, "o", color=GREY, markersize=3.5, label="partial residual"
+                    component.places,
+                    component.partial_residuals,
+                    "o",
+                    color=GREY,
+                    markersize=3.5,
+                    label="partial residual",
                 )
-            axes.plot(part.grid, part.curve, "-", color=ACCENT, linewidth=2.0, label="component")
-            axes.set_xlabel(with_unit(part.name) if part.one_input else f"f({part.name}) ({unit_of(self.target)})")
+            axes.plot(component.grid, component.curve, "-", color=ACCENT, linewidth=2.0, label="component")
+            axes.set_xlabel(
+                with_unit(component.name) if component.one_input else f"f({component.name}) ({unit_of(self.target)})"
+            )
             if number % columns == 0 or ax is not None:
                 axes.set_ylabel(f"contribution ({unit_of(self.target)})")
         # outside, where it hides no row
@@ -141,7 +148,7 @@ def _of_machine(values: Array, machine: int) -> Array:
     return np.asarray(values[:, :, machine])
 
 
-def _chosen(estimator: Any, components: Any, machine: int) -> list[int]:
+def _choose_components(estimator: Any, components: Any, machine: int) -> list[int]:
     variation = np.atleast_2d(estimator.maximal_variation_)[machine]
     if components is None:
         (enough,) = np.nonzero(estimator._chosen(estimator.relevance))
@@ -155,14 +162,14 @@ def _chosen(estimator: Any, components: Any, machine: int) -> list[int]:
 
 
 def _targets(estimator: Any, y: Any, rows: int, machine: int) -> Array:
-    """Targets of a regression, codes of a machine of a classifier; NaN for rows that are not in that machine."""
-    given = np.asarray(y)
-    if given.shape != (rows,):
-        raise DataError(f"y must have one entry per row of X: expected {rows}, received shape {given.shape}")
+    """Return targets of a regression, codes of a machine of a classifier; NaN for rows that are not in that machine."""
+    targets = np.asarray(y)
+    if targets.shape != (rows,):
+        raise DataError(f"y must have one entry per row of X: expected {rows}, received shape {targets.shape}")
     if not estimator._labels:
-        return given.astype(np.float64)
-    strange = np.setdiff1d(given, estimator.classes_)
+        return targets.astype(np.float64)
+    strange = np.setdiff1d(targets, estimator.classes_)
     if strange.size:
         raise DataError(f"y has classes {strange[:5]} that the model does not know")
-    codes = estimator.code_book_[np.searchsorted(estimator.classes_, given), machine]
+    codes = estimator.code_book_[np.searchsorted(estimator.classes_, targets), machine]
     return np.where(codes == 0.0, np.nan, codes)

@@ -158,16 +158,18 @@ class LeaveOneOutDisplay:
         training_rows(estimator, X)
         if np.shape(y)[:1] != (X.shape[0],):
             raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {np.shape(y)}")
-        left = estimator.leave_one_out(X if estimator.kernel_.pairwise else None)
-        outputs, residuals = (np.reshape(part, (part.shape[0], -1)) for part in (left.outputs, left.residuals))
+        left_out = estimator.leave_one_out(X if estimator.kernel_.pairwise else None)
+        outputs, residuals = (
+            np.reshape(array, (array.shape[0], -1)) for array in (left_out.outputs, left_out.residuals)
+        )
         if not 0 <= output < outputs.shape[1]:
             raise DeclarationError(f"the model has outputs 0 to {outputs.shape[1] - 1}; received output={output!r}")
         rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
-        known = outputs[rows, output] + residuals[rows, output]
-        targets = _own_targets(estimator, np.asarray(y), rows, known, output)
+        targets_of_rows = outputs[rows, output] + residuals[rows, output]
+        targets = _own_targets(estimator, np.asarray(y), rows, targets_of_rows, output)
         fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
-        one = X.shape[1] == 1 and not estimator.kernel_.pairwise
-        places = X[estimator.support_][rows, 0] if one else None
+        is_curve = X.shape[1] == 1 and not estimator.kernel_.pairwise
+        places = X[estimator.support_][rows, 0] if is_curve else None
         name = column_names(estimator, names)[0]
         mean_square = float(np.mean(residuals[rows, output] ** 2))
         return cls(fitted, outputs[rows, output], targets, places, mean_square, name, target).plot(ax)
@@ -194,18 +196,20 @@ class LeaveOneOutDisplay:
 
     @property
     def fit_mean_square(self) -> float:
-        """The mean squared error of the fit itself, which is smaller."""
+        """Return the mean squared error of the fit itself, which is smaller."""
         return float(np.mean((self.targets - self.fitted) ** 2))
 
 
-def _own_targets(estimator: Any, y: Any, rows: Any, known: Array, output: int) -> Array:
-    """Targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f + e."""
-    own = y[estimator.support_][rows]
+def _own_targets(estimator: Any, y: Any, rows: Any, targets: Array, output: int) -> Array:
+    """Return targets or codes of these rows; refused unless they are those of the fit, which the model knows by y = f +
+    e.
+    """
+    row_targets = y[estimator.support_][rows]
     if estimator._labels:
-        numbers = np.searchsorted(estimator.classes_, own).clip(max=estimator.classes_.size - 1)
-        own = estimator.code_book_[numbers, output]
+        numbers = np.searchsorted(estimator.classes_, row_targets).clip(max=estimator.classes_.size - 1)
+        row_targets = estimator.code_book_[numbers, output]
     else:
-        own = np.asarray(own if own.ndim == 1 else own[:, output], dtype=np.float64)
-    if not np.allclose(own, known, atol=1e-6 * float(np.abs(known).max())):
+        row_targets = np.asarray(row_targets if row_targets.ndim == 1 else row_targets[:, output], dtype=np.float64)
+    if not np.allclose(row_targets, targets, atol=1e-6 * float(np.abs(targets).max())):
         raise DataError("y does not hold the targets of the fit; pass the rows of fit, in order")
-    return np.asarray(own)
+    return np.asarray(row_targets)

@@ -78,39 +78,39 @@ class IntervalDisplay:
         demand(estimator, (Intervals,), cls.__name__, "regressors")
         if estimator.kernel_.pairwise:
             raise DeclarationError("IntervalDisplay draws over inputs, which a precomputed kernel does not have")
-        given = {} if rows is None else {"rows": rows}
+        options = {} if rows is None else {"rows": rows}
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-        known = _column(real_array(y, "y", ndim=(1, 2)), output)
+        targets = _column(real_array(y, "y", ndim=(1, 2)), output)
         fitted = _column(np.asarray(estimator.predict(X)), output)
-        if fitted.shape != known.shape:
-            raise DataError(f"y must have one entry per row of X: expected {fitted.size}, received {known.size}")
-        ends = _column(np.asarray(estimator.predict_interval(X, coverage, method, **given)), output, 2)
+        if fitted.shape != targets.shape:
+            raise DataError(f"y must have one entry per row of X: expected {fitted.size}, received {targets.size}")
+        ends = _column(np.asarray(estimator.predict_interval(X, coverage, method, **options)), output, 2)
         places, band = None, None
         if X.shape[1] == 1:
             places = X[:, 0]
             reach = _BEYOND * float(np.ptp(places))
             grid = np.linspace(places.min() - reach, places.max() + reach, _POINTS)[:, None]
-            around = _column(np.asarray(estimator.predict_interval(grid, coverage, method, **given)), output, 2)
+            around = _column(np.asarray(estimator.predict_interval(grid, coverage, method, **options)), output, 2)
             band = np.column_stack([grid, _column(np.asarray(estimator.predict(grid)), output), around])
         statement = str(estimator.interval_guarantee(coverage, method))
         name = column_names(estimator, names)[0]
-        return cls(fitted, known, ends, places, band, float(coverage), statement, name, target).plot(ax)
+        return cls(fitted, targets, ends, places, band, float(coverage), statement, name, target).plot(ax)
 
     @property
     def held(self) -> Any:
-        """Whether each target is in its interval."""
+        """Return whether each target is in its interval."""
         return (self.ends[:, 0] <= self.targets) & (self.targets <= self.ends[:, 1])
 
     @property
     def covered(self) -> float:
-        """The share of the targets that are in their intervals."""
+        """Return the share of the targets that are in their intervals."""
         return float(np.mean(self.held))
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, or on new ones."""
         self.figure_, (self.ax_,) = axes_for(ax)
         low, high = self._limits()
-        held, across = self.held, self.fitted if self.places is None else self.places
+        is_inside, across = self.held, self.fitted if self.places is None else self.places
         if self.band is not None:
             x, f, lower, upper = self.band.T
             clipped = (np.clip(end, low, high) for end in (lower, upper))
@@ -126,8 +126,12 @@ class IntervalDisplay:
             line = [float(across.min()), float(across.max())]
             self.ax_.plot(line, line, "-", color=ACCENT, linewidth=1.4, label="prediction")
             self.ax_.set(xlabel=f"prediction ({unit_of(self.target)})", ylabel=with_unit(self.target))
-        self.ax_.plot(across[held], self.targets[held], "o", color=GREY, markersize=3.5, label="target inside")
-        self.ax_.plot(across[~held], self.targets[~held], "x", color="black", markersize=6.0, label="target outside")
+        self.ax_.plot(
+            across[is_inside], self.targets[is_inside], "o", color=GREY, markersize=3.5, label="target inside"
+        )
+        self.ax_.plot(
+            across[~is_inside], self.targets[~is_inside], "x", color="black", markersize=6.0, label="target outside"
+        )
         self.ax_.set_ylim(low, high)
         title = f"{self.covered:.1%} of {self.targets.size} targets covered\n{fill(self.guarantee, 100)}"
         self.ax_.set_title(title, fontsize="x-small")
@@ -135,7 +139,7 @@ class IntervalDisplay:
         return self
 
     def _limits(self) -> tuple[float, float]:
-        """Limits of the picture: infinite ends are drawn to its edge."""
+        """Return limits of the picture: infinite ends are drawn to its edge."""
         shown = [self.targets, self.ends.ravel()] if self.band is None else [self.targets, self.band[:, 1:].ravel()]
         values = np.concatenate(shown)
         values = values[np.isfinite(values)]
@@ -144,7 +148,7 @@ class IntervalDisplay:
 
 
 def _column(values: Any, output: int, least: int = 1) -> Any:
-    """One output of several: of targets and predictions the last axis, of intervals the one before."""
+    """Return one output of several: of targets and predictions the last axis, of intervals the one before."""
     if values.ndim == least:
         if output != 0:
             raise DeclarationError(f"the model has one output, 0; received output={output!r}")

@@ -121,8 +121,8 @@ class EvolutionDiagramDisplay:
         """t at the chosen rho, between the two knots beside it."""
         return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
 
-    def drawn(self) -> Array:
-        """The rho at which curves are drawn: the knots from ``rho_min`` on, and points between them."""
+    def values_to_draw(self) -> Array:
+        """Return the rho at which curves are drawn: the knots from ``rho_min`` on, and points between them."""
         first, largest = float(self.values[0]), float(self.values[-1])
         low = _BELOW_BEST * self.best_parameter if self.rho_min is None else self.rho_min
         low = min(max(low, first), largest)
@@ -130,11 +130,11 @@ class EvolutionDiagramDisplay:
         return np.union1d(between.clip(low, largest), self.values[self.values >= low])
 
     def _between(self, rho: Array, values: Array) -> Array:
-        """Values at the knots, interpolated linearly at rho; NaN in holes."""
-        found = np.interp(rho, self.values, values)
+        """Return values at the knots, interpolated linearly at rho; NaN in holes."""
+        interpolated = np.interp(rho, self.values, values)
         for low, high in self.holes:
-            found[(low < rho) & (rho < high)] = np.nan
-        return found
+            interpolated[(low < rho) & (rho < high)] = np.nan
+        return interpolated
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
@@ -143,7 +143,7 @@ class EvolutionDiagramDisplay:
         # the components that matter at the optimum are named; where those are few, the largest elsewhere too
         rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
         styles = distinct(min(_NAMED, rank.size))
-        rho = self.drawn()
+        rho = self.values_to_draw()
         t = np.array([self._between(rho, column) for column in self.maximal_variation.T])
         for component in rank[_NAMED:]:
             above.plot(rho, t[component], color="0.7", linewidth=0.8)
@@ -209,8 +209,8 @@ class L1PathDisplay:
             raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
         inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
         values = np.concatenate([*inner, knots[-1:]])
-        nothing = np.full(path.at(float(knots[-1])).primal.size, np.nan)
-        coefficients = np.array([path.at(float(v)).primal if path.covers(float(v)) else nothing for v in values])
+        missing = np.full(path.at(float(knots[-1])).primal.size, np.nan)
+        coefficients = np.array([path.at(float(v)).primal if path.covers(float(v)) else missing for v in values])
         return cls(values, coefficients, zeta).plot(ax)
 
     @classmethod
@@ -219,31 +219,33 @@ class L1PathDisplay:
         usable = "L1SubstrateRegressor, L1SubstrateClassifier and their fused twins"
         demand(estimator, (OverZeta, L1SubstrateRegressor, L1SubstrateClassifier), cls.__name__, usable)
         X = X if is_sparse(X) else real_array(X, "X", ndim=2)
-        given = np.asarray(y)
-        if given.shape != (X.shape[0],):
-            raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {given.shape}")
+        labels = np.asarray(y)
+        if labels.shape != (X.shape[0],):
+            raise DataError(f"y must have one entry per row of X: {X.shape[0]}, received shape {labels.shape}")
         if estimator._labels:
-            strange = np.setdiff1d(given, estimator.classes_)
+            strange = np.setdiff1d(labels, estimator.classes_)
             if strange.size or not 0 <= machine < estimator.code_book_.shape[1]:
                 raise DataError(
                     f"y must hold classes of the model, and machine be below {estimator.code_book_.shape[1]}; received "
                     f"classes {strange[:5]} besides, machine {machine!r}"
                 )
-            target = estimator.code_book_[np.searchsorted(estimator.classes_, given), machine]
+            target = estimator.code_book_[np.searchsorted(estimator.classes_, labels), machine]
         else:
             target = real_array(y, "y", ndim=1)
         rows = np.flatnonzero(target) if estimator._labels else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).restrict(rows).matrix)
         zeta = estimator.zeta_ if isinstance(estimator, OverZeta) else estimator.zeta
-        known = np.ascontiguousarray(target[rows])
-        path = l1_path(K, known, zeta / 10.0 if zeta > 0.0 else None)
+        row_targets = np.ascontiguousarray(target[rows])
+        path = l1_path(K, row_targets, zeta / 10.0 if zeta > 0.0 else None)
         if len(path) < 2:  # the model's zeta is far above zeta_max
-            path = l1_path(K, known)
+            path = l1_path(K, row_targets)
         return cls.from_path(path, float(zeta), ax=ax)
 
     @property
     def n_support(self) -> Array:
-        """How many coefficients are not zero between one point and the next (at a knot one may be); NaN in holes."""
+        """Return how many coefficients are not zero between one point and the next (at a knot one may be); NaN in
+        holes.
+        """
         nonzero = self.coefficients != 0.0
         counts = np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1).astype(np.float64)
         unknown = np.asarray(np.isnan(self.coefficients).any(axis=1))
@@ -254,8 +256,8 @@ class L1PathDisplay:
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
         above, below = self.axes_
         sizes = np.nan_to_num(np.abs(self.coefficients))
-        here = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
-        rank = np.lexsort((sizes.max(axis=0), sizes[here]))[::-1]  # the largest where the model is
+        position = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
+        rank = np.lexsort((sizes.max(axis=0), sizes[position]))[::-1]  # the largest where the model is
         rank = rank[sizes[:, rank].max(axis=0) > 0.0]
         for row in rank[_NAMED_VALUES:]:
             above.plot(self.values, self.coefficients[:, row], "-", color="0.7", linewidth=0.8)

@@ -78,22 +78,22 @@ class RelevanceDisplay:
         demand(estimator, (KernelEstimator,), cls.__name__, "estimators of this package")
         inputs = tuple(column_names(estimator, names))
         relevance = getattr(estimator, "relevance_", None)
-        found = None
+        importances = None
         if importance and hasattr(estimator, "left_out_importance"):
-            found = estimator.left_out_importance(X, y, n_repeats, random_state, sample_weight=sample_weight)
-        if relevance is None and found is None:
+            importances = estimator.left_out_importance(X, y, n_repeats, random_state, sample_weight=sample_weight)
+        if relevance is None and importances is None:
             raise DeclarationError(
                 f"{type(estimator).__name__} has no left_out_importance, or none was asked for, and its kernel "
                 f"{estimator.kernel_!r} has no relevance_; use a kernel with widths, for instance RBF(sigma='each')"
             )
-        return cls(inputs, relevance, found, target, whole_number(most, "most", 1)).plot(ax)
+        return cls(inputs, relevance, importances, target, whole_number(most, "most", 1)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per measure, or on new ones."""
         panels = [
             draw
-            for draw, known in ((self._relevance, self.relevance), (self._importance, self.importance))
-            if known is not None
+            for draw, numbers in ((self._relevance, self.relevance), (self._importance, self.importance))
+            if numbers is not None
         ]
         ranked = self.relevance if self.importance is None else self.importance.importances_mean
         if ranked is None:
@@ -116,14 +116,14 @@ class RelevanceDisplay:
         axes.set_xlim(left=0.0)
 
     def _importance(self, axes: Any) -> None:
-        known = self.importance
-        if known is None:
+        importance = self.importance
+        if importance is None:
             raise DeclarationError("there is no importance to draw")
-        mean, deviation = known.importances_mean[self.order_], known.importances_std[self.order_]
+        mean, deviation = importance.importances_mean[self.order_], importance.importances_std[self.order_]
         style = {"capsize": 2.5, "ecolor": "black", "error_kw": {"linewidth": 1.0}}
         axes.barh(range(mean.size), mean, height=0.6, color=ACCENT, xerr=deviation, **style)
         unit = f"{unit_of(self.target)}, squared"
         what = "drop of accuracy, left out\n(share of rows)"
-        if known.score == "mean square error":
+        if importance.score == "mean square error":
             what = f"increase of mean square error,\nleft out ({unit})"
         axes.set_xlabel(what)

@@ -74,10 +74,10 @@ class ResidualsDisplay:
         demand(estimator, (RobustLSSVMRegressor,), cls.__name__, "RobustLSSVMRegressor")
         if estimator.scale_ == 0.0:
             raise DataError("the robust scale of the errors is zero, so that they cannot be counted in units of it")
-        known = real_array(y, "y", ndim=1)
+        targets = real_array(y, "y", ndim=1)
         outputs = estimator.predict(X)
-        if outputs.shape != known.shape:
-            raise DataError(f"y must have one entry per row of X: expected {outputs.size}, received {known.size}")
+        if outputs.shape != targets.shape:
+            raise DataError(f"y must have one entry per row of X: expected {outputs.size}, received {targets.size}")
         history, last = estimator.history_, estimator.history_[-1]
         before = history[-2] if len(history) > 1 else last
         # the ridge is 1/(gamma v) with the last v; that of another fit has its own
@@ -85,12 +85,12 @@ class ResidualsDisplay:
             estimator.ridge_ * last.weights / step.weights * step.support_values / estimator.scale_
             for step in (history[0], before)
         )
-        residuals = (known - outputs) / estimator.scale_
+        residuals = (targets - outputs) / estimator.scale_
         weights = np.asarray(estimator.weights_)
         return cls(residuals, plain, weighing, weights, float(estimator.scale_), estimator.weighting).plot(ax)
 
     def edges(self) -> Array:
-        """Edges of the bins, symmetric about zero, such that every error is in one."""
+        """Return edges of the bins, symmetric about zero, such that every error is in one."""
         largest = max(float(np.abs(r).max()) for r in (self.residuals, self.plain_residuals))
         half = int(np.clip(np.ceil(largest / _WIDTH), 4, _BINS // 2))
         reach = max(largest * (1.0 + 1e-9), half * _WIDTH)
@@ -213,13 +213,13 @@ class CertificateDisplay:
             self.ax_.annotate(words, (0.0, place), textcoords="offset points", va="center", fontsize="small", **side)
         self.ax_.axvline(0.0, color="black", linewidth=1.2)
         room = 0.25 * (high - low)  # for the text
-        left, right = low - room * (not self.passes.all()), high + room * bool((self.margins == -np.inf).any())
-        self.ax_.set(xlim=(left - 0.3, right), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
+        low_end, high_end = low - room * (not self.passes.all()), high + room * bool((self.margins == -np.inf).any())
+        self.ax_.set(xlim=(low_end - 0.3, high_end), xlabel="log10 (residual / tolerance), no unit; below 0 passes")
         self.ax_.set_yticks(places, self.names)
-        verdict = "holds" if self.passes.all() else "DOES NOT HOLD"
+        outcome = "holds" if self.passes.all() else "DOES NOT HOLD"
         # the sentence of the promise may be longer than the picture is wide
         promise = "".join(f"\n{line}" for line in wrap(self.promise, _LINE))
-        self.ax_.set_title(f"{self.title}: {verdict}{promise}", fontsize="medium")
+        self.ax_.set_title(f"{self.title}: {outcome}{promise}", fontsize="medium")
         return self
 
 

@@ -63,17 +63,17 @@ class BasisSizeDisplay:
         ax: Any = None,
     ) -> Self:
         """Draw arrays; ``errors`` and ``reconstruction_errors`` are one array, or several by name."""
-        given = real_array(sizes, "sizes", ndim=1)
-        drawn = _curves(errors, given, "errors", "error")
+        counts = real_array(sizes, "sizes", ndim=1)
+        drawn = _curves(errors, counts, "errors", "error")
         if not drawn:
             raise DataError("errors names no curve; pass one array, or a dictionary of at least one")
-        rest = _curves(
+        reconstruction = _curves(
             {} if reconstruction_errors is None else reconstruction_errors,
-            given,
+            counts,
             "reconstruction_errors",
             "reconstruction",
         )
-        return cls(given, drawn, rest, error_label).plot(ax)
+        return cls(counts, drawn, reconstruction, error_label).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per panel, or on new ones."""
@@ -101,7 +101,7 @@ def _curves(values: Any, sizes: Array, name: str, single: str) -> dict[str, Arra
 
 
 def _decades(curves: Mapping[str, Array]) -> float:
-    """The ratio of the largest value to the smallest."""
+    """Return the ratio of the largest value to the smallest."""
     return max(float(v.max()) for v in curves.values()) / min(float(v.min()) for v in curves.values())
 
 
@@ -157,8 +157,8 @@ class PruningPathDisplay:
         self.figure_, self.axes_ = axes_for(ax, 1, 2, (10.0, 4.0))
         score, spectrum = self.axes_
         score.plot(self.sizes, self.scores, "o-", color="black", markersize=3.5, linewidth=1.0, label="path")
-        here = (self.sizes[self.chosen], self.scores[self.chosen])
-        score.plot(*here, "D", color=ACCENT, markersize=9, label=f"chosen: {int(here[0])} rows")
+        chosen_point = (self.sizes[self.chosen], self.scores[self.chosen])
+        score.plot(*chosen_point, "D", color=ACCENT, markersize=9, label=f"chosen: {int(chosen_point[0])} rows")
         beyond = slice(self.chosen + 1, None)
         if self.sizes[beyond].size:
             score.plot(self.sizes[beyond], self.scores[beyond], "x", color="black", markersize=9, label="degraded")

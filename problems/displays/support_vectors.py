@@ -79,7 +79,7 @@ class SupportVectorsDisplay:
         from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 
         demand(estimator, (KernelEstimator,), cls.__name__, "kernel machines of this package")
-        X, given = real_array(X, "X", ndim=2), np.asarray(y)
+        X, targets = real_array(X, "X", ndim=2), np.asarray(y)
         classes = getattr(estimator, "classes_", None)
         wanted = 1 if classes is None else 2
         if X.shape[1] != wanted or not hasattr(estimator, "support_vectors_"):
@@ -89,12 +89,12 @@ class SupportVectorsDisplay:
             )
         if classes is not None and len(classes) != 2:
             raise DataError(f"two classes can be drawn, the model has {len(classes)}")
-        if given.shape != (X.shape[0],) or np.ndim(estimator.bias_) > 0:
-            raise DataError(f"y must be one target per row of X, {X.shape[0]}; received shape {given.shape}")
+        if targets.shape != (X.shape[0],) or np.ndim(estimator.bias_) > 0:
+            raise DataError(f"y must be one target per row of X, {X.shape[0]}; received shape {targets.shape}")
         training_rows(estimator, X)
-        numbers = real_array(y, "y", ndim=1) if classes is None else (given == classes[1]).astype(np.float64)
+        numbers = real_array(y, "y", ndim=1) if classes is None else (targets == classes[1]).astype(np.float64)
         grid = tuple(np.linspace(*_wide(column), _GRID) for column in X.T)
-        points = np.stack([part.ravel() for part in np.meshgrid(*grid)], axis=1)
+        points = np.stack([coordinate.ravel() for coordinate in np.meshgrid(*grid)], axis=1)
         machines = [_machine(estimator, type(estimator).__name__, estimator.support_values_, points, classes)]
         if svm is not None:
             if not isinstance(svm, (SVR, NuSVR) if classes is None else (SVC, NuSVC)):
@@ -149,7 +149,7 @@ class SupportVectorsDisplay:
 
 
 def _wide(column: Array) -> tuple[float, float]:
-    """The range of an input, slightly widened."""
+    """Return the range of an input, slightly widened."""
     margin = 0.04 * float(np.ptp(column)) or 0.5
     return float(column.min()) - margin, float(column.max()) + margin
 

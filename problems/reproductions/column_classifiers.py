@@ -33,7 +33,7 @@ from problems.estimators.pruned.column_reduced import AdaPinvClassifier, IPLSSVM
 from problems.estimators.pruned.ls_svm import PrunedLSSVMClassifier
 from problems.estimators.pruned.pattern_elimination import ALSSVMClassifier
 from problems.reproductions.measured import Claim, Measured, Printed, Round
-from problems.reproductions.study import Study, draw_spread, held, legend_above, standardised
+from problems.reproductions.study import Study, draw_spread, legend_above, require_certificate, standardise
 from substrate import datasets
 from substrate.conventions import sigma_to
 from substrate.kernels import RBF
@@ -86,7 +86,7 @@ class Setting:
     gamma: float
     n_support: float
     threshold: float
-    left: float
+    share_left: float
 
 
 SETTINGS = {
@@ -131,9 +131,9 @@ class UnfinishedALSSVM(ALSSVMClassifier):
 
 
 def contenders(s: Setting, seed: int) -> dict[str, Any]:
-    """Every method with the same kernel and gamma (C of the SVM), by the name it has in the published tables."""
+    """Return every method with the same kernel and gamma (C of the SVM), by the name it has in the published tables."""
     kernel: dict[str, Any] = {"kernel": RBF(s.sigma), "gamma": s.gamma}
-    adaline: dict[str, Any] = {"threshold": 0.2, "max_epochs": 3000, "n_support": s.left, "random_state": seed}
+    adaline: dict[str, Any] = {"threshold": 0.2, "max_epochs": 3000, "n_support": s.share_left, "random_state": seed}
     return {
         "SVM": SVC(C=s.gamma, gamma=sigma_to("scikit-learn SVM", s.sigma)),
         "Pruning": PrunedLSSVMClassifier(**kernel),
@@ -164,18 +164,18 @@ def _one(name: str, seed: int, quick: bool) -> Round:
     X, y = getattr(datasets, name)()
     X, X_test, y, y_test = train_test_split(X, y, train_size=120 if quick else _TRAIN, random_state=seed)
     if setting.standardise:
-        X, X_test = standardised(X, X_test)
-    found: dict[str, float] = {}
+        X, X_test = standardise(X, X_test)
+    figures_found: dict[str, float] = {}
     for method, model in contenders(setting, seed).items():
         model.fit(X[:50], y[:50])  # lazy imports are not counted
         start = time.process_time()
         model.fit(X, y)
         seconds = time.process_time() - start
         if not isinstance(model, (SVC, UnfinishedALSSVM)):
-            held(model)
+            require_certificate(model)
         figures = (seconds, model.score(X, y), model.score(X_test, y_test), model.support_.size / len(y))
-        found |= {f"{method}, {column}": figure for column, figure in zip(_COLUMNS, figures, strict=True)}
-    return Round(found)
+        figures_found |= {f"{method}, {column}": figure for column, figure in zip(_COLUMNS, figures, strict=True)}
+    return Round(figures_found)
 
 
 def _judge(name: str, measured: Measured) -> tuple[Claim, ...]:
@@ -188,12 +188,12 @@ def _judge(name: str, measured: Measured) -> tuple[Claim, ...]:
         claims.append(Claim(f"{method} is near the SVM", "ranking", rule, f"{-behind:+.3f}", behind <= 0.03, erratum))
     seconds = {method: measured.median(f"{method}, {_TIME}") for method in _SPARSE}
     slowest = sorted(seconds, key=lambda method: -seconds[method])
-    seen = " > ".join(slowest)
+    observation = " > ".join(slowest)
     return (
         *claims,
-        Claim("Ada-Pinv trains slowest", "ranking", "median training time", seen, slowest[0] == "Ada-Pinv"),
-        Claim("A-LSSVM is second", "ranking", "median training time", seen, slowest[1] == "A-LSSVM"),
-        Claim("IP-LSSVM is fastest", "ranking", "median training time", seen, slowest[-1] == "IP-LSSVM"),
+        Claim("Ada-Pinv trains slowest", "ranking", "median training time", observation, slowest[0] == "Ada-Pinv"),
+        Claim("A-LSSVM is second", "ranking", "median training time", observation, slowest[1] == "A-LSSVM"),
+        Claim("IP-LSSVM is fastest", "ranking", "median training time", observation, slowest[-1] == "IP-LSSVM"),
     )
 
 
@@ -202,8 +202,10 @@ def _accuracy(measured: Measured, method: str, printed: tuple[float, float]) -> 
     mean, deviation = printed
     wide = deviation + measured.deviation(full) + 0.005
     rule = "means within the sum of the deviations, and rounding"
-    seen = measured.summary(full, "deviation")
-    return Claim(f"{full}: {mean:.2f} ± {deviation:.2f}", "level", rule, seen, abs(measured.mean(full) - mean) <= wide)
+    observation = measured.summary(full, "deviation")
+    return Claim(
+        f"{full}: {mean:.2f} ± {deviation:.2f}", "level", rule, observation, abs(measured.mean(full) - mean) <= wide
+    )
 
 
 def _notes(measured: Measured) -> tuple[str, ...]:
@@ -229,12 +231,12 @@ def _draw(name: str, measured: Measured) -> Any:
     for axes, column in ((accuracy, _TEST), (support, "support")):
         names = [f"{method}, {column}" for method in methods]
         shown = methods if axes is accuracy else [""] * len(methods)
-        draw_spread(axes, measured, names, _published(name), f"{column} (share)", shown)
+        draw_spread(axes, measured, names, _read_published(name), f"{column} (share)", shown)
     legend_above(figure, accuracy)
     return figure
 
 
-def _published(name: str) -> dict[str, Printed]:
+def _read_published(name: str) -> dict[str, Printed]:
     return {
         f"{method}, {column}": Printed(f"{mean:.4g} ± {deviation:.2g}", mean, deviation)
         for method, row in PUBLISHED[name].items()
@@ -250,7 +252,7 @@ def _study(name: str, table: int) -> Study:
         f"sparse LS-SVM classifiers on {name.replace('_', '-')} (Table {table})",
         f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits. "
         "The Adaline of our Ada-Pinv goes along conjugate directions, which the published one does not.",
-        _published(name),
+        _read_published(name),
         10,
         1,
         partial(_one, name),

@@ -23,7 +23,7 @@ import numpy as np
 
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["Claim", "Curve", "Measured", "Printed", "Round", "better", "collected", "level", "verdict"]
+__all__ = ["Claim", "Curve", "Measured", "Printed", "Round", "better", "collect", "level", "verdict"]
 
 
 class Printed(NamedTuple):
@@ -60,45 +60,45 @@ class Measured:
 
     @property
     def seeds(self) -> int:
-        """The number of seeds."""
+        """Return the number of seeds."""
         return len(next(iter(self.of.values())))
 
     def median(self, name: str) -> float:
-        """The median of a number's values."""
+        """Return the median of a number's values."""
         return float(np.median(self.of[name]))
 
     def quartiles(self, name: str) -> tuple[float, float]:
-        """First and third quartile."""
+        """Return first and third quartile."""
         low, high = np.quantile(self.of[name], (0.25, 0.75))
         return float(low), float(high)
 
     def mean(self, name: str) -> float:
-        """The mean of a number's values."""
+        """Return the mean of a number's values."""
         return float(np.mean(self.of[name]))
 
     def deviation(self, name: str) -> float:
-        """Their standard deviation; zero for one value."""
+        """Return their standard deviation; zero for one value."""
         values = self.of[name]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
     def wins(self, name: str, against: str) -> int:
-        """The number of seeds on which one number is below another."""
-        return sum(one < other for one, other in zip(self.of[name], self.of[against], strict=True))
+        """Return the number of seeds on which one number is below another."""
+        return sum(first < second for first, second in zip(self.of[name], self.of[against], strict=True))
 
     def ratio(self, name: str, against: str) -> float:
-        """The median over the seeds of one number divided by another."""
+        """Return the median over the seeds of one number divided by another."""
         return float(np.median(np.divide(self.of[name], self.of[against])))
 
     def summary(self, name: str, spread: str) -> str:
-        """Median and quartiles, or mean and deviation, in words."""
+        """Return median and quartiles, or mean and deviation, in words."""
         if spread == "deviation":
             return f"{self.mean(name):.3g} ± {self.deviation(name):.2g}"
         low, high = self.quartiles(name)
         return f"{self.median(name):.3g} ({low:.3g} to {high:.3g})"
 
 
-def collected(rounds: Sequence[Round]) -> Measured:
-    """All seeds together; every seed must have measured the same."""
+def collect(rounds: Sequence[Round]) -> Measured:
+    """Return all seeds together; every seed must have measured the same."""
     first = rounds[0]
     if any(r.values.keys() != first.values.keys() or r.curves.keys() != first.curves.keys() for r in rounds):
         raise DataError("the seeds of a study measured different things, so there is nothing to compare")
@@ -106,7 +106,7 @@ def collected(rounds: Sequence[Round]) -> Measured:
     curves = {}
     for name, (x, _) in first.curves.items():
         low, middle, high = np.quantile([r.curves[name][1] for r in rounds], (0.25, 0.5, 0.75), axis=0)
-        curves[name] = Curve(*(tuple(map(float, part)) for part in (x, low, middle, high)))
+        curves[name] = Curve(*(tuple(map(float, numbers)) for numbers in (x, low, middle, high)))
     return Measured(values, curves)
 
 
@@ -122,7 +122,7 @@ class Claim(NamedTuple):
 
 
 def verdict(claims: Sequence[Claim]) -> str:
-    """All claims hold, or none, or one kind does and the other not, or some of each."""
+    """Say whether all claims hold, or none, or one kind does and the other not, or some of each."""
     counts = {kind: [claim.holds for claim in claims if claim.kind == kind] for kind in ("ranking", "level")}
     if not claims:
         raise DeclarationError("a study without a claim has no verdict")
@@ -135,24 +135,24 @@ def verdict(claims: Sequence[Claim]) -> str:
         return f"the ranking reproduces, the level {_part(level)}"
     if ranking and level and all(level):
         return f"the level reproduces, the ranking {_part(ranking)}"
-    parts = [f"{sum(held)} of {len(held)} {kind}s" for kind, held in counts.items() if held]
-    return f"reproduces in part: {', '.join(parts)}"
+    clauses = [f"{sum(outcomes)} of {len(outcomes)} {kind}s" for kind, outcomes in counts.items() if outcomes]
+    return f"reproduces in part: {', '.join(clauses)}"
 
 
-def _part(held: list[bool]) -> str:
-    return f"in part ({sum(held)} of {len(held)})" if any(held) else "does not"
+def _part(outcomes: list[bool]) -> str:
+    return f"in part ({sum(outcomes)} of {len(outcomes)})" if any(outcomes) else "does not"
 
 
 def better(measured: Measured, name: str, against: str, says: str, erratum: str = "") -> Claim:
-    """The first number is below the second on at least three quarters of the seeds."""
+    """Claim that the first number is below the second on at least three quarters of the seeds."""
     wins, n = measured.wins(name, against), measured.seeds
-    seen = f"on {wins} of {n}; median ratio {measured.ratio(name, against):.3g}"
+    observation = f"on {wins} of {n}; median ratio {measured.ratio(name, against):.3g}"
     rule = f"{name} below {against} on at least three quarters of the seeds"
-    return Claim(says, "ranking", rule, seen, wins >= 0.75 * n, erratum)
+    return Claim(says, "ranking", rule, observation, wins >= 0.75 * n, erratum)
 
 
 def level(measured: Measured, name: str, printed: Printed, tolerance: float | None = None, erratum: str = "") -> Claim:
-    """The printed number lies between our quartiles, widened by the tolerance (a tenth of it)."""
+    """Claim that the printed number lies between our quartiles, widened by the tolerance (a tenth of it)."""
     if printed.value is None:
         raise DeclarationError(f"{name}: {printed.text!r} is not a number, so it has no level")
     wide = 0.1 * abs(printed.value) if tolerance is None else tolerance

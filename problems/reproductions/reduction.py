@@ -32,7 +32,7 @@ from problems.displays.canvas import axes_for
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.reproductions.measured import Claim, Measured, Printed, Round
-from problems.reproductions.study import Study, draw_curves, held, logarithmic, standardised
+from problems.reproductions.study import Study, draw_curves, logarithmic, require_certificate, standardise
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF
@@ -51,7 +51,7 @@ _MOTORCYCLE = {"sigma": 13.1**-0.5, "gamma": 2.0 * 1.2055e3}
 
 def _reconstruction_round(seed: int, quick: bool) -> Round:
     X, y = boston()
-    X = standardised(X)[0]
+    X = standardise(X)[0]
     sizes = (10, 40, 200) if quick else _SIZES
     curves, values = {}, {}
     for name, sigma in _READINGS.items():
@@ -62,7 +62,7 @@ def _reconstruction_round(seed: int, quick: bool) -> Round:
         ).fit(X, y)
         order = chosen.basis_indices_
         errors = [
-            held(
+            require_certificate(
                 SparseLSSVMRegressor(RBF(sigma), 57.8, basis=Basis(rule=order[:size], n_scoring=None)).fit(X, y)
             ).reconstruction_error_
             for size in sizes
@@ -73,19 +73,21 @@ def _reconstruction_round(seed: int, quick: bool) -> Round:
 
 
 def _difference(seed: int) -> float:
-    """The largest between the outputs of a machine on 15 vectors and of that on all rows, over a fine grid."""
+    """Return the largest difference of outputs of a machine on 15 vectors and on all rows, over a fine grid."""
     X, y = motorcycle()
     X = (X - X.min()) / np.ptp(X)
     kernel, gamma = RBF(_MOTORCYCLE["sigma"]), _MOTORCYCLE["gamma"]
-    few = held(SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="stochastic", random_state=seed)).fit(X, y))
-    full = held(LSSVMRegressor(kernel, gamma).fit(X, y))
+    few = require_certificate(
+        SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="stochastic", random_state=seed)).fit(X, y)
+    )
+    full = require_certificate(LSSVMRegressor(kernel, gamma).fit(X, y))
     points = np.linspace(0.0, 1.0, 400)[:, None]
     return float(np.abs(few.predict(points) - full.predict(points)).max() / np.ptp(y))
 
 
 def _judge_reconstruction(measured: Measured) -> tuple[Claim, ...]:
     rule = "below 1 % with 200 vectors, in the median"
-    error, printed, same = (measured.median(name) for name in (_AT, _AS_PRINTED, _SAME))
+    error, printed, same_size = (measured.median(name) for name in (_AT, _AS_PRINTED, _SAME))
     return (
         Claim(
             "reconstruction error negligible beyond 200 vectors, sigma = 4.36",
@@ -99,8 +101,8 @@ def _judge_reconstruction(measured: Measured) -> tuple[Claim, ...]:
             "15 vectors equal the full machine (motorcycle)",
             "ranking",
             "outputs within 1 % of the range",
-            f"{same:.2g} of the range",
-            same <= 0.01,
+            f"{same_size:.2g} of the range",
+            same_size <= 0.01,
         ),
     )
 
@@ -140,28 +142,28 @@ Case = tuple[SparseLSSVMRegressor, Array, Array]
 
 
 def motorcycle_case() -> Case:
-    """A machine on 15 basis vectors of the motorcycle data, and the data."""
+    """Return a machine on 15 basis vectors of the motorcycle data, and the data."""
     return _on_given_basis(*motorcycle(), RBF(10.0), 20.0, 15)
 
 
 def boston_case(rows: int, n_basis: int, seed: int) -> Case:
-    """A machine on basis vectors of some rows of the standardised Boston data, and the rows."""
+    """Return a machine on basis vectors of some rows of the standardised Boston data, and the rows."""
     X, y = boston()
-    X = standardised(X)[0]
-    some = np.sort(np.random.default_rng(seed).permutation(y.size)[:rows])
-    return _on_given_basis(X[some], y[some], RBF(4.36), 57.8, n_basis)
+    X = standardise(X)[0]
+    rows_drawn = np.sort(np.random.default_rng(seed).permutation(y.size)[:rows])
+    return _on_given_basis(X[rows_drawn], y[rows_drawn], RBF(4.36), 57.8, n_basis)
 
 
 def _on_given_basis(X: Array, y: Array, kernel: Any, gamma: float, count: int) -> Case:
     basis = SparseLSSVMRegressor(kernel, gamma, basis=count).fit(X, y).basis_
-    return held(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y)), X, y
+    return require_certificate(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y)), X, y
 
 
-def refits(model: SparseLSSVMRegressor, X: Array, y: Array, some: Any) -> Array:
-    """Predictions of some rows by machines fitted without them, by as many fits on the same basis."""
+def refits(model: SparseLSSVMRegressor, X: Array, y: Array, tested: Any) -> Array:
+    """Predict some rows by machines fitted without them, by as many fits on the same basis."""
     rows = np.arange(y.size)
-    again = SparseLSSVMRegressor(model.kernel, model.gamma, basis=model.basis)
-    return np.array([again.fit(X[rows != i], y[rows != i]).predict(X[i : i + 1])[0] for i in some])
+    refit = SparseLSSVMRegressor(model.kernel, model.gamma, basis=model.basis)
+    return np.array([refit.fit(X[rows != i], y[rows != i]).predict(X[i : i + 1])[0] for i in tested])
 
 
 def _cpu(call: Callable[[], Any], times: int = 1) -> tuple[float, Any]:
@@ -182,9 +184,9 @@ def _timing_round(seed: int, quick: bool) -> Round:
     times: dict[str, list[float]] = {"fast": [], "explicit": []}
     for size in sizes:
         large, X, y = boston_case(size, n_basis, seed)
-        some = np.linspace(0, size - 1, _SAMPLED).astype(np.intp)
+        sampled = np.linspace(0, size - 1, _SAMPLED).astype(np.intp)
         times["fast"].append(_cpu(lambda m=large, A=X, b=y: m.leave_one_out(A, b))[0])  # type: ignore[misc]
-        sample = _cpu(lambda m=large, A=X, b=y, s=some: refits(m, A, b, s))[0]  # type: ignore[misc]
+        sample = _cpu(lambda m=large, A=X, b=y, s=sampled: refits(m, A, b, s))[0]  # type: ignore[misc]
         times["explicit"].append(sample * size / _SAMPLED)
     values = {_EXPLICIT: explicit, _FAST: fast, _RATIO: explicit / fast, _DIFFERENCE: difference}
     return Round(values, {name: (sizes, over) for name, over in times.items()})
@@ -195,17 +197,19 @@ def _judge_timing(measured: Measured) -> tuple[Claim, ...]:
     curves = measured.curves
     faster = np.array(curves["explicit"].middle) / np.array(curves["fast"].middle)
     printed = 0.396950 / 0.003072
-    seen = f"{ratio:.3g} times"
+    observation = f"{ratio:.3g} times"
     grown = (
         f"from {faster[0]:.3g} times at {curves['fast'].x[0]:g} rows to {faster[-1]:.3g} at {curves['fast'].x[-1]:g}"
     )
     return (
-        Claim("two orders of magnitude faster (motorcycle)", "ranking", "at least 100 times", seen, ratio >= 100.0),
+        Claim(
+            "two orders of magnitude faster (motorcycle)", "ranking", "at least 100 times", observation, ratio >= 100.0
+        ),
         Claim(
             "129 times faster (motorcycle)",
             "level",
             "within a factor of two",
-            seen,
+            observation,
             0.5 * printed <= ratio <= 2.0 * printed,
         ),
         Claim(

@@ -53,10 +53,10 @@ from problems.reproductions.study import (
     Study,
     draw_spread,
     folds,
-    held,
     legend_above,
     logarithmic,
-    standardised,
+    require_certificate,
+    standardise,
     tuned_peer,
     tuned_regressor,
 )
@@ -77,13 +77,13 @@ _PLAIN, _WEIGHTED, _SVM = "LS-SVM", "weighted LS-SVM", "SVM"
 
 
 def _drawn_sinc(draw: Callable[..., Any], seed: int, quick: bool) -> tuple[Array, Array]:
-    """A training set: 300 rows, or 120 for a quick run."""
+    """Return a training set: 300 rows, or 120 for a quick run."""
     X, y = draw(120 if quick else 300, random_state=seed)
     return X, y
 
 
 def _sinc_error(model: Any) -> float:
-    """Mean squared distance from the true function on an even grid."""
+    """Return mean squared distance from the true function on an even grid."""
     points = np.linspace(-5.0, 5.0, 500)[:, None]
     return float(np.mean((model.predict(points) - np.sinc(points[:, 0])) ** 2))
 
@@ -92,7 +92,7 @@ def _sinc_round(draw: Callable[..., Any], seed: int, quick: bool) -> Round:
     X, y = _drawn_sinc(draw, seed, quick)
     splits = folds(seed, 5 if quick else 10)
     plain = tuned_regressor(X, y, _SIGMAS, splits)
-    weighted = held(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
+    weighted = require_certificate(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
     peer = tuned_peer(SVR(), _SVR, X, y, splits)
     return Round({_PLAIN: _sinc_error(plain), _WEIGHTED: _sinc_error(weighted), _SVM: _sinc_error(peer)})
 
@@ -100,11 +100,11 @@ def _sinc_round(draw: Callable[..., Any], seed: int, quick: bool) -> Round:
 def _judge_sinc(measured: Measured) -> tuple[Claim, ...]:
     claims = []
     for against, words in ((_PLAIN, "weights improve the LS-SVM"), (_SVM, "the weighted LS-SVM beats the SVM")):
-        one, other = measured.median(_WEIGHTED), measured.median(against)
+        weighted, reference = measured.median(_WEIGHTED), measured.median(against)
         claims.append(better(measured, _WEIGHTED, against, words))
-        seen = f"{one:.3g} against {other:.3g}"
+        observation = f"{weighted:.3g} against {reference:.3g}"
         rule = f"median of {_WEIGHTED} below that of {against}"
-        claims.append(Claim(f"{words}, in the median", "ranking", rule, seen, one < other))
+        claims.append(Claim(f"{words}, in the median", "ranking", rule, observation, weighted < reference))
     return tuple(claims)
 
 
@@ -156,8 +156,8 @@ def _motorcycle_round(seed: int, quick: bool) -> Round:
     outputs = {name: np.zeros(y.size) for name in _MODELS}
     for train, test in folds(seed).split(X):
         models = (
-            held(LSSVMRegressor(RBF(6.6), 2.0).fit(X[train], y[train])),
-            held(RobustLSSVMRegressor(RBF(6.6), 2.0).fit(X[train], y[train])),
+            require_certificate(LSSVMRegressor(RBF(6.6), 2.0).fit(X[train], y[train])),
+            require_certificate(RobustLSSVMRegressor(RBF(6.6), 2.0).fit(X[train], y[train])),
             SVR(C=1e4, epsilon=0.0, gamma=sigma_to("scikit-learn SVM", 11.0)).fit(X[train], y[train]),
         )
         for name, model in zip(_MODELS, models, strict=True):
@@ -210,12 +210,12 @@ def _boston_round(seed: int, quick: bool) -> Round:
     order = np.random.default_rng(seed).permutation(y.size)
     train, test = order[:150] if quick else order[:406], order[406:]
     binary = X[:, _BINARY].copy()
-    X, X_test = standardised(X[train], X[test])
+    X, X_test = standardise(X[train], X[test])
     X[:, _BINARY], X_test[:, _BINARY] = binary[train], binary[test]
-    target, target_test = standardised(y[train, None], y[test, None])
+    target, target_test = standardise(y[train, None], y[test, None])
     y, y_test = target[:, 0], target_test[:, 0]
     plain = tuned_regressor(X, y, (3.0, 4.5, 7.0), folds(seed, 5 if quick else 10))
-    weighted = held(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
+    weighted = require_certificate(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
     models = {_PLAIN: plain, _WEIGHTED: weighted}
     return Round({name: float(np.mean((y_test - model.predict(X_test)) ** 2)) for name, model in models.items()})
 
@@ -260,14 +260,17 @@ def _pruned_to(size: int, retune: bool) -> str:
 def _pruned_round(seed: int, quick: bool) -> Round:
     X, y = _drawn_sinc(sinc_outliers, seed, quick)
     plain = tuned_regressor(X, y, _SIGMAS, folds(seed, 5 if quick else 10))
-    own: dict[str, Any] = {"kernel": plain.kernel_, "gamma": plain.gamma_}
-    found = {_PLAIN_ALL: _sinc_error(plain), _WEIGHTED_ALL: _sinc_error(held(RobustLSSVMRegressor(**own).fit(X, y)))}
+    settings: dict[str, Any] = {"kernel": plain.kernel_, "gamma": plain.gamma_}
+    errors = {
+        _PLAIN_ALL: _sinc_error(plain),
+        _WEIGHTED_ALL: _sinc_error(require_certificate(RobustLSSVMRegressor(**settings).fit(X, y))),
+    }
     for retune in (False, True):
-        few = {**own, "weighting": "hampel", "reweight": True, "retune": retune}
+        few = {**settings, "weighting": "hampel", "reweight": True, "retune": retune}
         for size in _SIZES:
-            model = held(PrunedLSSVMRegressor(**few, n_support=size).fit(X, y))
-            found[_pruned_to(size, retune)] = _sinc_error(model)
-    return Round(found)
+            model = require_certificate(PrunedLSSVMRegressor(**few, n_support=size).fit(X, y))
+            errors[_pruned_to(size, retune)] = _sinc_error(model)
+    return Round(errors)
 
 
 def _judge_pruned(measured: Measured) -> tuple[Claim, ...]:
@@ -277,8 +280,8 @@ def _judge_pruned(measured: Measured) -> tuple[Claim, ...]:
         claims.append(better(measured, _pruned_to(size, True), _PLAIN_ALL, says, erratum))
     ratio = measured.ratio(_pruned_to(20, True), _WEIGHTED_ALL)
     rule = "error with 20 rows at most twice that of the weighted machine on all rows, in the median"
-    seen = f"{ratio:.3g} times"
-    claims.append(Claim("20 keep what the weights gain", "ranking", rule, seen, ratio <= 2.0, _PRUNING_ERRATUM))
+    observation = f"{ratio:.3g} times"
+    claims.append(Claim("20 keep what the weights gain", "ranking", rule, observation, ratio <= 2.0, _PRUNING_ERRATUM))
     return tuple(claims)
 
 

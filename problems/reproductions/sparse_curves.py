@@ -23,7 +23,15 @@ from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.pruned.ls_svm import PrunedLSSVMRegressor
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.reproductions.measured import Claim, Measured, Printed, Round
-from problems.reproductions.study import Study, draw_curves, folds, held, logarithmic, standardised, tuned_regressor
+from problems.reproductions.study import (
+    Study,
+    draw_curves,
+    folds,
+    logarithmic,
+    require_certificate,
+    standardise,
+    tuned_regressor,
+)
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
 from substrate.least_squares.stored_kernel import KernelBlocks
@@ -56,34 +64,34 @@ _BOSTON = _Case(boston, (3.0, 4.5, 7.0), (400, 300, 200, 150, 100, 70, 45, 30), 
 def _one(case: _Case, seed: int, quick: bool) -> Round:
     X, y = case.load()
     if X.shape[1] > 1:
-        X = standardised(X)[0]
+        X = standardise(X)[0]
     if quick:
-        some = np.random.default_rng(seed).permutation(y.size)[:120]
-        X, y = X[some], y[some]
+        drawn_rows = np.random.default_rng(seed).permutation(y.size)[:120]
+        X, y = X[drawn_rows], y[drawn_rows]
     sizes = case.quick_sizes if quick else case.sizes
     squares: dict[str, Any] = {name: np.zeros(len(sizes)) for name in (_IMPROVED, _CONVENTIONAL, _KEPT, _RANDOM)}
     dense = 0.0
     for train, test in folds(seed, 3 if quick else 10).split(X):
-        points, known = X[test], y[test]
+        points, targets = X[test], y[test]
         full = tuned_regressor(X[train], y[train], case.sigmas, folds(seed, 4))
-        dense += float(np.sum((known - full.predict(points)) ** 2))
+        dense += float(np.sum((targets - full.predict(points)) ** 2))
         kept, order = np.arange(train.size), np.random.default_rng(seed).permutation(train.size)
         for at, size in enumerate(sizes):
-            kept = _pruned(full, X[train], y[train], kept, size)
+            kept = _prune_to_size(full, X[train], y[train], kept, size)
             for name, basis in ((_IMPROVED, kept), (_RANDOM, order[:size])):
                 vectors = _independent(full, X[train], basis)
                 model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=vectors)
-                f = held(model.fit(X[train], y[train])).predict(points)
-                squares[name][at] += np.sum((known - f) ** 2)
+                f = require_certificate(model.fit(X[train], y[train])).predict(points)
+                squares[name][at] += np.sum((targets - f) ** 2)
         for name in (_CONVENTIONAL, _KEPT):
             rows, setting = train, full
             for at, size in enumerate(sizes):
                 pruned = PrunedLSSVMRegressor(setting.kernel_, setting.gamma_, n_support=size).fit(X[rows], y[rows])
-                rows = rows[held(pruned).support_]
+                rows = rows[require_certificate(pruned).support_]
                 if name == _CONVENTIONAL:
                     setting = tuned_regressor(X[rows], y[rows], case.sigmas, folds(seed, 4))
                 f = (setting if name == _CONVENTIONAL else pruned).predict(points)
-                squares[name][at] += np.sum((known - f) ** 2)
+                squares[name][at] += np.sum((targets - f) ** 2)
     errors = {name: np.sqrt(square / y.size) for name, square in squares.items()}
     reported = {
         f"{name}, {size} vectors": float(error[sizes.index(size)])
@@ -96,28 +104,28 @@ def _one(case: _Case, seed: int, quick: bool) -> Round:
 
 
 def _independent(full: LSSVMRegressorCV, X: Array, rows: Any) -> Any:
-    """Those of the rows that double precision can tell from combinations of the others: of equal times, one."""
+    """Return those of the rows that double precision can tell from combinations of the others: of equal times, one."""
     K = full.kernel_(X[rows])
     return rows[independent_vectors(K, float(np.linalg.eigvalsh(K)[-1]))]
 
 
-def _pruned(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
-    """The basis of a given size that the improved pruning keeps of some rows."""
+def _prune_to_size(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:
+    """Return the basis of a given size that the improved pruning keeps of some rows."""
     candidates = Candidates(KernelBlocks(full.kernel_, X), rows, np.arange(y.size))
     every = KernelRows.of(full.kernel_, X, X[rows], y[:, None])
     return select_by_pruning(candidates, every, size, 1.0 / float(full.gamma_)).rows
 
 
 def _lower(measured: Measured) -> Claim:
-    one, other = (measured.curves[name].middle for name in (_IMPROVED, _CONVENTIONAL))
-    below = sum(a < b for a, b in zip(one, other, strict=True))
+    improved, conventional = (measured.curves[name].middle for name in (_IMPROVED, _CONVENTIONAL))
+    below = sum(a < b for a, b in zip(improved, conventional, strict=True))
     rule = "the median curve below the other at every size"
     return Claim(
         "the improved error is consistently lower",
         "ranking",
         rule,
-        f"at {below} of {len(one)} sizes",
-        below == len(one),
+        f"at {below} of {len(improved)} sizes",
+        below == len(improved),
     )
 
 
@@ -133,9 +141,9 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
     steps = curve[1:] / curve[:-1]
     grown = float(curve[-1] / measured.median(_ALL))
     rule = "no step lowers the median by more than 1 %, and the smallest size is at least 10 % above all rows"
-    seen = f"smallest step {steps.min():.3g} times; {grown:.3g} times all rows in the end"
+    observation = f"smallest step {steps.min():.3g} times; {grown:.3g} times all rows in the end"
     holds = bool(steps.min() >= 0.99 and grown >= 1.1)
-    return _lower(measured), Claim("the improved error degrades progressively", "ranking", rule, seen, holds)
+    return _lower(measured), Claim("the improved error degrades progressively", "ranking", rule, observation, holds)
 
 
 def _notes(measured: Measured) -> tuple[str, ...]:

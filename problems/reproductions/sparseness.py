@@ -24,9 +24,9 @@ from problems.reproductions.study import (
     Study,
     draw_spread,
     folds,
-    held,
     legend_above,
-    standardised,
+    require_certificate,
+    standardise,
     tuned_classifier,
     tuned_peer,
     tuned_regressor,
@@ -72,7 +72,7 @@ def _ripley(seed: int) -> tuple[Any, ...]:
 
 def _pima(seed: int) -> tuple[Any, ...]:
     X, y, X_test, y_test = _split(*pima(), 468, seed)
-    X, X_test = standardised(X, X_test)
+    X, X_test = standardise(X, X_test)
     return X, y, X_test, y_test
 
 
@@ -104,11 +104,11 @@ def _models(data: str, X: Any, y: Any, splits: Any) -> dict[str, Any]:
         sparse = FusedL1SubstrateRegressor(kernels=kernels, cv=splits)
         peer = tuned_peer(SVR(), {**grid, **widths}, X, y, splits)
         dense = tuned_regressor(X, y, sigmas, splits)
-    return {_SVM: peer, _DENSE: dense, _SPARSE: held(sparse.fit(X, y))}
+    return {_SVM: peer, _DENSE: dense, _SPARSE: require_certificate(sparse.fit(X, y))}
 
 
 def _one(seed: int, quick: bool) -> Round:
-    found = {}
+    errors = {}
     for data, drawn in _DATA.items():
         X, y, X_test, y_test = drawn(seed)
         if quick:
@@ -117,10 +117,10 @@ def _one(seed: int, quick: bool) -> Round:
         for name, model in models.items():
             f = model.predict(X_test)
             right = 100.0 * np.mean(f == y_test) if data in _CLASSES else np.mean((f - y_test) ** 2)
-            found[f"{data} {name}"] = float(right)
+            errors[f"{data} {name}"] = float(right)
         for name in (_SVM, _SPARSE):
-            found[f"{data} {name} {_SHARE}"] = 100.0 * models[name].support_.size / len(y)
-    return Round({name: found[name] for name in _PUBLISHED})
+            errors[f"{data} {name} {_SHARE}"] = 100.0 * models[name].support_.size / len(y)
+    return Round({name: errors[name] for name in _PUBLISHED})
 
 
 def _judge(measured: Measured) -> tuple[Claim, ...]:

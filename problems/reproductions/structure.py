@@ -37,10 +37,10 @@ from problems.reproductions.study import (
     Study,
     draw_curves,
     draw_spread,
-    held,
     legend_above,
     logarithmic,
-    standardised,
+    require_certificate,
+    standardise,
     tuned_regressor,
 )
 from substrate.arrays import Array
@@ -62,19 +62,19 @@ def _additive_round(seed: int, quick: bool) -> Round:
     X, y = additive_function(2 * rows, inputs, random_state=seed)
     train, check = slice(rows), slice(rows, None)
     model = FusedMaximalVariationRegressor(RBF(1.0)).fit(X[train], y[train], X_val=X[check], y_val=y[check])
-    t = held(model).maximal_variation_
-    found = set(np.argsort(-t)[:_MATTER]) == set(range(_MATTER))
-    values = {_FOUND: float(found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.rho_)}
+    t = require_certificate(model).maximal_variation_
+    is_found = set(np.argsort(-t)[:_MATTER]) == set(range(_MATTER))
+    values = {_FOUND: float(is_found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.rho_)}
     rhos = list(_RHOS[:4] if quick else _RHOS)
-    machines = (held(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])) for rho in rhos)
+    machines = (require_certificate(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])) for rho in rhos)
     at = np.array([machine.maximal_variation_ for machine in machines])
     curves = {f"input {number + 1}": (rhos, at[:, number].tolist()) for number in range(_MATTER)}
     return Round(values, {**curves, _OTHERS: (rhos, at[:, _MATTER:].max(axis=1).tolist())})
 
 
 def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
-    share, rest, rho = measured.mean(_FOUND), measured.median(_REST), measured.median(_RHO)
-    seen = f"{rest:.2g} of the largest"
+    share, largest_rest, rho = measured.mean(_FOUND), measured.median(_REST), measured.median(_RHO)
+    observation = f"{largest_rest:.2g} of the largest"
     return (
         Claim(
             "the four inputs that matter are found",
@@ -87,15 +87,15 @@ def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
             "the others have nearly no variation",
             "ranking",
             "below a tenth of the largest, in the median",
-            seen,
-            rest <= 0.1,
+            observation,
+            largest_rest <= 0.1,
         ),
         Claim(
             "the others have zero variation",
             "level",
             "below a millionth of the largest, in the median",
-            seen,
-            rest <= 1e-6,
+            observation,
+            largest_rest <= 1e-6,
             _ERRATUM,
         ),
         Claim(
@@ -154,29 +154,31 @@ def _boston_round(seed: int, quick: bool) -> Round:
     X, y = boston()
     order = np.random.default_rng(seed).permutation(y.size)
     train, check, test = (order[:80], order[250:350], order[350:]) if quick else np.split(order, (250, 350))
-    X, X_check, X_test = standardised(X[train], X[check], X[test])
-    targets = standardised(y[train, None], y[check, None], y[test, None])
+    X, X_check, X_test = standardise(X[train], X[check], X[test])
+    targets = standardise(y[train, None], y[check, None], y[test, None])
     y, y_check, y_test = (target[:, 0] for target in targets)
     kernels = [RBF(sigma) for sigma in (_SIGMAS[1:2] if quick else _SIGMAS)]
     fused = FusedMaximalVariationRegressor(kernels=kernels, gap=0.01).fit(X, y, X_val=X_check, y_val=y_check)
-    t = held(MaximalVariationRegressor(fused.kernel_, fused.rho_).fit(X, y)).maximal_variation_
-    rest = [column for column, name in enumerate(_NAMES) if name not in _IDLE]
+    t = require_certificate(MaximalVariationRegressor(fused.kernel_, fused.rho_).fit(X, y)).maximal_variation_
+    columns = [column for column, name in enumerate(_NAMES) if name not in _IDLE]
 
     def error(columns: list[int]) -> float:
-        """On the test rows, of the additive LS-SVM on some inputs, its sigma and gamma by the validation rows."""
+        """Return the error on the test rows of the additive LS-SVM on some inputs, tuned by the validation rows."""
         best = min(_additive(kernel, gamma, columns, X, y, X_check, y_check) for kernel in kernels for gamma in _GAMMAS)
         model = ComponentwiseLSSVMRegressor(RBF(best[1]), best[2]).fit(X[:, columns], y)
-        return float(np.mean((y_test - held(model).predict(X_test[:, columns])) ** 2))
+        return float(np.mean((y_test - require_certificate(model).predict(X_test[:, columns])) ** 2))
 
-    every, few = error(list(range(len(_NAMES)))), error(rest)
-    both, both_y = np.vstack([X, X_check]), np.concatenate([y, y_check])
+    every, few = error(list(range(len(_NAMES)))), error(columns)
+    all_X, both_y = np.vstack([X, X_check]), np.concatenate([y, y_check])
     checked = [(np.arange(y.size), np.arange(y.size, both_y.size))]
-    chosen = tuned_regressor(both, both_y, (3.0, 4.5, 7.0), checked)
-    general = held(LSSVMRegressor(chosen.kernel_, chosen.gamma_).fit(X, y))  # on the rows that the others have
+    chosen = tuned_regressor(all_X, both_y, (3.0, 4.5, 7.0), checked)
+    general = require_certificate(
+        LSSVMRegressor(chosen.kernel_, chosen.gamma_).fit(X, y)
+    )  # on the rows that the others have
     general_error = float(np.mean((y_test - general.predict(X_test)) ** 2))
     variations = {name: float(value / t.max()) for name, value in zip(_NAMES, t, strict=True)}
     gains = {_WITHOUT: 100.0 * (1.0 - few / every), _GENERAL: 100.0 * (1.0 - few / general_error)}
-    heavy = held(MaximalVariationRegressor(RBF(1.0), _HEAVY).fit(X, y)).maximal_variation_
+    heavy = require_certificate(MaximalVariationRegressor(RBF(1.0), _HEAVY).fit(X, y)).maximal_variation_
     at = dict(zip(_NAMES, heavy / heavy.max(), strict=True))
     gains |= {_at_heavy(name): float(at[name]) for name in _IDLE}
     return Round({**variations, **gains, _RHO: float(fused.rho_), _PROVED: float(fused.certificate_.holds)})
@@ -189,7 +191,7 @@ def _at_heavy(name: str) -> str:
 def _additive(
     kernel: Any, gamma: float, columns: list[int], X: Array, y: Array, X_check: Array, y_check: Array
 ) -> tuple[float, float, float]:
-    model = held(ComponentwiseLSSVMRegressor(kernel, gamma).fit(X[:, columns], y))
+    model = require_certificate(ComponentwiseLSSVMRegressor(kernel, gamma).fit(X[:, columns], y))
     return float(np.mean((y_check - model.predict(X_check[:, columns])) ** 2)), kernel.sigma, gamma
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, distinct
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.reproductions.measured import Claim, Measured, Printed, Round, collected, verdict
+from problems.reproductions.measured import Claim, Measured, Printed, Round, collect, verdict
 from substrate.arrays import Array
 from substrate.errors import CertificateError
 from substrate.kernels import RBF
@@ -30,10 +30,10 @@ __all__ = [
     "draw_curves",
     "draw_spread",
     "folds",
-    "held",
     "legend_above",
     "logarithmic",
-    "standardised",
+    "require_certificate",
+    "standardise",
     "tuned_classifier",
     "tuned_peer",
     "tuned_regressor",
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One sentence, from the claims."""
+        """Return one sentence, from the claims."""
         return verdict(self.claims)
 
 
@@ -84,14 +84,14 @@ class Study:
     published: Mapping[str, Printed]
     seeds: int
     quick_seeds: int
-    one: Callable[[int, bool], Round]
+    run_seed: Callable[[int, bool], Round]
     judge: Callable[[Measured], tuple[Claim, ...]]
     draw: Callable[[Measured], Any]
     notes: Callable[[Measured], tuple[str, ...]] = _nothing
     spread: Spread = "quartiles"
 
     def count(self, seeds: int | None, quick: bool) -> int:
-        """The number of seeds of a run."""
+        """Return the number of seeds of a run."""
         return seeds if seeds is not None else self.quick_seeds if quick else self.seeds
 
     def run(self, seeds: int | None, quick: bool, progress: Progress) -> Outcome:
@@ -100,11 +100,11 @@ class Study:
         count = self.count(seeds, quick)
         for seed in range(count):
             progress.step(f"{self.name} {seed + 1}/{count}")
-            rounds.append(self.one(seed, quick))
-        return self.judged(collected(rounds), quick, time.process_time() - start)
+            rounds.append(self.run_seed(seed, quick))
+        return self.conclude(collect(rounds), quick, time.process_time() - start)
 
-    def judged(self, measured: Measured, quick: bool, cpu_seconds: float) -> Outcome:
-        """The outcome that follows from these numbers."""
+    def conclude(self, measured: Measured, quick: bool, cpu_seconds: float) -> Outcome:
+        """Return the outcome that follows from these numbers."""
         claims, notes = self.judge(measured), self.notes(measured)
         return Outcome(
             self.name,
@@ -121,8 +121,8 @@ class Study:
         )
 
 
-def held(model: _Model) -> _Model:
-    """A fitted model whose certificate holds; a study does not continue with another."""
+def require_certificate(model: _Model) -> _Model:
+    """Return a fitted model whose certificate holds; a study does not continue with another."""
     certificate = model.certificate_  # type: ignore[attr-defined]
     if not certificate.holds:
         failed = ", ".join(row.name for row in certificate.failures)
@@ -131,34 +131,36 @@ def held(model: _Model) -> _Model:
 
 
 def folds(seed: int, count: int = 10) -> KFold:
-    """Folds of shuffled rows, different for every seed."""
+    """Return folds of shuffled rows, different for every seed."""
     return KFold(count, shuffle=True, random_state=seed)
 
 
 def tuned_regressor(X: Array, y: Array, sigmas: Sequence[float], splits: Any) -> LSSVMRegressorCV:
-    """An LS-SVM whose gamma is the best of all, and whose width is the best of a list, by folds."""
+    """Return an LS-SVM whose gamma is the best of all, and whose width is the best of a list, by folds."""
     kernels = [RBF(sigma) for sigma in sigmas]
-    return held(LSSVMRegressorCV(kernels=kernels, cv=splits).fit(X, y))
+    return require_certificate(LSSVMRegressorCV(kernels=kernels, cv=splits).fit(X, y))
 
 
 def tuned_classifier(X: Array, y: Any, sigmas: Sequence[float], splits: Any) -> LSSVMClassifierCV:
-    """The same for classes."""
+    """Return the same for classes."""
     kernels = [RBF(sigma) for sigma in sigmas]
-    return held(LSSVMClassifierCV(kernels=kernels, cv=splits).fit(X, y))
+    return require_certificate(LSSVMClassifierCV(kernels=kernels, cv=splits).fit(X, y))
 
 
 def tuned_peer(model: Any, grid: Mapping[str, Sequence[float]], X: Array, y: Any, splits: Any) -> Any:
-    """A machine of scikit-learn with the best parameters of a grid: by squared error, or for classes by accuracy."""
+    """Return a machine of scikit-learn with the best parameters of a grid: by squared error, or for classes by
+    accuracy.
+    """
     scoring = "accuracy" if is_classifier(model) else "neg_mean_squared_error"
     search = GridSearchCV(model, dict(grid), cv=splits, scoring=scoring)
     return search.fit(X, y).best_estimator_
 
 
-def standardised(X: Array, *others: Array) -> tuple[Array, ...]:
-    """Columns to mean zero and variance one, by the first rows given; the others are scaled alike."""
+def standardise(X: Array, *further: Array) -> tuple[Array, ...]:
+    """Return columns to mean zero and variance one, by the first rows given; the others are scaled alike."""
     centre, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
-    return tuple((part - centre) / scale for part in (X, *others))
+    return tuple((array - centre) / scale for array in (X, *further))
 
 
 def draw_spread(
@@ -169,10 +171,10 @@ def draw_spread(
     label: str,
     shown: Sequence[str] | None = None,
 ) -> None:
-    """One line per number: one dot per seed, a bar from quartile to quartile, its median, and the printed figure."""
+    """Draw one line per number: a dot per seed, a bar from quartile to quartile, its median, the printed figure."""
     places = np.arange(len(names))[::-1]
     printed = [(place, published[name].value) for place, name in zip(places, names, strict=True) if name in published]
-    known = [(value, place) for place, value in printed if value is not None]
+    printed_values = [(value, place) for place, value in printed if value is not None]
     for place, name in zip(places, names, strict=True):
         values, low_high = np.array(measured.of[name]), measured.quartiles(name)
         shift = 0.22 * np.linspace(-1.0, 1.0, values.size) if values.size > 1 else np.zeros(1)
@@ -181,21 +183,21 @@ def draw_spread(
         axes.plot(low_high, (place, place), "-", color="black", linewidth=2.2, label=bar, solid_capstyle="butt")
         middle = "median" if place == 0 else None
         axes.plot(measured.median(name), place, "|", color="black", markersize=14, markeredgewidth=2.2, label=middle)
-    if known:
+    if printed_values:
         style = {"color": ACCENT, "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.6}
-        axes.plot(*zip(*known, strict=True), "D", label="printed", **style)
+        axes.plot(*zip(*printed_values, strict=True), "D", label="printed", **style)
     axes.set_yticks(places, names if shown is None else shown)
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.set_xlabel(label)
 
 
 def legend_above(figure: Any, axes: Any) -> None:
-    """One legend for all panels, with the marks of one of them, where it covers nothing."""
+    """Draw one legend for all panels, with the marks of one of them, where it covers nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, **LEGEND)
 
 
 def logarithmic(axes: Any, which: str) -> None:
-    """A logarithmic axis, "x" or "y": plain numbers at 1, 2 and 5, or at powers of ten alone where there are many."""
+    """Make an axis, "x" or "y", logarithmic: plain numbers at 1, 2 and 5, or powers of ten where there are many."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set(**{f"{which}scale": "log"})
@@ -207,7 +209,7 @@ def logarithmic(axes: Any, which: str) -> None:
 
 
 def draw_curves(axes: Any, measured: Measured, names: Sequence[str], x_label: str, y_label: str) -> None:
-    """Medians as marked lines, quartiles as thin lines of the same shade."""
+    """Draw medians as marked lines, quartiles as thin lines of the same shade."""
     for name, style in zip(names, distinct(len(names)), strict=True):
         curve = measured.curves[name]
         axes.plot(curve.x, curve.middle, label=name, **style)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from substrate.datasets.bunch import (
     GENERATED,
+    DatasetRecord,
     RandomState,
-    Record,
     check_count,
     check_real,
     cite,
@@ -93,7 +93,7 @@ def additive_function(
     source = random_source(random_state)
     X = source.uniform(size=(rows, columns))
     noiseless = 10 * np.sin(X[:, 0]) + 20 * (X[:, 1] - 0.5) ** 2 + 10 * X[:, 2] + 5 * X[:, 3]
-    record = Record(
+    record = DatasetRecord(
         X=X,
         y=noiseless + scale * source.standard_normal(rows),
         feature_names=tuple(f"X{column}" for column in range(1, columns + 1)),
@@ -140,7 +140,7 @@ def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
         ``sklearn.utils.Bunch``.
     """
     boards = _final_boards()
-    record = Record(
+    record = DatasetRecord(
         X=np.array([[_VALUE[square] for square in board] for board in boards], dtype=np.float64),
         y=np.array(["positive" if _winner(board) == "x" else "negative" for board in boards]),
         feature_names=_SQUARES,
@@ -155,21 +155,21 @@ def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
 
 @cache
 def _final_boards() -> tuple[str, ...]:
-    """All distinct final boards in the order of the table."""
-    found: set[str] = set()
-    seen: set[str] = set()
+    """Return all distinct final boards in the order of the table."""
+    boards: set[str] = set()
+    visited: set[str] = set()
     to_play = ["b" * 9]
     while to_play:
         board = to_play.pop()
-        if board in seen:  # most positions are reached by several orders of moves
+        if board in visited:  # most positions are reached by several orders of moves
             continue
-        seen.add(board)
+        visited.add(board)
         if _winner(board) != "b" or "b" not in board:
-            found.add(board)
+            boards.add(board)
             continue
         mover = "x" if board.count("x") == board.count("o") else "o"
         to_play += [board[:square] + mover + board[square + 1 :] for square in range(9) if board[square] == "b"]
-    return tuple(sorted(found, key=_rank))
+    return tuple(sorted(boards, key=_rank))
 
 
 def _rank(board: str) -> tuple[int, ...]:

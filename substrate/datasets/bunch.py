@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GENERATED",
+    "DatasetRecord",
     "RandomState",
-    "Record",
     "check_choice",
     "check_count",
     "check_flag",
@@ -107,14 +107,14 @@ def random_source(random_state: object) -> np.random.Generator | np.random.Rando
 
 
 def _whole(value: object) -> int | None:
-    """``value`` as an int if it is a whole number, else None; True and False are not counts."""
+    """Return ``value`` as an int if it is a whole number, else None; True and False are not counts."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None
     return int(value)
 
 
 def _finite(value: object) -> float | None:
-    """``value`` as a float if it is a finite real number, else None."""
+    """Return ``value`` as a float if it is a finite real number, else None."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:
@@ -130,7 +130,7 @@ Target = TypeVar("Target", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Generic[Target]):
+class DatasetRecord(Generic[Target]):
     """Everything known about a dataset.
 
     Parameters
@@ -164,7 +164,7 @@ class Record(Generic[Target]):
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-def deliver(record: Record[Target], return_X_y: object) -> "tuple[NDArray[np.float64], NDArray[Target]] | Bunch":
+def deliver(record: DatasetRecord[Target], return_X_y: object) -> "tuple[NDArray[np.float64], NDArray[Target]] | Bunch":
     """Return ``(X, y)``, or the whole record as a Bunch."""
     if check_flag("return_X_y", return_X_y):
         return record.X, record.y

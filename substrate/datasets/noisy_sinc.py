@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.datasets.bunch import (
+    DatasetRecord,
     RandomState,
-    Record,
     check_count,
     check_interval,
     check_real,
@@ -219,7 +219,7 @@ def _deliver(
     **extras: Any,
 ) -> "Arrays | Bunch":
     noiseless = np.sinc(x)
-    record = Record(
+    record = DatasetRecord(
         X=x[:, np.newaxis],
         y=noiseless + error,
         feature_names=("x",),

@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.datasets.bunch import Record, check_choice, cite, deliver
+from substrate.datasets.bunch import DatasetRecord, check_choice, cite, deliver
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
-__all__ = ["Table", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
+__all__ = ["PackagedTable", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
 
 _FOLDER = files("substrate.datasets").joinpath("data")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PackagedTable:
     """One file: the numbers of all columns but the last, and the last column as it is written."""
 
     inputs: NDArray[np.float64]
@@ -50,11 +50,11 @@ class Table:
     last_name: str
 
 
-def read_table(filename: str) -> Table:
+def read_table(filename: str) -> PackagedTable:
     """Read ``filename`` from the embedded data folder."""
     text = _FOLDER.joinpath(filename).read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
-    return Table(
+    return PackagedTable(
         inputs=np.array([row[:-1] for row in rows], dtype=np.float64),
         last=tuple(row[-1] for row in rows),
         input_names=tuple(header[:-1]),
@@ -65,7 +65,7 @@ def read_table(filename: str) -> Table:
 def provenance(heading: str) -> str:
     """Return the section ``## heading`` of the provenance page that is stored with the files."""
     page = _FOLDER.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
-    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    sections = dict(section.split("\n", 1) for section in page.split("\n## ")[1:])
     return sections[heading].strip()
 
 
@@ -90,7 +90,7 @@ def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
     return_X_y
         True for ``(X, y)`` of shapes (133, 1) and (133,); False for a ``sklearn.utils.Bunch``.
     """
-    return _delivered("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985", return_X_y)
+    return _bundle_table("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985", return_X_y)
 
 
 @overload
@@ -122,15 +122,15 @@ def boston(*, return_X_y: bool = True) -> "Arrays | Bunch":
     return_X_y
         True for ``(X, y)`` of shapes (506, 13) and (506,); False for a ``sklearn.utils.Bunch``.
     """
-    return _delivered("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978", return_X_y)
+    return _bundle_table("boston.csv", np.float64, boston.__doc__, "HarrisonRubinfeld1978", return_X_y)
 
 
-def _delivered(
+def _bundle_table(
     filename: str, kind: type, description: str | None, key: str, return_X_y: bool, target_names: tuple[str, ...] = ()
 ) -> Any:
-    """A table whose last column is the target, of one kind of numbers or words."""
+    """Return a table whose last column is the target, of one kind of numbers or words."""
     table = read_table(filename)
-    record: Record[Any] = Record(
+    record: DatasetRecord[Any] = DatasetRecord(
         X=table.inputs,
         y=np.array(table.last, dtype=kind),
         feature_names=table.input_names,
@@ -175,7 +175,7 @@ def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | 
     """
     filenames = _RIPLEY_FILES[check_choice("subset", subset, tuple(_RIPLEY_FILES))]
     tables = [read_table(filename) for filename in filenames]
-    record = Record(
+    record = DatasetRecord(
         X=np.concatenate([table.inputs for table in tables]),
         y=np.concatenate([np.array(table.last, dtype=np.int64) for table in tables]),
         feature_names=tables[0].input_names,
@@ -213,7 +213,7 @@ def pima(*, return_X_y: bool = True) -> "Numbered | Bunch":
         True for ``(X, y)`` of shapes (768, 8) and (768,), y of integers; False for a
         ``sklearn.utils.Bunch``.
     """
-    return _delivered("pima.csv", np.int64, pima.__doc__, "Smith1988", return_X_y, ("negative", "positive"))
+    return _bundle_table("pima.csv", np.int64, pima.__doc__, "Smith1988", return_X_y, ("negative", "positive"))
 
 
 @overload
@@ -233,4 +233,4 @@ def ionosphere(*, return_X_y: bool = True) -> "Lettered | Bunch":
         True for ``(X, y)`` of shapes (351, 34) and (351,), y of strings; False for a
         ``sklearn.utils.Bunch``.
     """
-    return _delivered("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", return_X_y, ("b", "g"))
+    return _bundle_table("ionosphere.csv", np.str_, ionosphere.__doc__, "Sigillito1989", return_X_y, ("b", "g"))

@@ -101,11 +101,11 @@ class Declared:
         return self
 
     def solution(self) -> dict[str, Array]:
-        """All quantities of the solved problem by name."""
+        """Return all quantities of the solved problem by name."""
         return {name: self._read(name) for name in self.values}
 
     def certificate(self, against: Mapping[str, Array] | None = None, tolerance: float | None = None) -> Certificate:
-        """The report on the current point; ``against`` adds the agreement with another computation of them."""
+        """Return the report on the current point; ``against`` adds the agreement with another computation of them."""
         self._read(next(iter(self.values)))
         chosen = self._tolerance() if tolerance is None else tolerance
         rows = self.rows(chosen)
@@ -121,7 +121,7 @@ class Declared:
 
     @property
     def solver_record(self) -> SolverRecord | None:
-        """The record of the last :meth:`solve`."""
+        """Return the record of the last :meth:`solve`."""
         return self._log[-1] if self._log else None
 
     def __getattr__(self, name: str) -> Array:
@@ -143,15 +143,18 @@ class Declared:
 
 
 def agreement_rows(
-    ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float, units: Mapping[str, float] | None = None
+    solution: Mapping[str, Array],
+    reference: Mapping[str, Array],
+    tolerance: float,
+    units: Mapping[str, float] | None = None,
 ) -> tuple[Row, ...]:
-    """One row per shared name: the largest difference against the largest entry, or a thousandth of its unit."""
-    shared = [name for name in ours if name in theirs]
+    """Return one row per shared name: the largest difference against the largest entry, or a thousandth of its unit."""
+    shared = [name for name in solution if name in reference]
     return tuple(
         Row(
             f"agreement: {name.replace('_', ' ')}",
-            float(np.max(np.abs(ours[name] - theirs[name]))),
-            max(float(np.max(np.abs(theirs[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
+            float(np.max(np.abs(solution[name] - reference[name]))),
+            max(float(np.max(np.abs(reference[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
             tolerance,
             f"max |{name} - closed form|",
         )
@@ -160,10 +163,10 @@ def agreement_rows(
 
 
 def given_gram(K: Any) -> Gram:
-    """The Gram that was given, or one of the matrix that was given."""
+    """Return the Gram that was given, or one of the matrix that was given."""
     return K if isinstance(K, Gram) else Gram.from_matrix(K)
 
 
 def own_gram(K: Any) -> Gram:
-    """A Gram of the same matrix that a closed form may factor in place."""
+    """Return a Gram of the same matrix that a closed form may factor in place."""
     return Gram.from_matrix(K.matrix if isinstance(K, Gram) else K)

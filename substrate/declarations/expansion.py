@@ -43,36 +43,38 @@ __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "spa
 
 
 def checked_targets(y: Any, n: int, task: str, name: str = "y") -> Array:
-    """Targets of regression, or labels -1 and +1 of classification, for n rows."""
+    """Return targets of regression, or labels -1 and +1 of classification, for n rows."""
     check_choice(task, ("regression", "classification"), "task")
     return real_targets(y, n, name) if task == "regression" else signed_labels(y, n, name)
 
 
 def validation_rows(K_val: Any, y_val: Any, n: int, task: str) -> tuple[Array, Array]:
-    """Kernel values of validation points against the n training points, and their targets or labels."""
+    """Return kernel values of validation points against the n training points, and their targets or labels."""
     below = real_array(K_val, "K_val", ndim=2)
     if below.shape[1] != n:
         raise DataError(
             f"K_val has a row per validation point and a column per training point: expected {n} columns, "
             f"received shape {below.shape}"
         )
-    known = real_array(y_val, "y_val", ndim=1)
-    if known.size != below.shape[0]:
-        raise DataError(f"y_val must have one entry per row of K_val: expected {below.shape[0]}, received {known.size}")
-    if task == "classification" and not np.isin(known, (-1.0, 1.0)).all():
-        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(known)[:5]}")
-    return below, known
+    targets = real_array(y_val, "y_val", ndim=1)
+    if targets.size != below.shape[0]:
+        raise DataError(
+            f"y_val must have one entry per row of K_val: expected {below.shape[0]}, received {targets.size}"
+        )
+    if task == "classification" and not np.isin(targets, (-1.0, 1.0)).all():
+        raise DataError(f"y_val must hold labels -1 and +1, received {np.unique(targets)[:5]}")
+    return below, targets
 
 
 def signs_of(y: Array, task: str) -> Array:
-    """The labels by which quantities of classification are multiplied, ones in regression."""
+    """Return the labels by which quantities of classification are multiplied, ones in regression."""
     return y if task == "classification" else np.ones(y.size)
 
 
 def in_paper_signs(
     y: Array, task: str, a: Callable[[], Any], b: Callable[[], Any], e: Callable[[], Any], y_val: Array | None = None
 ) -> dict[str, Callable[[], Any]]:
-    """Readings of alpha, b, e and c = e - alpha; in classification alpha = y∘a and e = 1 - y∘f = y∘(y - f).
+    """Return readings of alpha, b, e and c = e - alpha; for classes alpha = y∘a and e = 1 - y∘f = y∘(y - f).
 
     With ``y_val`` the errors of the validation rows follow those of the training rows in ``e``.
     """
@@ -107,7 +109,7 @@ class SparseExpansion:
     root: Array | None = None
 
     def pull(self, a: Array) -> Array:
-        """The gradient of the ridge."""
+        """Return the gradient of the ridge."""
         if self.root is None:
             return np.zeros(a.size)
         return np.asarray(float(self.ridge.value) * (self.root.T @ (self.root @ a)))
@@ -121,32 +123,32 @@ class SparseExpansion:
         return (self.fit.row(tolerance), *balance, errors, *sparse)
 
     def accuracy(self) -> Accuracy:
-        """The objective is strongly convex in the fitted values, by its squared loss."""
+        """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         fitted, weight = self.target - self.e.value, float(self.weight.value)
-        known = (self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
-        return _sparse_accuracy(*known, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
+        machine = (self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
+        return _sparse_accuracy(*machine, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
 
     def units(self) -> dict[str, float]:
-        """The sizes of alpha and of quantities in the units of y at the trivial point."""
+        """Return the sizes of alpha and of quantities in the units of y at the trivial point."""
         y = float(np.abs(self.target).max())
         names = ("bias", "errors", "constants", "validation_errors")
         atoms = dict.fromkeys(("support_values", "coefficients"), y / self._largest_atom())
         return {**atoms, **dict.fromkeys(names, y)}
 
-    def declared(
+    def declare(
         self, title: str, values: Mapping[str, Callable[[], Any]], record: Callable[[], tuple[tuple[str, str], ...]]
     ) -> Declared:
-        """The declared problem; ``values`` reads its quantities in the paper's sign."""
-        parameters = {one.name(): one for one in (self.weight, self.ridge) if one is not None}
+        """Return the declared problem; ``values`` reads its quantities in the paper's sign."""
+        parameters = {parameter.name(): parameter for parameter in (self.weight, self.ridge) if parameter is not None}
         return Declared(
-            title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, self.accuracy
+            title, self.problem, parameters, values, self.rows, record, self.units, self.rescale, self.accuracy
         )
 
     def _largest_atom(self) -> float:
         return float(np.abs(self.Phi).max()) or 1.0
 
-    def rescaled(self) -> tuple[Any, float]:
-        """The same problem in the unit of the target in which a = 0 costs about 1."""
+    def rescale(self) -> tuple[Any, float]:
+        """Return the same problem in the unit of the target in which a = 0 costs about 1."""
         spread = float(np.linalg.norm(self.target - self.target.mean()))
         unit = (
             spread if spread > 1e-12 * float(np.abs(self.target).max()) else max(float(np.abs(self.target).max()), 1.0)
@@ -168,27 +170,29 @@ def _sparse_accuracy(
     root: Array | None = None,
     tolerance: float = UNPOLISHED,
 ) -> Accuracy:
-    """For 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
+    """Bound 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
     n, p = Phi.shape
     if balanced:
         a = a - a.mean()
     e = y - Phi @ a - b
     e = e - e.mean()
     size, absolute = np.abs(Phi), np.abs(a)
-    moved = relative_rounding(p + 4.0) * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
+    error_radius = relative_rounding(p + 4.0) * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
     c = Phi.T @ e
-    unsure = size.T @ (moved + relative_rounding(n + 2.0) * np.abs(e))
+    correlation_radius = size.T @ (error_radius + relative_rounding(n + 2.0) * np.abs(e))
     energy = 0.0
     if root is not None:
         w, lengths = root @ a, np.linalg.norm(root, axis=0)
         c = c - ridge * (root.T @ w)
         energy = ridge * float(w @ w)
-        unsure = unsure + 2.0 * relative_rounding(n + p + 2.0) * ridge * lengths * float(lengths @ absolute)
+        correlation_radius = correlation_radius + 2.0 * relative_rounding(n + p + 2.0) * ridge * lengths * float(
+            lengths @ absolute
+        )
     nu = 0.5 * float(c.max() + c.min()) if balanced else 0.0
-    largest = float((np.abs(c - nu) + unsure).max())
+    largest = float((np.abs(c - nu) + correlation_radius).max())
     s = 1.0 if largest <= zeta else zeta / largest
     products = zeta * absolute - s * (c - nu) * a
-    rounded = unsure + relative_rounding(4.0) * (zeta + np.abs(c) + abs(nu))
+    rounded = correlation_radius + relative_rounding(4.0) * (zeta + np.abs(c) + abs(nu))
     gap = (
         0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2
         + float(products.sum())
@@ -200,7 +204,7 @@ def _sparse_accuracy(
         + float(absolute @ rounded)
         + relative_rounding(p + 2.0) * abs(nu) * float(absolute.sum())
     )
-    distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(moved))
+    distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(error_radius))
     return page_row(np.sqrt(2.0 * gap) + distance, y, tolerance)
 
 
@@ -225,17 +229,17 @@ def sparse_expansion(
 
 
 def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:
-    """The points named by ``basis``; with None, ``n_basis`` feature vectors, a number or a share."""
+    """Return the points named by ``basis``; with None, ``n_basis`` feature vectors, a number or a share."""
     count = support_count(n_basis, gram.n, "n_basis")
     if basis is not None:
-        return _given(basis, gram.n)
+        return _check_points(basis, gram.n)
     every = np.arange(gram.n)
     chosen = select_feature_vectors(Candidates(gram, every, every), count).rows
     return chosen if chosen.size else every[:1]  # a matrix of zeros spans nothing
 
 
-def _given(basis: Any, n: int) -> Any:
-    """Points among n, in the order given; a point that is named twice is kept once."""
+def _check_points(basis: Any, n: int) -> Any:
+    """Return points among n, in the order given; a point that is named twice is kept once."""
     kept = np.asarray(basis)
     if kept.ndim != 1 or kept.size == 0 or kept.dtype.kind not in "iu" or not 0 <= kept.min() <= kept.max() < n:
         raise DataError(f"basis must be a list of points, integers from 0 to {n - 1}, received {basis!r}")

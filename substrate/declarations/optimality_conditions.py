@@ -62,21 +62,23 @@ class OptimalityConditions:
 
     @property
     def products(self) -> Any:
-        """The sum of all products under the constraints: convex where rho is a number or a parameter."""
+        """Return the sum of all products under the constraints: convex where rho is a number or a parameter."""
         P_F, P_y = self.fit.centred_features, self.fit.centred_target
         return cp.sum_squares(_factor(self.fit) @ self.v) - (P_y @ P_F) @ self.v + self.rho * cp.sum(self.t)
 
     def point(self) -> TrainedPoint:
-        """The current values as plain numbers."""
-        numbers = [np.asarray(part.value, dtype=np.float64) for part in (self.v, self.t, self.xi_minus, self.xi_plus)]
+        """Return the current values as plain numbers."""
+        numbers = [
+            np.asarray(variable.value, dtype=np.float64) for variable in (self.v, self.t, self.xi_minus, self.xi_plus)
+        ]
         v, t, minus, plus = numbers
         shape = self.fit.parts.shape[:2]
-        scalars = (float(part.value) for part in (self.rho, self.b, self.nu))
+        scalars = (float(variable.value) for variable in (self.rho, self.b, self.nu))
         rho, b, nu = scalars
         return TrainedPoint(rho, v, b, t, minus.reshape(shape), plus.reshape(shape), nu)
 
     def complementary_slackness(self, tolerance: float = 1e-6) -> ComplementarySlackness:
-        """The report on all products at the current values."""
+        """Return the report on all products at the current values."""
         return self.fit.slackness(self.point(), tolerance)
 
 
@@ -111,7 +113,7 @@ def optimality_conditions(fit: PenalizedFit, rho: Any) -> OptimalityConditions:
 
 
 def _factor(fit: PenalizedFit) -> Array:
-    """R with ||R v|| = ||P F v||, sparse where the coordinates are orthonormal."""
+    """Return R with ||R v|| = ||P F v||, sparse where the coordinates are orthonormal."""
     R = np.linalg.qr(fit.centred_features, mode="r")
     return np.where(np.abs(R) > 1e-14 * float(np.abs(R).max(initial=0.0)), R, 0.0)
 
@@ -135,7 +137,7 @@ class FusedConditions:
         return np.asarray(self.errors.value, dtype=np.float64)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
-        """Feasibility, signs and slackness of all constraints, the Lagrangian, and what was declared, in plain numbers.
+        """Return feasibility, signs and slackness of all constraints, the Lagrangian, and what was declared.
 
         There is no closed form to compare with: the conditions (27a)-(27d), the validation errors and the cost are
         computed again from the data, so that an error in the declaration does not certify itself.
@@ -148,7 +150,7 @@ class FusedConditions:
         unit = variation_unit(fit.target)
         stationary = lagrangian_row(self.problem.objective, constraints, self.problem.variables(), cost, tolerance)
         e = self.y_val - self.M @ point.v - point.b
-        apart = float(np.abs(self.validation_errors() - e).max(initial=0.0))
+        distance = float(np.abs(self.validation_errors() - e).max(initial=0.0))
         stated = float(e @ e) + weight * fit.slackness(point).sum
         differs = abs(float(self.problem.objective.value) - stated)
         return (
@@ -157,7 +159,7 @@ class FusedConditions:
             *fit.rows(point, tolerance, slackness=False),
             Row(
                 "validation errors",
-                apart,
+                distance,
                 unit + float(np.abs(e).max(initial=0.0)),
                 tolerance,
                 "|e^v - (y^v - Mv - b)|",
@@ -165,16 +167,16 @@ class FusedConditions:
             Row("cost (29)", differs, cost, tolerance, "|objective - ||e^v||^2 - weight * products|"),
         )
 
-    def rescaled(self) -> tuple[Any, float]:
-        """The same problem in the unit of y in which the trivial machine costs about 1."""
+    def rescale(self) -> tuple[Any, float]:
+        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
         fit = self.level.fit
         unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
         rho = float(self.level.rho.value) / unit
         twin = fused_conditions(fit.scaled(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
         return twin.problem, unit
 
-    def declared(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
-        """The declared problem; its multipliers are those of the conditions, not of (25)."""
+    def declare(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:
+        """Return the declared problem; its multipliers are those of the conditions, not of (25)."""
         fit, level = self.level.fit, self.level
         signs = signs_of(fit.target, task)
         values = {
@@ -190,16 +192,14 @@ class FusedConditions:
             return (*record, ("rho", f"{level.rho.value:g}, fixed: {convexity}"), ("products", self.verdict()))
 
         parameters = {"weight": self.weight}
-        return Declared(
-            title, self.problem, parameters, values, self.rows, facts, self.units, self.rescaled, _UNBOUNDED
-        )
+        return Declared(title, self.problem, parameters, values, self.rows, facts, self.units, self.rescale, _UNBOUNDED)
 
     def verdict(self) -> str:
-        """The products in words."""
+        """Return the products in words."""
         return self.level.complementary_slackness().verdict
 
     def units(self) -> dict[str, float]:
-        """The size of each quantity at the trivial point."""
+        """Return the size of each quantity at the trivial point."""
         fit = self.level.fit
         y = float(np.abs(fit.target).max())
         sizes = dict.fromkeys(("bias", "errors", "validation_errors"), y)
@@ -242,5 +242,5 @@ def prove_saddle(
     if slopes is not None:
         bias += float(border.center @ slopes)
     fitted = matrix @ alpha + bias + border.slope_values(slopes)
-    known = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
-    return prove_expansion(Precomputed(), *known, border=border, slopes=slopes)
+    machine = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
+    return prove_expansion(Precomputed(), *machine, border=border, slopes=slopes)

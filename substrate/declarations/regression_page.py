@@ -32,16 +32,16 @@ _Values = Mapping[str, Callable[[], Any]]
 
 
 def declared_targets(y: Any, n: int) -> Array:
-    """Real targets for n rows, of a size that solvers can square."""
+    """Return real targets for n rows, of a size that solvers can square."""
     return within_solvers(real_targets(y, n))
 
 
 def within_solvers(target: Array) -> Array:
-    """The target, refused where its squares leave floating point inside the solvers."""
+    """Return the target, refused where its squares leave floating point inside the solvers."""
     if target_unit(target) != 1.0:
         raise DataError(
-            f"max|y| is {np.abs(target).max():.3g} and its square leaves floating point inside the solvers; measure y "
-            "in other units, and multiply support values and bias by the unit"
+            f"max|y| is {np.abs(target).max():.3g} and its square leaves the range of floating point inside the "
+            "solvers; measure y in other units, and multiply support values and bias by the unit"
         )
     return target
 
@@ -94,7 +94,7 @@ class RegressionData:
 
     @classmethod
     def of(cls, K: Any, y: Any, gamma: float, weights: Any = None, **more: Any) -> Self:
-        """The checked data of a kernel matrix (or a Gram); ``more`` are the fields of a derived class."""
+        """Return the checked data of a kernel matrix (or a Gram); ``more`` are the fields of a derived class."""
         gram = given_gram(K)
         target, v, value = declared_targets(y, gram.n), row_weights(weights, gram.n), positive(gamma, "gamma")
         ridge_of(value, v)  # refuses what leaves the range of floating point
@@ -102,47 +102,47 @@ class RegressionData:
 
     @property
     def gamma_v(self) -> Array:
-        """The weight of the error of every row."""
+        """Return the weight of the error of every row."""
         return self.gamma * self.v
 
     @property
     def pulls(self) -> Array:
-        """The multipliers of the machine w = 0, b = 0."""
+        """Return the multipliers of the machine w = 0, b = 0."""
         return self.gamma_v * self.y
 
     @property
     def cost(self) -> float:
-        """What the machine costs that fits a constant."""
+        """Return what the machine costs that fits a constant."""
         return 0.5 * float(np.sum(self.gamma_v * (self.y - self.y.mean()) ** 2))
 
     def current(self, parameters: Mapping[str, Any]) -> Self:
-        """The data at the values that the cvxpy parameters have now."""
+        """Return the data at the values that the cvxpy parameters have now."""
         if "inverse_gamma" in parameters:
             return replace(self, gamma=1.0 / float(parameters["inverse_gamma"].value))
         return replace(self, gamma=float(parameters["gamma"].value))
 
     def in_unit(self, unit: float) -> Self:
-        """The same data with y measured in a unit."""
+        """Return the same data with y measured in a unit."""
         return replace(self, y=self.y / unit)
 
     def unit(self) -> float:
-        """The unit of y in which w = 0 costs about 1; of a target that is constant up to rounding, its size."""
+        """Return the unit of y in which w = 0 costs about 1; of a target that is constant up to rounding, its size."""
         largest = float(np.abs(self.y).max())
         if float(np.ptp(self.y)) <= 1e-12 * largest:
             return largest if largest > 0.0 else 1.0
         return float(np.sqrt(self.cost))
 
     def units(self) -> dict[str, float]:
-        """The size of each quantity where w = 0: the units in which two computations of it are compared."""
+        """Return the size of each quantity where w = 0: the units in which two computations of it are compared."""
         largest = float(np.abs(self.y).max())
         return {"support_values": float(np.abs(self.pulls).max()), "bias": largest, "errors": largest}
 
     def accuracy(self, values: _Values) -> Accuracy:
-        """How far the fitted values y - e are from those of the exact optimum."""
+        """Return how far the fitted values y - e are from those of the exact optimum."""
         alpha, b, e = (values[name]() for name in ("support_values", "bias", "errors"))
         return least_squares_accuracy(self.R, self.y, self.gamma, self.v, alpha, float(b), self.y - e)
 
-    def declared(
+    def declare(
         self,
         title: str,
         problem: Any,
@@ -154,13 +154,13 @@ class RegressionData:
         sizes: Callable[[Self], Mapping[str, float]] | None = None,
         accuracy: Callable[[Self], Accuracy] | None = None,
     ) -> Declared:
-        """The problem with its names and units; ``build`` states it on data in another unit.
+        """Return the problem with its names and units; ``build`` states it on data in another unit.
 
         ``sizes`` returns the sizes of the quantities that only this page has; ``accuracy`` bounds the answer where the
         loss is not squared.
         """
 
-        def rescaled() -> tuple[Any, float]:
+        def rescale() -> tuple[Any, float]:
             data = self.current(parameters)
             unit = data.unit()
             return build(data.in_unit(unit)).problem, unit
@@ -173,4 +173,4 @@ class RegressionData:
             data = self.current(parameters)
             return data.accuracy(values) if accuracy is None else accuracy(data)
 
-        return Declared(title, problem, parameters, values, rows, self.record, units, rescaled, bound)
+        return Declared(title, problem, parameters, values, rows, self.record, units, rescale, bound)

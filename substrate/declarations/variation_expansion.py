@@ -44,7 +44,9 @@ __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordi
 
 
 def component_grams(K: Any) -> tuple[Gram, ...]:
-    """One Gram per component from a list of matrices (one matrix: one component), refused where one is indefinite."""
+    """Return one Gram per component from a list of matrices (one matrix: one component), refused where one is
+    indefinite.
+    """
     grams = _grams(K)
     for gram in grams:
         gram.coordinates()
@@ -52,7 +54,7 @@ def component_grams(K: Any) -> tuple[Gram, ...]:
 
 
 def component_matrices(K: Any) -> list[Array]:
-    """The matrices themselves, for a closed form: it warns of one that is not positive semi-definite."""
+    """Return the matrices themselves, for a closed form: it warns of one that is not positive semi-definite."""
     grams = tuple(Gram.from_matrix(gram.matrix) for gram in _grams(K))
     for gram in grams:
         gram.check_definite()
@@ -63,7 +65,7 @@ def _grams(K: Any) -> tuple[Gram, ...]:
     if isinstance(K, Gram):
         return (K,)
     if isinstance(K, (list, tuple)) and len(K) and (isinstance(K[0], Gram) or np.ndim(K[0]) == 2):
-        grams = tuple(part if isinstance(part, Gram) else Gram.from_matrix(part) for part in K)
+        grams = tuple(matrix if isinstance(matrix, Gram) else Gram.from_matrix(matrix) for matrix in K)
         sizes = sorted({gram.n for gram in grams})
         if len(sizes) > 1:
             raise DataError(f"K must hold matrices of one size, received sizes {sizes}")
@@ -93,16 +95,16 @@ class VariationExpansion:
     target: Array
 
     def component_values(self) -> Array:
-        """The values of the components at the training points, one row per component."""
+        """Return the values of the components at the training points, one row per component."""
         return np.asarray(self.coordinates.parts @ self.v.value)
 
     def weights(self) -> Weights:
-        """The present value of the parameter rho."""
+        """Return the present value of the parameter rho."""
         value = self.rho.value
         return np.asarray(value, dtype=np.float64) if np.ndim(value) else float(value)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
-        """The fit, the corrected (27), and the sums to zero."""
+        """Return the fit, the corrected (27), and the sums to zero."""
         y, e, v, rho = self.target, self.e.value, self.v.value, self.weights()
         unit, cost = variation_unit(y), trivial_cost(y, self.coordinates.bias)
         minus, plus = self.bounds.multipliers
@@ -122,23 +124,23 @@ class VariationExpansion:
         return tuple(rows)
 
     def accuracy(self) -> Accuracy:
-        """The objective is strongly convex in the fitted values, by its squared loss."""
+        """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         minus, plus = self.bounds.multipliers
         fitted, rho = self.target - self.e.value, self.weights()
         return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
 
     def units(self) -> dict[str, float]:
-        """The size of each quantity at the trivial point."""
+        """Return the size of each quantity at the trivial point."""
         largest = float(np.abs(self.target).max())
         return dict.fromkeys(("bias", "errors", "maximal_variation", "component_values"), largest)
 
-    def rescaled(self) -> tuple[Any, float]:
-        """The same problem in the unit of y in which the trivial machine costs about 1."""
+    def rescale(self) -> tuple[Any, float]:
+        """Return the same problem in the unit of y in which the trivial machine costs about 1."""
         unit = variation_unit(self.target) * float(np.sqrt(self.target.size))
         return variation_expansion(self.coordinates, self.target / unit, self.weights() / unit).problem, unit
 
-    def declared(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
-        """The declared problem, its quantities in the paper's sign."""
+    def declare(self, title: str, task: str, grams: tuple[Gram, ...]) -> Declared:
+        """Return the declared problem, its quantities in the paper's sign."""
         signs = signs_of(self.target, task)
 
         def support_values() -> Array:
@@ -163,13 +165,13 @@ class VariationExpansion:
 
         parameters = {"rho": self.rho}
         stated = self.accuracy if self.coordinates.balanced else _RAW
-        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescaled, stated)
+        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescale, stated)
 
 
 def given_coordinates(
     K: Any, make: Callable[[list[Array]], ComponentCoordinates]
 ) -> tuple[ComponentCoordinates, tuple[Gram, ...]]:
-    """Coordinates that are at hand already, or those made of component matrices, refused where one is indefinite."""
+    """Return coordinates that are at hand, or those of component matrices, refused where one is indefinite."""
     if isinstance(K, ComponentCoordinates):
         return K, ()
     grams = component_grams(K)
@@ -186,7 +188,7 @@ def _variation_accuracy(
     rho: Weights,
     tolerance: float = UNPOLISHED,
 ) -> Accuracy:
-    """For maximal variation in its coordinates; ``xi`` (d x N) is such that the pull of component l is C^l' xi^l."""
+    """Bound maximal variation in its coordinates; with ``xi`` (d x N) the pull of component l is C^l' xi^l."""
     unit = power_of_two(float(np.ptp(y)))
     witness = VariationWitness(v / unit, xi / unit)
     bound = bound_variation(DoubledComponents(coordinates), Doubled, y / unit, rho / unit, witness, fitted / unit)
@@ -195,16 +197,16 @@ def _variation_accuracy(
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: Weights) -> VariationExpansion:
     """Build the problem with ``rho`` as its parameter, one number or a vector with one for each component."""
-    parts = coordinates.parts
-    d, n, r = parts.shape
+    components = coordinates.parts
+    d, n, r = components.shape
     v, t = cp.Variable(r, name="v" if coordinates.balanced else "alpha"), cp.Variable(d, name="t")
     b = cp.Variable(name="b") if coordinates.bias else cp.Constant(0.0)
     e, weight = cp.Variable(n, name="e"), cp.Parameter(np.shape(rho), nonneg=True, name="rho", value=rho)
     # each value is stated once and bounded twice, which halves what cvxpy has to compile
     values = cp.Variable(d * n, name="components")
-    stated = values == parts.reshape(d * n, r) @ v
+    stated = values == components.reshape(d * n, r) @ v
     stated.set_label("component values")
-    fit = regression_fit(within_solvers(target), parts.sum(axis=0) @ v + b, e)
+    fit = regression_fit(within_solvers(target), components.sum(axis=0) @ v + b, e)
     bounds = component_bounds(values, t)
     balance = zero_sum(v) if coordinates.bias and not coordinates.balanced else None
     constraints = [fit.constraint, stated, *bounds.constraints]
@@ -217,7 +219,9 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: W
 
 
 def fast_values(coordinates: ComponentCoordinates, target: Array, rho: Weights, task: str) -> dict[str, Array]:
-    """The same quantities by the closed form; alpha is left out, since the data determine it only up to the cut-off."""
+    """Return the same quantities by the closed form; alpha is left out, since the data determine it only up to the
+    cut-off.
+    """
     solved = solve_maximal_variation(coordinates, target, rho)
     values, b = coordinates.parts @ solved.v, coordinates.bias_of(target, solved.v)
     e = target - values.sum(axis=0) - b

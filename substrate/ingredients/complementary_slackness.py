@@ -31,38 +31,38 @@ class ComplementarySlackness:
 
     @property
     def products(self) -> Array:
-        """All of them in one vector: (27e) first."""
+        """Return all of them in one vector: (27e) first."""
         return np.concatenate([self.lower.ravel(), self.upper.ravel()])
 
     @property
     def largest(self) -> float:
-        """The product farthest from zero, by its absolute value."""
+        """Return the product farthest from zero, by its absolute value."""
         return float(np.abs(self.products).max(initial=0.0))
 
     @property
     def sum(self) -> float:
-        """The sum of absolute values: the duality gap, where (27a) to (27d) hold."""
+        """Return the sum of absolute values: the duality gap, where (27a) to (27d) hold."""
         return float(np.abs(self.products).sum())
 
     @property
     def holds(self) -> bool:
-        """Whether the sum is small against the size."""
+        """Return whether the sum is small against the size."""
         return self.row().passes
 
     @property
     def verdict(self) -> str:
-        """The finding in words."""
-        found = f"{self.products.size} products, the largest {self.largest:.3g}, together {self.sum:.3g}"
+        """Return the finding in words."""
+        summary = f"{self.products.size} products, the largest {self.largest:.3g}, together {self.sum:.3g}"
         against = f"against {self.size:.3g}"
         if self.holds:
-            return f"complementary slackness holds: {found} {against}; the machine is trained at this weight"
+            return f"complementary slackness holds: {summary} {against}; the machine is trained at this weight"
         return (
-            f"complementary slackness fails: {found} {against}; the machine is not trained at this weight, so its "
+            f"complementary slackness fails: {summary} {against}; the machine is not trained at this weight, so its "
             "validation error is not that of a trained machine"
         )
 
     def row(self) -> Row:
-        """The sum as a row of a certificate."""
+        """Return the sum as a row of a certificate."""
         return Row("complementary slackness", self.sum, self.size, self.tolerance, "sum of products (27e,f)")
 
     def __str__(self) -> str:
@@ -72,25 +72,25 @@ class ComplementarySlackness:
 def complementary_slackness(
     values: Any, t: Any, xi_minus: Any, xi_plus: Any, size: float | None = None, tolerance: float = 1e-6
 ) -> ComplementarySlackness:
-    """The report on a point: component values (d x N), bounds t (d), multipliers (d x N each).
+    """Return the report on a point: component values (d x N), bounds t (d), multipliers (d x N each).
 
     ``size`` is what the sum of products is compared with; unless given, the sum of multipliers times their bounds,
     which is rho sum(t) where (27b) holds.
 
     :equation [Pelckmans2005]_ (27e)-(27f): complementary slackness, all products
     """
-    known = [real_array(part, name, ndim=2) for part, name in _named(values, xi_minus, xi_plus)]
+    arrays = [real_array(array, name, ndim=2) for array, name in _label_pairs(values, xi_minus, xi_plus)]
     bounds = real_array(t, "t", ndim=1)
-    if len({part.shape for part in known}) > 1 or bounds.size != known[0].shape[0]:
-        shapes = [part.shape for part in known]
+    if len({array.shape for array in arrays}) > 1 or bounds.size != arrays[0].shape[0]:
+        shapes = [array.shape for array in arrays]
         raise DataError(
             f"values, xi_minus and xi_plus have a row per entry of t and one shape: received {shapes} and {bounds.size}"
         )
-    f, minus, plus = known
+    f, minus, plus = arrays
     judged = float(np.abs((minus + plus).sum(axis=1) * bounds).sum()) if size is None else positive(size, "size")
     lower, upper = slackness_products(f, bounds, minus, plus)
     return ComplementarySlackness(lower, upper, judged, positive(tolerance, "tolerance"))
 
 
-def _named(*parts: Any) -> list[tuple[Any, str]]:
-    return list(zip((np.atleast_2d(part) for part in parts), ("values", "xi_minus", "xi_plus"), strict=True))
+def _label_pairs(*arrays: Any) -> list[tuple[Any, str]]:
+    return list(zip((np.atleast_2d(array) for array in arrays), ("values", "xi_minus", "xi_plus"), strict=True))

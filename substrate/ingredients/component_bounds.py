@@ -30,7 +30,7 @@ class ComponentBounds:
 
     @property
     def constraints(self) -> list[Any]:
-        """Both constraints."""
+        """Return both constraints."""
         return [self.lower, self.upper]
 
     @property
@@ -53,14 +53,14 @@ def component_bounds(values: Any, t: Any) -> ComponentBounds:
 
 
 def slackness_products(values: Array, t: Array, xi_minus: Array, xi_plus: Array) -> tuple[Array, Array]:
-    """All products (27e) and (27f), one row per component."""
+    """Return all products (27e) and (27f), one row per component."""
     return xi_minus * (t[:, None] + values), xi_plus * (t[:, None] - values)
 
 
 def variation_rows(
     values: Array, t: Array, xi_minus: Array, xi_plus: Array, rho: Weights, cost: float, unit: float, tolerance: float
 ) -> tuple[Row, ...]:
-    """(27b) to (27f) from plain numbers: values (d x N), t (d), multipliers (d x N each).
+    """Return (27b) to (27f) from plain numbers: values (d x N), t (d), multipliers (d x N each).
 
     ``cost`` is what the trivial machine costs and ``unit`` the size of the targets: the scales of products and values.
 

@@ -21,15 +21,15 @@ Weights = float | Array
 
 
 def weights_of(rho: Any, components: int | None = None, name: str = "rho") -> Weights:
-    """The weights that were given: a positive number, or one for each component, of which there are so many."""
+    """Return the weights that were given: a positive number, or one for each component, of which there are so many."""
     if not isinstance(rho, (list, tuple)) and np.ndim(rho) != 1:
         return positive(rho, name)
-    given = list(rho)
-    if components is not None and len(given) != components:
+    weights = list(rho)
+    if components is not None and len(weights) != components:
         raise DeclarationError(
-            f"{name} must be one number or one for each component: expected {components}, received {len(given)}"
+            f"{name} must be one number or one for each component: expected {components}, received {len(weights)}"
         )
-    return real_array([positive(one, f"{name}[{k}]") for k, one in enumerate(given)], name, ndim=1)
+    return real_array([positive(weight, f"{name}[{k}]") for k, weight in enumerate(weights)], name, ndim=1)
 
 
 def penalty(rho: Weights, t: Array) -> float:
@@ -38,15 +38,15 @@ def penalty(rho: Weights, t: Array) -> float:
 
 
 def per_row(rho: Weights) -> Any:
-    """The weights beside an array with one row per component."""
+    """Return the weights beside an array with one row per component."""
     return rho[:, None] if isinstance(rho, np.ndarray) else rho
 
 
 def of_some(rho: Weights, which: Any) -> Weights:
-    """The weights of some of the components."""
+    """Return the weights of some of the components."""
     return np.asarray(rho[which]) if isinstance(rho, np.ndarray) else rho
 
 
 def each_weight(rho: Weights, components: int) -> Iterator[float]:
-    """The weight of every component in turn."""
-    yield from (float(one) for one in np.broadcast_to(rho, components))
+    """Yield the weight of every component in turn."""
+    yield from (float(weight) for weight in np.broadcast_to(rho, components))

@@ -48,11 +48,11 @@ class RegressionFit:
 
     @property
     def multiplier(self) -> Array:
-        """The support values alpha, in the paper's sign."""
+        """Return the support values alpha, in the paper's sign."""
         return np.asarray(self.constraint.dual_value, dtype=np.float64)
 
     def row(self, tolerance: float) -> Row:
-        """How well the solver's point satisfies the equalities."""
+        """Return how well the solver's point satisfies the equalities."""
         return fit_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
 
 
@@ -67,7 +67,7 @@ def regression_fit(y: Array, f: Any, e: Any) -> RegressionFit:
 
 
 def fit_row(y: Array, f: Array, e: Array, tolerance: float, scale: float | None = None) -> Row:
-    """||y - f - e|| against the size of its terms, or against the given scale of a backward error."""
+    """Compare ||y - f - e|| with the size of its terms, or with the given scale of a backward error."""
     size = float(np.linalg.norm(y) + np.linalg.norm(f) + np.linalg.norm(e)) if scale is None else scale
     return Row(LABEL, float(np.linalg.norm(y - f - e)), size, tolerance, "||y - f - e||")
 
@@ -78,7 +78,7 @@ class ClassificationFit(RegressionFit):
     __slots__ = ()
 
     def row(self, tolerance: float) -> Row:
-        """How well the solver's point satisfies the equalities."""
+        """Return how well the solver's point satisfies the equalities."""
         return margin_row(self.y, np.asarray(self.f.value), np.asarray(self.e.value), tolerance)
 
 
@@ -95,18 +95,18 @@ def classification_fit(y: Array, f: Any, e: Any, margin: float = 1.0) -> Classif
 
 
 def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
-    """||1 - y∘f - e|| against the size of its terms."""
+    """Compare ||1 - y∘f - e|| with the size of its terms."""
     size = float(np.sqrt(y.size) + np.linalg.norm(f) + np.linalg.norm(e))
     return Row(LABEL, float(np.linalg.norm(1.0 - y * f - e)), size, tolerance, "||1 - y f - e||")
 
 
 def label_signed(K: Array, y: Array) -> Array:
-    """Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
+    """Return Omega = y y' ∘ K, the label-signed kernel matrix of the papers; never to be confused with K."""
     return np.asarray(y[:, None] * K * y[None, :])
 
 
 def signed_labels(y: Any, n: int, name: str = "y") -> Array:
-    """Labels checked to be -1 or +1, both present, one for each row."""
+    """Return labels checked to be -1 or +1, both present, one for each row."""
     labels = real_targets(y, n, name)
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise DataError(

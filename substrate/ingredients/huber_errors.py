@@ -32,7 +32,7 @@ class HuberErrors:
     e: Any
 
     def rows(self, support_values: Array, y: Array, tolerance: float) -> tuple[Row, ...]:
-        """Stationarity in e and the bound on the multipliers at the solver's point."""
+        """Return stationarity in e and the bound on the multipliers at the solver's point."""
         gamma_v = float(self.gamma.value) * self.weights
         return huber_rows(support_values, gamma_v, np.asarray(self.e.value), self.delta, tolerance, y)
 
@@ -79,7 +79,7 @@ def huber_rows(
     scale: float | None = None,
     bound_scale: float | None = None,
 ) -> tuple[Row, ...]:
-    """||alpha/(gamma v) - clip(e)||, in the units of y, and the largest excess of |alpha|/(gamma v) over delta.
+    """Return ||alpha/(gamma v) - clip(e)||, in units of y, and the largest excess of |alpha|/(gamma v) over delta.
 
     The excess is measured by ``bound_scale``, otherwise like the first. A method that computes alpha itself can satisfy
     the bound to rounding of the bound, and should be held to that: where delta is below the rounding of y, no other

@@ -35,7 +35,7 @@ def sparsity(coefficients: Any, weight: Any) -> Sparsity:
 def sparsity_rows(
     Phi: Array, y: Array, e: Array, a: Array, zeta: float, tolerance: float, balanced: bool = True, pull: Any = 0.0
 ) -> tuple[Row, ...]:
-    """The two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is).
+    """Return the two rows, with the nu that leaves the smallest excess on the atoms in use (midway where none is).
 
     Unless ``balanced``, 1'a = 0 is not required and there is no nu. ``pull`` is the gradient in a of further terms of
     the objective, such as a ridge, and is taken from the correlations.

@@ -29,7 +29,7 @@ class SquaredNorm:
     factor: Array
 
     def row(self, coefficients: Array, tolerance: float, data: Array | None = None) -> Row:
-        """Stationarity in w at the solver's point; ``data`` are the coefficients gamma v y of the point w = 0."""
+        """Return stationarity in w at the solver's point; ``data`` are coefficients gamma v y of the point w = 0."""
         return norm_row(np.asarray(self.w.value), self.factor, coefficients, tolerance, data)
 
 
@@ -41,7 +41,7 @@ def squared_norm(w: Any, factor: Array) -> SquaredNorm:
 
 
 def norm_row(w: Array, factor: Array, coefficients: Array, tolerance: float, data: Array | None = None) -> Row:
-    """||w - R' a|| against the sizes of its terms and of those at the point w = 0."""
+    """Compare ||w - R' a|| with the sizes of its terms and of those at the point w = 0."""
     size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ coefficients))
     size += 0.0 if data is None else float(np.linalg.norm(factor) * np.linalg.norm(data))
     value = float(np.linalg.norm(w - factor.T @ coefficients))
@@ -58,7 +58,7 @@ class SquaredErrors:
     e: Any
 
     def row(self, support_values: Array, y: Array, tolerance: float) -> Row:
-        """Stationarity in e at the solver's point."""
+        """Return stationarity in e at the solver's point."""
         gamma_v = float(self.gamma.value) * self.weights
         return error_row(support_values, gamma_v, np.asarray(self.e.value), tolerance, y)
 
@@ -76,7 +76,7 @@ def squared_errors(e: Any, gamma: Any, weights: Array) -> SquaredErrors:
 def error_row(
     support_values: Array, gamma_v: Array, e: Array, tolerance: float, y: Array, scale: float | None = None
 ) -> Row:
-    """||alpha/(gamma v) - e||, in the units of y so that a large gamma does not magnify rounding."""
+    """Return ||alpha/(gamma v) - e||, in units of y so that a large gamma does not magnify rounding."""
     implied = support_values / gamma_v
     size = float(np.linalg.norm(implied) + np.linalg.norm(e) + np.linalg.norm(y)) if scale is None else scale
     return Row("stationarity in e", float(np.linalg.norm(implied - e)), size, tolerance, "||alpha/(gamma v) - e||")

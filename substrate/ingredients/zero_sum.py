@@ -24,7 +24,7 @@ class ZeroSum:
 
     @property
     def multiplier(self) -> Array:
-        """The bias b, in the paper's sign."""
+        """Return the bias b, in the paper's sign."""
         return np.asarray(self.constraint.dual_value, dtype=np.float64)
 
 
@@ -42,7 +42,7 @@ def zero_sum(terms: Any, letter: str = "1") -> ZeroSum:
 
 
 def zero_sum_row(terms: Array, tolerance: float, data: Array | None = None, letter: str = "1") -> Row:
-    """|1'terms| against the sum of absolute values, of the terms and, for a solver's point, of the data gamma v y.
+    """Compare |1'terms| with the sum of absolute values, of the terms and, at a solver's point, of gamma v y.
 
     Against alpha alone, the noise that a solver leaves where alpha = 0 (a constant target) could never pass.
     """

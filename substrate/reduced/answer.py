@@ -234,7 +234,7 @@ class AnswerJudge:
     @property
     def centre(self) -> Array:
         """A centre of the targets, in their unit."""
-        return self.targets.about(self.unit)
+        return self.targets.means_in(self.unit)
 
     def summed(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
         """The answer from the sums of the fit, without a pass."""

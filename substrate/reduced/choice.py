@@ -26,7 +26,7 @@ from substrate.reduced.candidates import (
 from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.statistic import spread_rows
-from substrate.streaming.array_source import drawn
+from substrate.streaming.array_source import draw_rows
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
@@ -96,14 +96,14 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
     wherever they are kept.
     """
     generator, n, rule = choice.generator(), source.n_rows, choice.rule
-    scoring = drawn(n, choice.n_scoring, generator)
+    scoring = draw_rows(n, choice.n_scoring, generator)
     if not isinstance(rule, str):
         return _given(rule, kernel, source, passes, scoring)
     count = _count(choice.n, n)
     if rule == "random":
         rows = np.sort(generator.choice(n, size=count, replace=False))
     else:
-        rows = drawn(n, _offered(choice), generator)
+        rows = draw_rows(n, _offered(choice), generator)
     if rows.size < count:
         if choice.n is not None:
             raise DeclarationError(
@@ -116,7 +116,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
 
     def every() -> KernelRows:
         points = rows if kernel.pairwise else source.beside(X[rows])
-        return KernelRows(BasisValues.of(kernel, points), source, passes.shared(source, rows.size))
+        return KernelRows(BasisValues.of(kernel, points), source, passes.share(source, rows.size))
 
     picked = _picked(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive

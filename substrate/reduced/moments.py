@@ -90,7 +90,7 @@ def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0
     xp = namespace_of(K_basis)
     mean = xp.mean(K_basis, axis=0)
     mean = xp.concat([mean, zeros_beside(mean, free)]) if free else mean
-    return Origin(mean, on_device_of(K_basis, targets.about(unit)), unit)
+    return Origin(mean, on_device_of(K_basis, targets.means_in(unit)), unit)
 
 
 class RowWeights(Protocol):

@@ -612,4 +612,4 @@ class KernelRows(Operator):
 
     def taken(self, rows: Any) -> Array:
         """The kernel values of some rows, in ascending order, as an array."""
-        return self.values.matrix(self.source.taken(rows))
+        return self.values.matrix(self.source.take_rows(rows))

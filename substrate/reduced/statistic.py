@@ -191,7 +191,7 @@ def spread_rows(n: int) -> Any:
 
 def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
     """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
-    X = rows.source.taken(spread_rows(rows.n_rows)) if some is None else some
+    X = rows.source.take_rows(spread_rows(rows.n_rows)) if some is None else some
     T, many = features.transform, rows.n_rows
     with blas_threads(features.n_basis):
         if not rows.on_device:

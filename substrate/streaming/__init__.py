@@ -63,7 +63,7 @@ class Passes(Value, Record):
 
     @classmethod
     def of(cls, value: Any) -> "Passes":
-        """The value for all that ``passes`` may be: one already, the name of an executor, or None."""
+        """Return the value for all that ``passes`` may be: one already, the name of an executor, or None."""
         if isinstance(value, Passes):
             return value
         if value is None or isinstance(value, str):

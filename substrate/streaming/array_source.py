@@ -20,15 +20,15 @@ from substrate.errors import DataError, SolverError
 from substrate.namespaces import on_device_of, take_rows, where_it_lives
 from substrate.streaming.source import Block, Source
 
-__all__ = ["ArraySource", "CodedSource", "LabelCodes", "ScaledSource", "drawn", "handed_out", "numbers", "width_rows"]
+__all__ = ["ArraySource", "CodedSource", "LabelCodes", "ScaledSource", "draw_rows", "numbers", "scatter", "width_rows"]
 
 _TRIES = 5
 #: Seconds to wait before another attempt, after which a lost worker has been detected.
 _PAUSE = 0.5
 
 
-def handed_out(client: Any, value: Any, *, everywhere: bool = False) -> Any:
-    """The future of a value that one worker holds, or all of them.
+def scatter(client: Any, value: Any, *, everywhere: bool = False) -> Any:
+    """Return the future of a value that one worker holds, or all of them.
 
     The connection to a worker that dies at this moment breaks; the next attempt uses the others.
     """
@@ -54,53 +54,53 @@ class ArraySource(Source):
 
     @property
     def name(self) -> str:
-        """A name for arrays."""
+        """Return a name for arrays."""
         return "the given arrays"
 
     @property
     def n_rows(self) -> int:
-        """The number of rows, not counting those before the first."""
+        """Return the number of rows, not counting those before the first."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return int(self.X.shape[1])
 
     @property
     def home(self) -> str:
-        """Where the arrays are stored."""
+        """Return where the arrays are stored."""
         return where_it_lives(self.X)
 
     @property
-    def held(self) -> Block:
-        """The arrays."""
+    def block_in_memory(self) -> Block:
+        """Return the arrays."""
         return Block(self.X, self.Y, self.first, self.weights)
 
     def row_weights(self) -> Any:
-        """The weights given."""
+        """Return the weights given."""
         return self.weights
 
     def beside(self, values: Any) -> Any:
-        """Values in the library and on the device of the arrays."""
+        """Return values in the library and on the device of the arrays."""
         return on_device_of(self.X, values)
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Slices."""
+        """Yield slices."""
         for begin in range(start, stop, step):
-            here = slice(begin - self.first, min(begin + step, stop) - self.first)
-            weights = None if self.weights is None else self.weights[here]
-            yield Block(self.X[here, :], None if self.Y is None else self.Y[here, ...], begin, weights)
+            rows = slice(begin - self.first, min(begin + step, stop) - self.first)
+            weights = None if self.weights is None else self.weights[rows]
+            yield Block(self.X[rows, :], None if self.Y is None else self.Y[rows, ...], begin, weights)
 
-    def taken(self, rows: Any) -> Any:
-        """Rows by number."""
+    def take_rows(self, rows: Any) -> Any:
+        """Return rows by number."""
         return take_rows(self.X, rows)
 
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """The span as data on a worker, since another process cannot open the memory of this one."""
-        here = slice(start - self.first, stop - self.first)
-        Y, weights = (None if part is None else part[here] for part in (self.Y, self.weights))
-        return handed_out(client, ArraySource(self.X[here], Y, start, weights))
+    def send(self, client: Any, start: int, stop: int) -> Any:
+        """Return the span as data on a worker, since another process cannot open the memory of this one."""
+        rows = slice(start - self.first, stop - self.first)
+        Y, weights = (None if values is None else values[rows] for values in (self.Y, self.weights))
+        return scatter(client, ArraySource(self.X[rows], Y, start, weights))
 
 
 #: Number of rows from which the width of a kernel is determined: all of them up to this many. The heuristic sorts these
@@ -110,16 +110,16 @@ WIDTH_ROWS = 8192
 _WIDTH_SEED = 0
 
 
-def drawn(n: int, count: int | None, generator: np.random.Generator) -> Any:
-    """All of n rows, or ``count`` drawn at random, in ascending order; no draw is made where all are wanted."""
+def draw_rows(n: int, count: int | None, generator: np.random.Generator) -> Any:
+    """Return all of n rows, or ``count`` drawn at random, in ascending order; no draw is made where all are wanted."""
     if count is None or count >= n:
         return np.arange(n)
     return np.sort(generator.choice(n, size=int(count), replace=False))
 
 
 def width_rows(n: int) -> Any:
-    """The rows of n from which a kernel on a reduced basis determines its width."""
-    return drawn(n, WIDTH_ROWS, np.random.default_rng(_WIDTH_SEED))
+    """Return the rows of n from which a kernel on a reduced basis determines its width."""
+    return draw_rows(n, WIDTH_ROWS, np.random.default_rng(_WIDTH_SEED))
 
 
 @dataclass(frozen=True)
@@ -129,56 +129,56 @@ class DerivedSource(Source):
     inner: Any
 
     @abstractmethod
-    def changed(self, block: Block) -> Block:
-        """The block of this source."""
+    def change(self, block: Block) -> Block:
+        """Return the block of this source."""
 
     @property
     def name(self) -> str:
-        """The name of the inner source."""
+        """Return the name of the inner source."""
         return str(self.inner.name)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of the inner source."""
+        """Return the number of rows of the inner source."""
         return int(self.inner.n_rows)
 
     @property
     def n_features(self) -> int:
-        """The number of columns of the inner source."""
+        """Return the number of columns of the inner source."""
         return int(self.inner.n_features)
 
     @property
     def seekable(self) -> bool:
-        """Whether the inner source can be read from any row."""
+        """Return whether the inner source can be read from any row."""
         return bool(self.inner.seekable)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The column names of the inner source."""
+        """Return the column names of the inner source."""
         names: tuple[str, ...] | None = self.inner.feature_names
         return names
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of the inner source."""
+        """Return the files of the inner source."""
         names: tuple[str, ...] = self.inner.files
         return names
 
     def row_weights(self) -> Any:
-        """Those of the inner source."""
+        """Return those of the inner source."""
         return self.inner.row_weights()
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """The blocks of the inner source, each modified."""
-        return map(self.changed, self.inner.blocks(start, stop, step))
+        """Return the blocks of the inner source, each modified."""
+        return map(self.change, self.inner.blocks(start, stop, step))
 
-    def taken(self, rows: Any) -> Any:
-        """The rows of the inner source; a source that modifies rows modifies these too."""
-        return self.inner.taken(rows)
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows of the inner source; a source that modifies rows modifies these too."""
+        return self.inner.take_rows(rows)
 
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """The inner source as sent to a worker, modified there."""
-        inner = self.inner.sent(client, start, stop)
+    def send(self, client: Any, start: int, stop: int) -> Any:
+        """Return the inner source as sent to a worker, modified there."""
+        inner = self.inner.send(client, start, stop)
         return (
             self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
         )
@@ -193,20 +193,20 @@ class ScaledSource(DerivedSource):
 
     @property
     def feature_names(self) -> None:
-        """None: the names are those of the unscaled columns."""
+        """Return None: the names are those of the unscaled columns."""
         return
 
-    def changed(self, block: Block) -> Block:
-        """Scaled."""
+    def change(self, block: Block) -> Block:
+        """Scale the block."""
         return block._replace(X=(block.X - self.center) / self.scale)
 
-    def taken(self, rows: Any) -> Any:
-        """Scaled."""
-        return (self.inner.taken(rows) - self.center) / self.scale
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows scaled."""
+        return (self.inner.take_rows(rows) - self.center) / self.scale
 
 
 def numbers(block: Block, name: str) -> Array:
-    """Targets as one column of floats."""
+    """Return targets as one column of floats."""
     if block.Y is None:
         raise DataError(f"{name} has no targets; a fit needs them")
     if block.Y.dtype.kind not in "fiub":
@@ -222,7 +222,7 @@ class LabelCodes:
     book: Array
 
     def __call__(self, block: Block, name: str) -> Array:
-        """Codes of a block of labels."""
+        """Return codes of a block of labels."""
         places = np.searchsorted(self.classes, block.Y).clip(max=self.classes.size - 1)
         strange = self.classes[places] != block.Y
         if strange.any():
@@ -239,6 +239,6 @@ class CodedSource(DerivedSource):
 
     code: Callable[[Block, str], Array]
 
-    def changed(self, block: Block) -> Block:
-        """The block with coded targets."""
+    def change(self, block: Block) -> Block:
+        """Return the block with coded targets."""
         return block._replace(Y=self.code(block, self.name))

@@ -24,7 +24,7 @@ from operator import add
 from typing import Any
 
 from substrate.errors import DeclarationError, SolverError
-from substrate.streaming.array_source import handed_out
+from substrate.streaming.array_source import scatter
 from substrate.streaming.executors import (
     Executor,
     Joblib,
@@ -47,7 +47,7 @@ _MERCY = 0.2
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _block_interrupts() -> Iterator[None]:
     """Delay SIGINT until the end of the block, and permanently in threads and processes that start inside."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows, where workers have their own console group
         yield
@@ -66,7 +66,7 @@ def without_workers(distributed: Any, opened: list[Any]) -> None:
 
         # started inside the block it would end it: until Python 3.12 it unblocks what it has not blocked
         resource_tracker.ensure_running()
-    with _interrupts_blocked():
+    with _block_interrupts():
         opened.append(
             distributed.LocalCluster(
                 n_workers=0,
@@ -135,60 +135,60 @@ class DaskClient(Executor):
 
     @property
     def workers(self) -> int:
-        """All threads of the present cluster."""
+        """Return all threads of the present cluster."""
         return max(int(sum(self.client.ncores().values())), 1)
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
-        """Groups of neighbouring spans, the next ones submitted already."""
+        """Yield results of groups of neighbouring spans, the next ones submitted already."""
         height = level + (_GROUP if job.work is sum_over else 0)
         ahead = max(-(-_AHEAD * self.workers // (1 << (height - level))), 2)
         waiting: list[tuple[Span, Any]] = []
-        payload = handed_out(self.client, job.function, everywhere=True)
+        payload = scatter(self.client, job.function, everywhere=True)
         try:
             for group in spans(stop, height, start):
-                waiting.append((group, self._asked(job, payload, group, level)))
+                waiting.append((group, self._submit(job, payload, group, level)))
                 if len(waiting) > ahead:
-                    yield self._answered(job, *waiting.pop(0), level)
+                    yield self._await_answer(job, *waiting.pop(0), level)
             while waiting:
-                yield self._answered(job, *waiting.pop(0), level)
+                yield self._await_answer(job, *waiting.pop(0), level)
         finally:
             if not self._passing:
                 self.client.cancel([future for _, future in waiting])
             payload.release()
 
-    def _asked(self, job: Pass, payload: Any, group: Span, level: int) -> Any:
+    def _submit(self, job: Pass, payload: Any, group: Span, level: int) -> Any:
         submit, tree = self.client.submit, SummationTree()
         results = []
         for span in spans(group.stop, level, group.start):
-            source = job.source.sent(self.client, span.start, span.stop)
+            source = job.source.send(self.client, span.start, span.stop)
             results.append(submit(work_on, job.work, payload, source, span, job.step, pure=False))
         if job.work is not sum_over:
             return results[0]
         for result in results:
-            tree.push(level, _Sum(result, submit))
+            tree.push(level, _SumOfSpans(result, submit))
         return tree.total().future
 
-    def _answered(self, job: Pass, group: Span, future: Any, level: int) -> tuple[Span, Any]:
+    def _await_answer(self, job: Pass, group: Span, future: Any, level: int) -> tuple[Span, Any]:
         for _ in range(_TRIES):
             try:
                 return group, future.result()
             except CancelledError:  # scattered data were lost with their last holder
-                payload = handed_out(self.client, job.function, everywhere=True)
-                future = self._asked(job, payload, group, level)
+                payload = scatter(self.client, job.function, everywhere=True)
+                future = self._submit(job, payload, group, level)
         raise SolverError(
             f"the workers lost rows {group.start} to {group.stop - 1} of {job.source.name} {_TRIES} times; read "
             "their logs, most often they run out of memory: use smaller spans, or a smaller n_basis"
         )
 
 
-class _Sum:
+class _SumOfSpans:
     """A future sum of two sums, computed on the workers."""
 
     def __init__(self, future: Any, submit: Any) -> None:
         self.future, self.submit = future, submit
 
-    def __add__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.submit(add, self.future, other.future, pure=False), self.submit)
+    def __add__(self, other: "_SumOfSpans") -> "_SumOfSpans":
+        return _SumOfSpans(self.submit(add, self.future, other.future, pure=False), self.submit)
 
 
 class DaskCluster(Executor):
@@ -199,7 +199,7 @@ class DaskCluster(Executor):
         self._open: list[Any] = []
 
     def __enter__(self) -> DaskClient:
-        distributed = _distributed()
+        distributed = _import_distributed()
         try:
             if self.address is None:
                 without_workers(distributed, self._open)
@@ -223,7 +223,7 @@ class DaskCluster(Executor):
             yield from client.results(job, start, stop, level)
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
@@ -232,12 +232,14 @@ def _distributed() -> Any:
 
 
 def is_client(value: Any) -> bool:
-    """Whether a value is a client of ``dask.distributed``, without importing it."""
+    """Return whether a value is a client of ``dask.distributed``, without importing it."""
     return any(cls.__module__.startswith("distributed.") and cls.__name__ == "Client" for cls in type(value).__mro__)
 
 
 def executor_of(value: Any) -> Executor:
-    """``None`` and ``"serial"``, ``"joblib"``, ``"dask"``, ``"tcp://host:port"``, a client, or an executor."""
+    """Return the executor of None, ``"serial"``, ``"joblib"``, ``"dask"``, ``"tcp://host:port"``, a client, or
+    itself.
+    """
     if isinstance(value, Executor):
         return value
     if is_client(value):

@@ -18,7 +18,7 @@ __all__ = ["DaskSource", "is_dask"]
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection, without importing Dask."""
+    """Return whether X is a Dask collection, without importing Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
@@ -32,7 +32,7 @@ class DaskSource(Source):
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
-        """Unknown lengths are computed. The target is the name of a column of a dataframe, or another collection."""
+        """Compute unknown lengths. The target is the name of a column of a dataframe, or another collection."""
         columns = None
         if hasattr(X, "to_dask_array"):
             if isinstance(y, str):
@@ -48,7 +48,7 @@ class DaskSource(Source):
             raise DataError(
                 f"rows in a Dask collection need targets in one, or the name of a column; received {type(y).__name__}"
             )
-        X, y = _sized(X), None if y is None else _sized(y)
+        X, y = _compute_sizes(X), None if y is None else _compute_sizes(y)
         if X.ndim != 2:
             raise DataError(f"X must be 2-D, received a Dask array of shape {X.shape}")
         if X.shape[0] == 0:
@@ -59,33 +59,33 @@ class DaskSource(Source):
 
     @property
     def name(self) -> str:
-        """A name for it."""
+        """Return a name for it."""
         return "the Dask collection"
 
     @property
     def n_rows(self) -> int:
-        """The computed number of rows."""
+        """Return the computed number of rows."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """The number of columns of the collection."""
+        """Return the number of columns of the collection."""
         return int(self.X.shape[1])
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The column names of a dataframe."""
+        """Return the column names of a dataframe."""
         return self.columns
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Blocks computed by Dask's present scheduler, in this process."""
+        """Yield blocks computed by Dask's present scheduler, in this process."""
         for begin in range(start, stop, step):
-            here = slice(begin, min(begin + step, stop))
-            y = None if self.y is None else self.y[here].compute()
-            yield checked_block(self.X[here].compute(), y, self.name, begin, self.n_features)
+            rows = slice(begin, min(begin + step, stop))
+            y = None if self.y is None else self.y[rows].compute()
+            yield checked_block(self.X[rows].compute(), y, self.name, begin, self.n_features)
 
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """Slices that the workers compute and keep."""
+    def send(self, client: Any, start: int, stop: int) -> Any:
+        """Return slices that the workers compute and keep."""
         X = client.compute(self.X[start:stop])
         y = None if self.y is None else client.compute(self.y[start:stop])
         return client.submit(_piece, X, y, self.name, start, self.n_features, pure=False)
@@ -95,7 +95,7 @@ def _piece(X: Any, y: Any, name: str, start: int, n_features: int) -> ArraySourc
     return ArraySource(*checked_block(X, y, name, start, n_features))
 
 
-def _sized(collection: Any) -> Any:
+def _compute_sizes(collection: Any) -> Any:
     if np.isnan(np.array(collection.shape, dtype=float)).any():
         collection = copy(collection)  # the method modifies its object
         collection.compute_chunk_sizes()

@@ -46,7 +46,7 @@ __all__ = [
 
 
 def height(leaves: int) -> int:
-    """The smallest k with 2^k at least the number of leaves."""
+    """Return the smallest k with 2^k at least the number of leaves."""
     return max(leaves - 1, 0).bit_length()
 
 
@@ -66,12 +66,12 @@ class SummationTree:
         self.nodes.append((level, value))
 
     def total(self) -> Any:
-        """The root: the remaining nodes are added from the right."""
+        """Return the root: the remaining nodes are added from the right."""
         if not self.nodes:
             raise ValueError("a tree without leaves has no sum")
         value = self.nodes[-1][1]
-        for _, left in reversed(self.nodes[:-1]):
-            value = left + value
+        for _, node in reversed(self.nodes[:-1]):
+            value = node + value
         return value
 
 
@@ -88,7 +88,9 @@ class Span(NamedTuple):
 
 
 def spans(n_rows: int, level: int, start: int = 0) -> Iterator[Span]:
-    """All rows from the first of a leaf on in aligned spans, of ``2**level`` leaves where the alignment allows it."""
+    """Yield all rows from the first of a leaf on in aligned spans, of ``2**level`` leaves where the alignment allows
+    it.
+    """
     while start < n_rows:
         leaf = start // LEAF
         aligned = (leaf & -leaf).bit_length() - 1 if leaf else level
@@ -99,7 +101,7 @@ def spans(n_rows: int, level: int, start: int = 0) -> Iterator[Span]:
 
 
 def highest(n_rows: int) -> int:
-    """The height of the tree over all rows."""
+    """Return the height of the tree over all rows."""
     return height(-(-n_rows // LEAF))
 
 
@@ -110,7 +112,7 @@ def leaves(blocks: Iterator[Block]) -> Iterator[tuple[int, Iterator[Block]]]:
 
 
 def sum_over(function: LeafSum, blocks: Iterator[Block]) -> Any:
-    """The node of the summation tree over consecutive micro-blocks that begin a leaf."""
+    """Return the node of the summation tree over consecutive micro-blocks that begin a leaf."""
     tree = SummationTree()
     for _, leaf in leaves(blocks):
         tree.push(0, function(leaf))
@@ -118,7 +120,7 @@ def sum_over(function: LeafSum, blocks: Iterator[Block]) -> Any:
 
 
 def each_of(function: Callable[[Block], Any], blocks: Iterator[Block]) -> list[Any]:
-    """A function of every micro-block, in order."""
+    """Return a function of every micro-block, in order."""
     return [function(block) for block in blocks]
 
 
@@ -160,18 +162,18 @@ class Executor(ABC):
 
     @property
     def workers(self) -> int:
-        """The number of spans computed at a time."""
+        """Return the number of spans computed at a time."""
         return 1
 
     def span_level(self, n_rows: int) -> int:
-        """The height of the spans: two or more per worker, where there are enough leaves for that."""
+        """Return the height of the spans: two or more per worker, where there are enough leaves for that."""
         leaves = -(-n_rows // LEAF)
         shared = max(leaves // (_SPANS_A_WORKER * self.workers), 1).bit_length() - 1
         return min(self.level, shared if self.workers > 1 else highest(n_rows))
 
     @abstractmethod
     def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
-        """The result of every span of the rows, from the first of a leaf on, in their order.
+        """Return the result of every span of the rows, from the first of a leaf on, in their order.
 
         Sums of neighbouring spans may be combined: a higher span, with their sum.
         """
@@ -203,7 +205,7 @@ class Serial(Executor):
     alone: bool = False
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
-        """The source is opened once: rows that can only be read from the beginning are read once per pass."""
+        """Open the source once: rows that can only be read from the beginning are read once per pass."""
         following = spans(stop, level, start)
         span = next(following)
 
@@ -213,10 +215,10 @@ class Serial(Executor):
             return span
 
         blocks = micro_blocks(job.source.blocks(start, stop, job.step))
-        for here, inside in groupby(blocks, key=span_of):
+        for key_of_span, inside in groupby(blocks, key=span_of):
             with one_blas_thread():
                 result = job.work(job.function, inside)
-            yield here, result
+            yield key_of_span, result
 
 
 @dataclass(frozen=True)
@@ -227,14 +229,14 @@ class Joblib(Executor):
 
     @property
     def workers(self) -> int:
-        """The number given here or by ``parallel_config``; otherwise the number of cores."""
+        """Return the number given here or by ``parallel_config``; otherwise the number of cores."""
         from joblib import effective_n_jobs
 
         count = int(effective_n_jobs(self.n_jobs))
         return count if self.n_jobs is not None or count > 1 else int(effective_n_jobs(-1))
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
-        """Threads unless joblib is configured otherwise: BLAS and numpy release the interpreter; nothing is copied."""
+        """Yield results by threads, unless joblib is configured otherwise: BLAS and numpy release the interpreter."""
         from joblib import Parallel, delayed
 
         every = list(spans(stop, level, start))
@@ -249,5 +251,5 @@ class Device(Executor):
     """Rows that are on a device stay there: nothing is read, and sums are computed in place."""
 
     def results(self, job: Pass, start: int, stop: int, level: int) -> Results:
-        """One result, of all rows."""
+        """Yield one result, of all rows."""
         yield Span(start, stop, level), job.work(job.function, job.source.blocks(start, stop, stop - start))

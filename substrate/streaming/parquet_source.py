@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from substrate.errors import DataError
-from substrate.streaming.source import Block, Source, checked_block, reblocked, refuse_short
+from substrate.streaming.source import Block, Source, checked_block, reblock, refuse_short
 from substrate.whole_file import written_whole
 
 __all__ = ["SUFFIXES", "ParquetSource", "column_file", "csv_cells", "csv_row", "pyarrow_parquet"]
@@ -36,7 +36,7 @@ _SHOWN = 10
 
 
 def pyarrow_parquet() -> Any:
-    """The Parquet module of pyarrow, or an error that states how to install it."""
+    """Return the Parquet module of pyarrow, or an error that states how to install it."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -84,7 +84,7 @@ class ParquetSource(Source):
             with opened:
                 schema, metadata = opened.schema_arrow, opened.metadata
                 if inputs is None:
-                    _present(file, schema.names, [*drop, *([] if target is None else [target])])
+                    _check_present(file, schema.names, [*drop, *([] if target is None else [target])])
                     left_out = {target, *drop}
                     inputs = tuple(column for column in schema.names if column not in left_out)
                 _check_schema(file, schema, inputs, target)
@@ -99,32 +99,32 @@ class ParquetSource(Source):
 
     @property
     def name(self) -> str:
-        """The path."""
+        """Return the path."""
         return self.path
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file or folder."""
+        """Return the file or folder."""
         return (self.path,)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows in the footers."""
+        """Return the number of rows in the footers."""
         return self.groups[-1].stop
 
     @property
     def n_features(self) -> int:
-        """The number of inputs."""
+        """Return the number of inputs."""
         return len(self.columns)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The inputs."""
+        """Return the inputs."""
         return self.columns
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Row groups without any of the rows are not read."""
-        return reblocked(self._read(start, stop, step), start, stop, step)
+        """Yield blocks; row groups without any of the rows are not read."""
+        return reblock(self._read(start, stop, step), start, stop, step)
 
     def _read(self, start: int, stop: int, step: int) -> Iterator[Block]:
         parquet = pyarrow_parquet()
@@ -172,10 +172,10 @@ def _files(name: str) -> list[str]:
     return [name]
 
 
-def _present(file: str, names: Sequence[str], wanted: Sequence[str]) -> None:
-    known = set(names)
+def _check_present(file: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    present = set(names)
     for column in wanted:
-        if column not in known:
+        if column not in present:
             few = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
             raise DataError(f"{file} has no column {column!r}; it has {few}")
 
@@ -183,7 +183,7 @@ def _present(file: str, names: Sequence[str], wanted: Sequence[str]) -> None:
 def _check_schema(file: str, schema: Any, columns: Sequence[str], target: str | None) -> None:
     from pyarrow import types
 
-    _present(file, schema.names, [*columns, *([] if target is None else [target])])
+    _check_present(file, schema.names, [*columns, *([] if target is None else [target])])
     for column in columns:
         kind = schema.field(column).type
         if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
@@ -196,17 +196,17 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
 def csv_row(values: Iterable[Any]) -> list[Any]:
-    """Values of any kind, with text made safe for a spreadsheet; the header of a file is one such row."""
-    return [_shown(value) if isinstance(value, str) else value for value in values]
+    """Return values of any kind, with text made safe for a spreadsheet; the header of a file is one such row."""
+    return [_shorten(value) if isinstance(value, str) else value for value in values]
 
 
 def csv_cells(column: Any) -> list[Any]:
-    """The same for the values of an array."""
+    """Return the same for the values of an array."""
     values: list[Any] = column.tolist()
     return values if column.dtype.kind in "biuf" else csv_row(values)
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.match(text) else text
 
 
@@ -235,7 +235,7 @@ def column_file(path: str | os.PathLike[str], n_rows: int) -> Iterator[Write]:
 
         yield counted
         if written != n_rows:
-            raise DataError(f"{written} of {n_rows} rows came for {os.fspath(path)}; nothing was written")
+            raise DataError(f"{os.fspath(path)} received {written} of its {n_rows} rows; nothing was written")
 
 
 @contextmanager
@@ -282,7 +282,9 @@ def _parquet(stream: BinaryIO, n_rows: int) -> Iterator[Write]:
     opened: list[Any] = []
 
     def append(columns: Columns) -> None:
-        block = table({name: part.tolist() if part.dtype.kind == "U" else part for name, part in columns.items()})
+        block = table(
+            {name: values.tolist() if values.dtype.kind == "U" else values for name, values in columns.items()}
+        )
         if not opened:
             opened.append(parquet.ParquetWriter(stream, block.schema))
         opened[0].write_table(block)

@@ -48,11 +48,11 @@ INTERVAL = 30.0
 
 
 def digest(*values: Any) -> str:
-    """A fingerprint of plain values, arrays and records of them."""
-    made = hashlib.blake2b(digest_size=16)
-    for part in _parts(values):
-        made.update(part)
-    return made.hexdigest()
+    """Return a fingerprint of plain values, arrays and records of them."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for chunk in _parts(values):
+        hasher.update(chunk)
+    return hasher.hexdigest()
 
 
 def _parts(value: Any) -> Iterator[bytes]:
@@ -60,8 +60,8 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield f"{value.dtype.str}{value.shape}".encode()
         yield value.tobytes() if value.dtype.kind != "O" else repr(value.tolist()).encode()
     elif hasattr(value, "tocsr"):
-        for part in (value.data, value.indices, value.indptr):
-            yield from _parts(part)
+        for array in (value.data, value.indices, value.indptr):
+            yield from _parts(array)
     elif is_dataclass(value) and not isinstance(value, type):
         yield type(value).__name__.encode()
         for field in fields(value):
@@ -77,7 +77,7 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 
 def _arrays(value: Any) -> Iterator[Any]:
-    """The numbers of a sum, in the order of its fields."""
+    """Yield the numbers of a sum, in the order of its fields."""
     if is_dataclass(value):
         for field in fields(value):
             yield from _arrays(getattr(value, field.name))
@@ -88,18 +88,18 @@ def _arrays(value: Any) -> Iterator[Any]:
         yield np.asarray(value)
 
 
-def _rebuilt(like: Any, arrays: Iterator[Any]) -> Any:
-    """A sum from its numbers, with the shape of another one."""
+def _rebuild(like: Any, arrays: Iterator[Any]) -> Any:
+    """Return a sum from its numbers, with the shape of another one."""
     if is_dataclass(like) and not isinstance(like, type):
-        return type(like)(*[_rebuilt(getattr(like, field.name), arrays) for field in fields(like)])
+        return type(like)(*[_rebuild(getattr(like, field.name), arrays) for field in fields(like)])
     if isinstance(like, tuple):
-        return tuple(_rebuilt(item, arrays) for item in like)
+        return tuple(_rebuild(item, arrays) for item in like)
     if like is None:
         return None
-    found = next(arrays)
+    array = next(arrays)
     if isinstance(like, np.ndarray):
-        return np.array(found, order="F" if like.flags.f_contiguous and like.ndim == 2 else "C")
-    return type(like)(found[()])
+        return np.array(array, order="F" if like.flags.f_contiguous and like.ndim == 2 else "C")
+    return type(like)(array[()])
 
 
 class Checkpoint:
@@ -114,11 +114,11 @@ class Checkpoint:
             self._read()
 
     def _read(self) -> None:
-        found = read_archive(self.path)
-        content, arrays = found.content, found.arrays
+        archive = read_archive(self.path)
+        content, arrays = archive.content, archive.arrays
         if content.get("kind") != _KIND:
             raise DataError(f"{self.path} is not a checkpoint; name another file")
-        if found.as_written is False:
+        if archive.as_written is False:
             raise DataError(f"the checkpoint {self.path} was changed after it was written; remove it and begin again")
         if content.get("problem") != self.problem:
             raise DataError(
@@ -127,11 +127,11 @@ class Checkpoint:
             )
         for name, state in content["passes"].items():
             begin = f"{name}."
-            held = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
-            self._passes[str(name)] = state, held
+            arrays_of_pass = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
+            self._passes[str(name)] = state, arrays_of_pass
 
     def begun(self, name: str, function: LeafSum) -> tuple[int, SummationTree]:
-        """The row to continue from, and the tree so far; the sum over no rows has the shape of all others."""
+        """Return the row to continue from, and the tree so far; the sum over no rows has the shape of all others."""
         if name not in self._passes:
             return 0, SummationTree()
         (state, arrays), like = self._passes[name], function(())
@@ -139,37 +139,37 @@ class Checkpoint:
             return 0, SummationTree()  # sums of another version, which had other fields: this pass begins again
         nodes = []
         for number, level in enumerate(state["levels"]):
-            held = iter([arrays[f"{number}.{k}"] for k in range(state["arrays"])])
-            nodes.append((int(level), _rebuilt(like, held)))
+            remaining = iter([arrays[f"{number}.{k}"] for k in range(state["arrays"])])
+            nodes.append((int(level), _rebuild(like, remaining)))
         return int(state["row"]), SummationTree(nodes)
 
     def at(self, name: str, row: int, tree: SummationTree) -> None:
         """Keep the state of a pass, and write it after enough time."""
         count = 0
-        held: dict[str, Any] = {}
+        stored: dict[str, Any] = {}
         for number, (_, value) in enumerate(tree.nodes):
             arrays = list(_arrays(value))
             count = len(arrays)
-            held |= {f"{number}.{k}": array for k, array in enumerate(arrays)}
+            stored |= {f"{number}.{k}": array for k, array in enumerate(arrays)}
         levels = [level for level, _ in tree.nodes]
         # in one assignment: an interrupt before it leaves the state before, which is whole
-        self._passes[name] = {"row": row, "levels": levels, "arrays": count}, held
+        self._passes[name] = {"row": row, "levels": levels, "arrays": count}, stored
         if time.monotonic() - self._written >= self.interval:
             self.write()
 
     def write(self) -> None:
         """Write the file."""
         states = {name: state for name, (state, _) in self._passes.items()}
-        arrays = {f"{name}.{key}": array for name, (_, held) in self._passes.items() for key, array in held.items()}
+        arrays = {f"{name}.{key}": array for name, (_, stored) in self._passes.items() for key, array in stored.items()}
         write_archive(self.path, {"kind": _KIND, "problem": self.problem, "passes": states}, arrays)
         self._written = time.monotonic()
 
-    def done(self) -> None:
-        """The fit is finished: remove the file, but not a link to it."""
+    def finish(self) -> None:
+        """Remove the file, but not a link to it: the fit is finished."""
         Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
 
-class _Sum:
+class _OpenSum:
     """A sum over rows in progress: the row reached, the tree so far, the line on the terminal, and the checkpoint.
 
     On any exit the line is cleared; where the pass was broken off, what was added is written.
@@ -212,7 +212,7 @@ class TakenOfBlock:
     wanted: Any
 
     def __call__(self, block: Block) -> Any:
-        """The rows found, perhaps none."""
+        """Return the rows found, perhaps none."""
         first, last = np.searchsorted(self.wanted, [block.rows.start, block.rows.stop])
         return block.X[self.wanted[first:last] - block.start]
 
@@ -227,28 +227,29 @@ class OpenPasses:
     verbose: bool = False
 
     def step(self, source: Source) -> int:
-        """Rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
+        """Return rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
         rows = int(self.memory_budget / (8.0 * _COPIES * (source.n_features + 1)))
         return min(max(rows // MICRO, 1) * MICRO, LEAF << self.executor.level)
 
-    def shared(self, source: Source, order: int) -> Self:
-        """The same for sums of matrices of an order: where threads pay off, the spans are distributed among them.
+    def share(self, source: Source, order: int) -> Self:
+        """Return the same for sums of matrices of an order: where threads pay off, the spans are distributed among
+        them.
 
         Products are then computed in parallel, each on one thread, so that their bits do not depend on their number.
         """
         if not (isinstance(self.executor, Serial) and source.seekable) or self.executor.alone:
             return self
-        held = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums being computed
-        threads = min(threads_for(order), max(int(available_memory() / (2.0 * held)), 1))
+        n_bytes = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums being computed
+        threads = min(threads_for(order), max(int(available_memory() / (2.0 * n_bytes)), 1))
         return self if threads == 1 else replace(self, executor=Joblib(threads))
 
     def sums(self, source: Source, function: LeafSum, what: str) -> Any:
-        """The sum of a function of leaves over all rows, continued where a checkpoint has a part of it.
+        """Return the sum of a function of leaves over all rows, continued where a checkpoint has a part of it.
 
         In this process the function is called here, so that rows in memory are no further away than a loop.
         """
         executor, step, n_rows = self._executor(source), self.step(source), source.n_rows
-        with _Sum(self, function, what, n_rows) as sums:
+        with _OpenSum(self, function, what, n_rows) as sums:
             if sums.row == n_rows:
                 pass  # the checkpoint has all of it
             elif type(executor) is Serial:
@@ -264,28 +265,28 @@ class OpenPasses:
         return sums.tree.total()
 
     def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Generator[Any, None, None]:
-        """The function of every micro-block, in order."""
+        """Yield the function of every micro-block, in order."""
         executor, n_rows = self._executor(source), source.n_rows
         job, level = Pass(each_of, function, source, self.step(source)), executor.span_level(n_rows)
         progress = RowProgress(what, n_rows, self.verbose)
-        with closing(progress), closing(executor.results(job, 0, n_rows, level)) as parts:
+        with closing(progress), closing(executor.results(job, 0, n_rows, level)) as results_of_blocks:
             progress.at(0)
-            for span, results in parts:
+            for span, results in results_of_blocks:
                 yield from results
                 progress.at(span.stop)
 
-    def taken(self, source: Source, rows: Any) -> Any:
-        """The rows with the given numbers, in ascending order; several workers search in parallel."""
-        if isinstance(self.executor, Serial) or source.held is not None:
-            return source.taken(rows)
+    def take_rows(self, source: Source, rows: Any) -> Any:
+        """Return the rows with the given numbers, in ascending order; several workers search in parallel."""
+        if isinstance(self.executor, Serial) or source.block_in_memory is not None:
+            return source.take_rows(rows)
         return np.concatenate(list(self.each(source, TakenOfBlock(np.asarray(rows, dtype=np.intp)), "some rows")))
 
     def without_checkpoint(self) -> Self:
-        """The same settings without a checkpoint."""
+        """Return the same settings without a checkpoint."""
         return replace(self, checkpoint=None)
 
     def _executor(self, source: Source) -> Executor:
-        """The executor of a pass over the rows of a source; refuse one that cannot read them."""
+        """Return the executor of a pass over the rows of a source; refuse one that cannot read them."""
         if not (source.seekable or isinstance(self.executor, Serial)):
             raise DataError(
                 f"{source.name} can be read by this process only, from the first row on; leave passes.executor at "

@@ -1,7 +1,7 @@
 r"""Sources of rows: what a pass reads, by row numbers, wherever the rows are stored.
 
 A source is a small value that can be pickled. A worker opens the source itself and reads its own span only; the rows
-are not transferred, unless they are in the memory of one process (:meth:`Source.sent`).
+are not transferred, unless they are in the memory of one process (:meth:`Source.send`).
 
 Rows are read in steps of any multiple of :data:`MICRO` rows, and processed in micro-blocks of exactly that many: the
 result for a row never depends on how it was read.
@@ -19,7 +19,7 @@ from substrate.arrays import refuse_disguised
 from substrate.errors import DataError
 from substrate.namespaces import HOST, is_device_array, where_it_lives
 
-__all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblocked", "refuse_short"]
+__all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblock", "refuse_short"]
 
 #: Rows of a micro-block, the argument of a function of rows.
 MICRO = 4096
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> slice:
-        """The range of their numbers."""
+        """Return the range of their numbers."""
         return slice(self.start, self.start + int(self.X.shape[0]))
 
 
@@ -47,83 +47,83 @@ class Source(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name in messages."""
+        """Return its name in messages."""
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """The number of columns without the target."""
+        """Return the number of columns without the target."""
 
     @property
     def seekable(self) -> bool:
-        """Whether reading may start anywhere; otherwise every pass begins at the first row."""
+        """Return whether reading may start anywhere; otherwise every pass begins at the first row."""
         return True
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The names of the columns, if any."""
+        """Return the names of the columns, if any."""
         return None
 
     @property
     def home(self) -> str:
-        """Where the rows are stored: numpy, or a library and a device."""
+        """Return where the rows are stored: numpy, or a library and a device."""
         return HOST
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files and folders from which the rows are read, as far as they are known."""
+        """Return the files and folders from which the rows are read, as far as they are known."""
         return ()
 
     @property
-    def held(self) -> Block | None:
-        """All rows in one block where they are in memory; None where they are read in passes."""
+    def block_in_memory(self) -> Block | None:
+        """Return all rows in one block where they are in memory; None where they are read in passes."""
         return None
 
     def whole(self, why: str) -> Block:
-        """All rows in one block; ``why`` begins the error where they are not."""
-        if self.held is None:
+        """Return all rows in one block; ``why`` begins the error where they are not."""
+        if self.block_in_memory is None:
             raise DataError(f"{why}, and {self.name} is read in passes")
-        return self.held
+        return self.block_in_memory
 
     def row_weights(self) -> Any:
-        """The weights of all rows, which are positive and always in memory; None: all are one."""
+        """Return the weights of all rows, which are positive and always in memory; None: all are one."""
         return None
 
     def beside(self, values: Any) -> Any:
-        """Values of the host, copied to where the rows are."""
+        """Return values of the host, copied to where the rows are."""
         return values
 
     @abstractmethod
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """The rows from ``start`` to ``stop``, ``step`` at a time; the last block may be shorter."""
+        """Return the rows from ``start`` to ``stop``, ``step`` at a time; the last block may be shorter."""
 
-    def taken(self, rows: Any) -> Any:
-        """The rows with the given numbers, in ascending order; other parts are not read where possible."""
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows with the given numbers, in ascending order; other parts are not read where possible."""
         wanted = np.asarray(rows, dtype=np.intp)
-        parts = []
+        blocks = []
         for start in np.unique(wanted // LEAF) * LEAF:
             stop = min(int(start) + LEAF, self.n_rows)
             inside = wanted[(wanted >= start) & (wanted < stop)] - int(start)
             (block,) = self.blocks(int(start), stop, LEAF)
-            parts.append(block.X[inside])
-        return np.concatenate(parts)
+            blocks.append(block.X[inside])
+        return np.concatenate(blocks)
 
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """What a worker of a Dask client needs to read a span: this source, or the future of another one."""
+    def send(self, client: Any, start: int, stop: int) -> Any:
+        """Return what a worker of a Dask client needs to read a span: this source, or the future of another one."""
         return self
 
 
 def micro_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
-    """The same rows in micro-blocks; blocks start at multiples of :data:`MICRO`."""
+    """Yield the same rows in micro-blocks; blocks start at multiples of :data:`MICRO`."""
     for block in blocks:
         n = int(block.X.shape[0])
         for first in range(0, n, MICRO):
-            yield _cut(block, first, min(first + MICRO, n))
+            yield _cut_block(block, first, min(first + MICRO, n))
 
 
 def _where(name: str, start: int, n: int) -> str:
@@ -131,7 +131,7 @@ def _where(name: str, start: int, n: int) -> str:
 
 
 def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None) -> Block:
-    """A block as finite float64 rows and one target per row, or None; ``n_features`` None: any width."""
+    """Return a block as finite float64 rows and one target per row, or None; ``n_features`` None: any width."""
     for array, word in ((X, "rows"), (y, "targets")):
         if is_device_array(array):
             raise DataError(
@@ -142,76 +142,78 @@ def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None)
     try:
         refuse_disguised(X, "X")
         rows = np.asarray(X)
-        known = None if y is None else np.asarray(y)
+        targets = None if y is None else np.asarray(y)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name}, rows from {start}: {error}") from error
     if rows.ndim != 2:
         raise DataError(f"{name}, rows from {start}: a block of rows must be 2-D, received shape {rows.shape}")
-    here = _where(name, start, rows.shape[0])
+    place = _where(name, start, rows.shape[0])
     if rows.shape[0] == 0:
         raise DataError(f"{name}, at row {start}: the block is empty; leave it out")
     if n_features is not None and rows.shape[1] != n_features:
-        raise DataError(f"{here}: {rows.shape[1]} columns where {n_features} are expected")
+        raise DataError(f"{place}: {rows.shape[1]} columns where {n_features} are expected")
     if rows.shape[1] == 0:
-        raise DataError(f"{here}: no column beside the target")
+        raise DataError(f"{place}: no column beside the target")
     if rows.dtype.kind not in "fiub":
-        raise DataError(f"{here}: the rows have dtype {rows.dtype}; real numbers are needed")
+        raise DataError(f"{place}: the rows have dtype {rows.dtype}; real numbers are needed")
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     if not np.isfinite(rows).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-        raise DataError(f"{here}: NaN or infinity, first in row {start + row}, column {column}; drop or impute it")
-    return Block(rows, None if known is None else _targets(known, here, start, rows.shape[0]), start)
+        raise DataError(f"{place}: NaN or infinity, first in row {start + row}, column {column}; drop or impute it")
+    return Block(rows, None if targets is None else _targets(targets, place, start, rows.shape[0]), start)
 
 
-def _targets(y: Any, here: str, start: int, n: int) -> Any:
+def _targets(y: Any, place: str, start: int, n: int) -> Any:
     if y.shape != (n,):
-        raise DataError(f"{here}: targets of shape {y.shape} for {n} rows; one per row is needed")
+        raise DataError(f"{place}: targets of shape {y.shape} for {n} rows; one per row is needed")
     if y.dtype.kind == "c" or y.dtype.kind in "Mm":
-        raise DataError(f"{here}: the targets have dtype {y.dtype}; real numbers or labels are needed")
+        raise DataError(f"{place}: the targets have dtype {y.dtype}; real numbers or labels are needed")
     missing = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n, dtype=bool)
     if y.dtype.kind == "O":
         missing = np.array([value is None or value != value for value in y])
         y = y if missing.any() else np.array(y.tolist())  # text and numbers as arrays of their own kind
     if missing.any():
-        raise DataError(f"{here}: the target has no finite value, first in row {start + int(missing.argmax())}")
+        raise DataError(f"{place}: the target has no finite value, first in row {start + int(missing.argmax())}")
     return y
 
 
-def refuse_short(name: str, expected: int, found: int) -> None:
+def refuse_short(name: str, expected: int, n_found: int) -> None:
     """Raise if a source holds fewer or more rows than expected."""
-    if found != expected:
-        word = "ends early" if found < expected else "goes on"
+    if n_found != expected:
+        word = "ends early" if n_found < expected else "goes on"
         raise DataError(
-            f"{name} {word}: row {min(found, expected)} is {'missing' if found < expected else 'there'}, "
+            f"{name} {word}: row {min(n_found, expected)} is {'missing' if n_found < expected else 'there'}, "
             f"{expected} rows were announced"
         )
 
 
-def reblocked(parts: Iterable[Block], start: int, stop: int, step: int) -> Iterator[Block]:
-    """Consecutive blocks of any size as blocks of ``step`` rows from ``start`` to ``stop``; the rest is discarded."""
-    held: list[Block] = []
+def reblock(blocks: Iterable[Block], start: int, stop: int, step: int) -> Iterator[Block]:
+    """Yield consecutive blocks of any size as blocks of ``step`` rows from ``start`` to ``stop``; the rest is
+    discarded.
+    """
+    pending: list[Block] = []
     size, begin = 0, start
-    for part in parts:
-        first, last = max(start - part.start, 0), min(stop - part.start, int(part.X.shape[0]))
+    for block in blocks:
+        first, last = max(start - block.start, 0), min(stop - block.start, int(block.X.shape[0]))
         if first >= last:
             continue
-        held.append(_cut(part, first, last))
+        pending.append(_cut_block(block, first, last))
         size += last - first
         while size >= step:
-            joined = _joined(held)
-            yield _cut(joined, 0, step)._replace(start=begin)
+            joined = _join_blocks(pending)
+            yield _cut_block(joined, 0, step)._replace(start=begin)
             begin, size = begin + step, size - step
-            held = [_cut(joined, step, step + size)] if size else []
-    if held:
-        yield _joined(held)._replace(start=begin)
+            pending = [_cut_block(joined, step, step + size)] if size else []
+    if pending:
+        yield _join_blocks(pending)._replace(start=begin)
 
 
-def _cut(block: Block, first: int, last: int) -> Block:
-    Y, weights = (None if part is None else part[first:last] for part in (block.Y, block.weights))
+def _cut_block(block: Block, first: int, last: int) -> Block:
+    Y, weights = (None if values is None else values[first:last] for values in (block.Y, block.weights))
     return Block(block.X[first:last], Y, block.start + first, weights)
 
 
-def _joined(blocks: list[Block]) -> Block:
+def _join_blocks(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])

@@ -19,7 +19,7 @@ from substrate.arrays import is_sparse
 from substrate.errors import DataError
 from substrate.streaming.dask_source import DaskSource, is_dask
 from substrate.streaming.parquet_source import ParquetSource
-from substrate.streaming.source import LEAF, Block, Source, checked_block, reblocked, refuse_short
+from substrate.streaming.source import LEAF, Block, Source, checked_block, reblock, refuse_short
 
 __all__ = ["NpyFile", "NpySource", "RowBlocks", "files_behind", "is_mapped", "source_of", "streams"]
 
@@ -27,7 +27,7 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def is_mapped(values: Any, ndim: int) -> bool:
-    """Whether values are a file that is mapped into memory, with contiguous rows.
+    """Return whether values are a file that is mapped into memory, with contiguous rows.
 
     A deleted file, and one mapped copy-on-write, whose changes are in memory only, cannot be read instead.
     """
@@ -65,15 +65,15 @@ class NpyFile:
             raise DataError(f"{name} holds dtype {dtype}; real numbers are needed{'' if ndim == 2 else ', or text'}")
         if 0 in shape:
             raise DataError(f"{name} is empty: received shape {shape}")
-        made = cls(name, offset, shape, dtype.str)
-        whole = (size - offset) // made.row_bytes
+        file = cls(name, offset, shape, dtype.str)
+        whole = (size - offset) // file.row_bytes
         if whole < shape[0]:
             raise DataError(f"{name} ends early: its header announces {shape[0]} rows, it holds {whole}")
-        return made
+        return file
 
     @classmethod
     def behind(cls, mapped: Any) -> Self:
-        """The file of a memory-mapped array, which may be a part of it."""
+        """Return the file of a memory-mapped array, which may be a part of it."""
         whole = mapped
         while isinstance(whole.base, np.memmap):
             whole = whole.base
@@ -84,11 +84,11 @@ class NpyFile:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Return bytes of a row."""
         return int(np.dtype(self.dtype).itemsize * math.prod(self.shape[1:]))
 
     def read(self, start: int, stop: int) -> Any:
-        """The rows from ``start`` to ``stop``."""
+        """Return the rows from ``start`` to ``stop``."""
         width = math.prod(self.shape[1:])
         with open(self.path, "rb") as stream:
             stream.seek(self.offset + start * self.row_bytes)
@@ -107,7 +107,7 @@ class NpySource(Source):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of the rows and of the targets."""
+        """Return the files of the rows and of the targets."""
         return (self.rows.path, *(() if self.targets is None else (self.targets.path,)))
 
     @classmethod
@@ -120,8 +120,8 @@ class NpySource(Source):
         return cls(rows, targets)
 
     @classmethod
-    def mapped(cls, X: Any, y: Any) -> Self:
-        """The file behind a memory-mapped matrix; targets are mapped likewise."""
+    def from_memory_map(cls, X: Any, y: Any) -> Self:
+        """Return the file behind a memory-mapped matrix; targets are mapped likewise."""
         rows, targets = NpyFile.behind(X), None if y is None else NpyFile.behind(y)
         if targets is not None and targets.shape != rows.shape[:1]:
             raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target per row is needed")
@@ -129,17 +129,17 @@ class NpySource(Source):
 
     @property
     def name(self) -> str:
-        """The path."""
+        """Return the path."""
         return self.rows.path
 
     @property
     def n_rows(self) -> int:
-        """The number of rows in the header."""
+        """Return the number of rows in the header."""
         return self.rows.shape[0]
 
     @property
     def n_features(self) -> int:
-        """The number of columns in the header."""
+        """Return the number of columns in the header."""
         return self.rows.shape[1]
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
@@ -154,13 +154,13 @@ class NpySource(Source):
 class RowBlocks(Source):
     """Blocks ``(X, y)``, or ``X`` alone for prediction, of any number of rows each; counted in a first pass."""
 
-    given: Any
+    factory: Any
     rows: int
     width: int
 
     @classmethod
     def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]]) -> Self:
-        """An iterable, or a function that returns one; it must give the same blocks every time."""
+        """Take an iterable, or a function that returns one; it must give the same blocks every time."""
         if not callable(blocks) and iter(blocks) is blocks:
             raise DataError(
                 "these row blocks can be iterated only once, and a fit makes several passes; pass a list, or a "
@@ -175,38 +175,40 @@ class RowBlocks(Source):
 
     @property
     def name(self) -> str:
-        """A name for them."""
+        """Return a name for them."""
         return "the row blocks"
 
     @property
     def n_rows(self) -> int:
-        """The counted number of rows."""
+        """Return the counted number of rows."""
         return self.rows
 
     @property
     def n_features(self) -> int:
-        """The width of the first block."""
+        """Return the width of the first block."""
         return self.width
 
     @property
     def seekable(self) -> bool:
-        """No: all blocks before are read as well."""
+        """Return False: all blocks before are read as well."""
         return False
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """All blocks from the beginning."""
-        return reblocked(self._parts(self.width), start, stop, step)
+        """Return all blocks from the beginning."""
+        return reblock(self._parts(self.width), start, stop, step)
 
-    def taken(self, rows: Any) -> Any:
-        """The rows in one pass over all blocks."""
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows in one pass over all blocks."""
         wanted = np.asarray(rows, dtype=np.intp)
         blocks = self.blocks(0, self.rows, LEAF)
         inside = ((block, (wanted >= block.start) & (wanted < block.rows.stop)) for block in blocks)
-        return np.concatenate([block.X[wanted[here] - block.start] for block, here in inside if here.any()])
+        return np.concatenate(
+            [block.X[wanted[is_inside] - block.start] for block, is_inside in inside if is_inside.any()]
+        )
 
     def _parts(self, width: int | None) -> Iterator[Block]:
         start = 0
-        for item in self.given() if callable(self.given) else self.given:
+        for item in self.factory() if callable(self.factory) else self.factory:
             X, y = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
             block = checked_block(X, y, self.name, start, width)
             width, start = int(block.X.shape[1]), block.rows.stop
@@ -216,7 +218,7 @@ class RowBlocks(Source):
 
 
 def streams(X: Any, y: Any = None) -> bool:
-    """Whether X is read in passes: a path, a Dask collection, blocks, or a source."""
+    """Return whether X is read in passes: a path, a Dask collection, blocks, or a source."""
     if isinstance(X, (str, os.PathLike, Source)) or is_dask(X):
         return True
     if (
@@ -234,19 +236,21 @@ def streams(X: Any, y: Any = None) -> bool:
 
 
 def files_behind(X: Any) -> tuple[str, ...]:
-    """The files and folders from which rows are read, as far as they are known: of mapped arrays and of sources."""
+    """Return the files and folders from which rows are read, as far as they are known: of mapped arrays and of
+    sources.
+    """
     if isinstance(X, Source):
         return X.files
-    found = []
+    files = []
     while isinstance(X, np.ndarray):  # a view keeps its base
         if isinstance(X, np.memmap) and X.filename is not None:
-            found.append(os.fspath(X.filename))
+            files.append(os.fspath(X.filename))
         X = X.base
-    return tuple(found)
+    return tuple(files)
 
 
 def source_of(X: Any, y: Any = None) -> Source:
-    """``X`` a ``.npy`` file and ``y`` another; a Parquet file or folder and the name of its target; and so on."""
+    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on."""
     if isinstance(X, Source):
         if y is not None:
             raise DataError("a source of rows has its own targets; leave y out")

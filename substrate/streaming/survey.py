@@ -57,25 +57,25 @@ class TargetSummary(Tally):
 
     @property
     def extremes(self) -> Array:
-        """The lowest and the highest targets, in two rows."""
+        """Return the lowest and the highest targets, in two rows."""
         return np.stack([self.low, self.high])
 
-    def about(self, unit: float) -> Array:
-        """The means in a unit; of a constant target exactly the constant."""
+    def means_in(self, unit: float) -> Array:
+        """Return the means in a unit; of a constant target exactly the constant."""
         return np.asarray(np.clip(self.mean / unit, self.low / unit, self.high / unit))
 
 
 def near_largest(low: Array, high: Array) -> Array:
-    """A power of two near the largest size, in which a sum cannot overflow."""
+    """Return a power of two near the largest size, in which a sum cannot overflow."""
     exponents = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
     return np.asarray(np.exp2(np.maximum(exponents, -1000).clip(max=1000)))
 
 
 def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
-    """The summary of the targets of a leaf, on the host; means are computed in units of a power of two."""
-    held = [block.Y for block in blocks]
-    xp = namespace_of(held[0])
-    Y = xp.concat(held, axis=0)
+    """Return the summary of the targets of a leaf, on the host; means are computed in units of a power of two."""
+    targets = [block.Y for block in blocks]
+    xp = namespace_of(targets[0])
+    Y = xp.concat(targets, axis=0)
     low, high = to_numpy(xp.min(Y, axis=0)), to_numpy(xp.max(Y, axis=0))
     unit = near_largest(low, high)
     return TargetSummary(Y.shape[0], to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
@@ -123,7 +123,7 @@ class Survey(Tally):
 
     @property
     def standard_deviation(self) -> Array:
-        """The spread of the columns."""
+        """Return the spread of the columns."""
         return np.asarray(np.sqrt(self.deviations / self.count))
 
 
@@ -135,13 +135,13 @@ class SurveyOfLeaf:
     name: str
 
     def __call__(self, blocks: Iterable[Block]) -> Survey:
-        """Over the micro-blocks of a leaf, all held at once."""
-        held = list(blocks)
-        X = np.concatenate([block.X for block in held])
+        """Survey the micro-blocks of a leaf, all held at once."""
+        blocks_of_leaf = list(blocks)
+        X = np.concatenate([block.X for block in blocks_of_leaf])
         with np.errstate(over="ignore", invalid="ignore"):
             mean = X.mean(axis=0)
             deviations = np.square(X - mean).sum(axis=0)
-        return Survey(X.shape[0], X.min(axis=0), X.max(axis=0), mean, deviations, self._targets(held))
+        return Survey(X.shape[0], X.min(axis=0), X.max(axis=0), mean, deviations, self._targets(blocks_of_leaf))
 
     def _targets(self, blocks: list[Block]) -> TargetSummary | Labels | None:
         if self.targets is None:
@@ -161,13 +161,13 @@ _SIGN = np.uint64(1 << 63)
 
 
 def keys_of(values: Array) -> NDArray[np.uint64]:
-    """Integers in the order of the numbers: the sign bit inverted, and for negative numbers all others too."""
+    """Return integers in the order of the numbers: the sign bit inverted, and for negative ones all others too."""
     bits = np.ascontiguousarray(values).view(np.uint64)
     return np.asarray(np.where(bits & _SIGN, ~bits, bits | _SIGN))
 
 
 def value_of(key: int) -> float:
-    """The number from a key."""
+    """Return the number from a key."""
     bits = np.uint64(key)
     return float(np.asarray(bits & ~_SIGN if bits & _SIGN else ~bits).view(np.float64))
 
@@ -184,21 +184,21 @@ class Bracket(NamedTuple):
 class Bins(Tally):
     """The number of values of each bin of a bracket."""
 
-    found: NDArray[np.int64]
+    numbers: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Tally):
     """The values of a bracket."""
 
-    found: Annotated[Array, join]
+    numbers: Annotated[Array, join]
 
 
 @dataclass(frozen=True, slots=True)
 class Counted(Tally):
     """For each bracket the counts of its bins, or the gathered values; and the largest absolute value of all."""
 
-    parts: Annotated[tuple[Bins | Gathered, ...], add_in_pairs]
+    brackets: Annotated[tuple[Bins | Gathered, ...], add_in_pairs]
     largest: Annotated[float, max]
 
 
@@ -210,18 +210,18 @@ class CountsOfLeaf:
     brackets: tuple[Bracket, ...]
 
     def __call__(self, blocks: Iterable[Block]) -> Counted:
-        """Over the micro-blocks of a leaf."""
+        """Count over the micro-blocks of a leaf."""
         values = np.concatenate([np.zeros(0), *(self.values(block) for block in blocks)])
         keys = keys_of(values)
-        parts: list[Bins | Gathered] = []
+        counted: list[Bins | Gathered] = []
         for bracket in self.brackets:
             inside = keys >> np.uint64(_ALL - bracket.bits) == bracket.prefix if bracket.bits else slice(None)
             if bracket.gathered:
-                parts.append(Gathered(values[inside]))
+                counted.append(Gathered(values[inside]))
                 continue
             bins = keys[inside] >> np.uint64(_ALL - bracket.bits - _BITS) & np.uint64((1 << _BITS) - 1)
-            parts.append(Bins(np.bincount(bins.astype(np.int64), minlength=1 << _BITS)))
-        return Counted(tuple(parts), float(np.abs(values).max(initial=0.0)))
+            counted.append(Bins(np.bincount(bins.astype(np.int64), minlength=1 << _BITS)))
+        return Counted(tuple(counted), float(np.abs(values).max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class _Search:
     def bracket(self, most: int) -> Bracket:
         return Bracket(self.prefix, self.bits, self.inside <= most)
 
-    def narrowed(self, counts: Any) -> "_Search":
+    def narrow(self, counts: Any) -> "_Search":
         cumulated = np.cumsum(counts)
         place = int(np.searchsorted(cumulated, self.rank - self.below, side="right"))
         below = self.below + (int(cumulated[place - 1]) if place else 0)
@@ -247,31 +247,31 @@ class _Search:
 def order_statistics(
     sums: Callable[[LeafSum], Any], values: Callable[[Block], Array], n: int, ranks: Iterable[int], most: int = GATHERED
 ) -> tuple[dict[int, float], float]:
-    """The numbers of the given ranks (from 0) among those of n rows, and the largest absolute value.
+    """Return the numbers of the given ranks (from 0) among those of n rows, and the largest absolute value.
 
     ``sums`` makes a pass: it sums a function of leaves over all rows.
     """
     open_ = [_Search(rank, 0, 0, 0, n) for rank in sorted(set(ranks))]
-    found: dict[int, float] = {}
+    statistics: dict[int, float] = {}
     largest = 0.0
     while open_:
         brackets = tuple(dict.fromkeys(search.bracket(most // len(open_)) for search in open_))
         counted: Counted = sums(CountsOfLeaf(values, brackets))
         largest = counted.largest
         still: list[_Search] = []
-        parts = {
-            bracket: np.sort(part.found) if bracket.gathered else part.found
-            for bracket, part in zip(brackets, counted.parts, strict=True)
+        sorted_numbers = {
+            bracket: np.sort(outcome.numbers) if bracket.gathered else outcome.numbers
+            for bracket, outcome in zip(brackets, counted.brackets, strict=True)
         }
         for search in open_:
             bracket = search.bracket(most // len(open_))
             if bracket.gathered:
-                found[search.rank] = float(parts[bracket][search.rank - search.below])
+                statistics[search.rank] = float(sorted_numbers[bracket][search.rank - search.below])
                 continue
-            narrower = search.narrowed(parts[bracket])
+            narrower = search.narrow(sorted_numbers[bracket])
             if narrower.bits == _ALL:
-                found[search.rank] = value_of(narrower.prefix)
+                statistics[search.rank] = value_of(narrower.prefix)
             else:
                 still.append(narrower)
         open_ = still
-    return found, largest
+    return statistics, largest

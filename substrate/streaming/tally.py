@@ -33,7 +33,7 @@ def join(first: Any, second: Any) -> Any:
 
 def add_in_pairs(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the sums of the entries of two tuples of one length."""
-    return tuple(one + other for one, other in zip(first, second, strict=True))
+    return tuple(left + right for left, right in zip(first, second, strict=True))
 
 
 @cache
@@ -42,7 +42,9 @@ def _rules(kind: type) -> tuple[tuple[str, Callable[[Any, Any], Any]], ...]:
     rules: list[tuple[str, Callable[[Any, Any], Any]]] = []
     for field in fields(kind):
         if isinstance(field.type, str):
-            raise TypeError(f"{kind.__name__}.{field.name} must have a type that is no text: how it adds is not known")
+            raise TypeError(
+                f"{kind.__name__}.{field.name} must have a type, not a text, as its annotation: it says how to add"
+            )
         stated = [note for note in getattr(field.type, "__metadata__", ()) if callable(note)]
         rules.append((field.name, stated[0] if stated else add))
     return tuple(rules)
@@ -62,11 +64,11 @@ class Tally:
             raise TypeError(f"not all fields of {kind.__name__} are sums: no rows can be left out of it")
         return type(self)(*(getattr(self, name) - getattr(other, name) for name, _ in _rules(kind)))
 
-    def combine(self, other: Self, **given: Any) -> Self:
+    def combine(self, other: Self, **replacements: Any) -> Self:
         """Return the tally of the rows of both; fields that depend on each other are given."""
         kind: type = type(self)
-        parts = (
-            given[name] if name in given else rule(getattr(self, name), getattr(other, name))
+        combined = (
+            replacements[name] if name in replacements else rule(getattr(self, name), getattr(other, name))
             for name, rule in _rules(kind)
         )
-        return type(self)(*parts)
+        return type(self)(*combined)

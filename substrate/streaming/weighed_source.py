@@ -14,7 +14,7 @@ import numpy as np
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.streaming.array_source import DerivedSource
-from substrate.streaming.source import Block, Source, reblocked
+from substrate.streaming.source import Block, Source, reblock
 from substrate.streaming.sources import NpyFile
 
 __all__ = ["WeighedSource", "weights_of_source"]
@@ -34,58 +34,58 @@ class WeighedSource(DerivedSource):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of positive weight."""
+        """Return the number of rows of positive weight."""
         return int(self.inner.n_rows if self.numbers is None else self.numbers.size)
 
     def row_weights(self) -> Array | None:
-        """Those of the rows of positive weight."""
+        """Return those of the rows of positive weight."""
         return self.weights
 
-    def changed(self, block: Block) -> Block:
-        """The block with the weights of its rows, by the numbers they have here."""
+    def change(self, block: Block) -> Block:
+        """Return the block with the weights of its rows, by the numbers they have here."""
         if self.weights is None:
             return block
         return block._replace(weights=self.weights[block.rows.start - self.first : block.rows.stop - self.first])
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """The blocks of the inner source without the rows of weight zero."""
+        """Return the blocks of the inner source without the rows of weight zero."""
         if self.numbers is None:
-            return map(self.changed, self.inner.blocks(start, stop, step))
-        own = self._own(start, stop)
-        return map(self.changed, reblocked(self._positive(own, start, step), start, stop, step))
+            return map(self.change, self.inner.blocks(start, stop, step))
+        numbers = self._numbers_in(start, stop)
+        return map(self.change, reblock(self._positive(numbers, start, step), start, stop, step))
 
-    def taken(self, rows: Any) -> Any:
-        """The rows by the numbers that they have in the inner source."""
-        return self.inner.taken(rows if self.numbers is None else self.numbers[rows])
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows by the numbers that they have in the inner source."""
+        return self.inner.take_rows(rows if self.numbers is None else self.numbers[rows])
 
-    def sent(self, client: Any, start: int, stop: int) -> Any:
-        """The rows as sent to a worker, with their part of the weights."""
-        own, here = self._own(start, stop), slice(start - self.first, stop - self.first)
-        numbers = None if self.numbers is None else own
-        weights = None if self.weights is None else self.weights[here]
-        part = replace(self, weights=weights, numbers=numbers, first=start)
-        inner = self.inner.sent(client, int(own[0]), int(own[-1]) + 1)
+    def send(self, client: Any, start: int, stop: int) -> Any:
+        """Return the rows as sent to a worker, with their part of the weights."""
+        own_numbers, rows = self._numbers_in(start, stop), slice(start - self.first, stop - self.first)
+        numbers = None if self.numbers is None else own_numbers
+        weights = None if self.weights is None else self.weights[rows]
+        span = replace(self, weights=weights, numbers=numbers, first=start)
+        inner = self.inner.send(client, int(own_numbers[0]), int(own_numbers[-1]) + 1)
         if inner is self.inner:
-            return part
-        return client.submit(replace, replace(part, inner=None), inner=inner, pure=False)
+            return span
+        return client.submit(replace, replace(span, inner=None), inner=inner, pure=False)
 
-    def _own(self, start: int, stop: int) -> Any:
-        """The numbers in the inner source of the rows from ``start`` to ``stop``."""
+    def _numbers_in(self, start: int, stop: int) -> Any:
+        """Return the numbers in the inner source of the rows from ``start`` to ``stop``."""
         if self.numbers is None:
             return np.array([start, stop - 1])
         return self.numbers[start - self.first : stop - self.first]
 
-    def _positive(self, own: Any, start: int, step: int) -> Iterator[Block]:
-        """The rows with the numbers ``own``, numbered from ``start`` on: of every block those that it has."""
-        for block in self.inner.blocks(int(own[0]), int(own[-1]) + 1, step):
-            first, last = np.searchsorted(own, [block.rows.start, block.rows.stop])
+    def _positive(self, numbers: Any, start: int, step: int) -> Iterator[Block]:
+        """Yield the rows with the numbers ``own``, numbered from ``start`` on: of every block those that it has."""
+        for block in self.inner.blocks(int(numbers[0]), int(numbers[-1]) + 1, step):
+            first, last = np.searchsorted(numbers, [block.rows.start, block.rows.stop])
             if first < last:
-                here = own[first:last] - block.start
-                yield Block(block.X[here], None if block.Y is None else block.Y[here], start + int(first))
+                places = numbers[first:last] - block.start
+                yield Block(block.X[places], None if block.Y is None else block.Y[places], start + int(first))
 
 
 def weights_of_source(sample_weight: Any, rows: Source) -> Array:
-    """One finite weight, not negative, for each row of a source: an array, or the path of a ``.npy`` file."""
+    """Return one finite weight, not negative, for each row of a source: an array, or the path of a ``.npy`` file."""
     if isinstance(sample_weight, (str, os.PathLike)):
         path = os.fspath(sample_weight)
         if not path.endswith(".npy"):

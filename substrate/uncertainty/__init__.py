@@ -85,6 +85,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        found = globals()[name] = getattr(import_module(f"substrate.uncertainty.{_MODULES[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"substrate.uncertainty.{_MODULES[name]}"), name)
+        return value
     raise AttributeError(f"module 'substrate.uncertainty' has no attribute {name!r}")

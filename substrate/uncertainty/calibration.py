@@ -33,7 +33,7 @@ __all__ = [
     "fit_isotonic",
     "fit_sigmoid",
     "margins",
-    "pooled",
+    "pool_scores",
     "smoothed_targets",
 ]
 
@@ -45,7 +45,7 @@ _STEPS = 100
 
 
 def margins(scores: Array) -> Array:
-    r"""How far each class is ahead of the best other one, one column per class.
+    r"""Return how far each class is ahead of the best other one, one column per class.
 
     For two classes and one decision value f these are -f and f; for more, with one score per class,
     :math:`m_c = s_c - \max_{j \ne c} s_j`. The class with a positive margin is the one that is decided for.
@@ -61,13 +61,13 @@ def margins(scores: Array) -> Array:
 
 
 def beside_decision(probabilities: Array, decided: Any) -> Array:
-    """Probabilities of the classes, one column each, that agree with a decision and sum to one.
+    """Return probabilities of the classes, one column each, that agree with a decision and sum to one.
 
     ``decided`` is the number of the class that each row is decided for. Its probability is at least one half and that
     of every other class at most one half before all are divided by their sum, so it stays the largest.
     """
-    mine = np.arange(probabilities.shape[1]) == np.asarray(decided)[:, None]
-    sided = np.where(mine, np.maximum(probabilities, _DECIDED), np.minimum(probabilities, 0.5))
+    is_decided = np.arange(probabilities.shape[1]) == np.asarray(decided)[:, None]
+    sided = np.where(is_decided, np.maximum(probabilities, _DECIDED), np.minimum(probabilities, 0.5))
     return np.asarray(sided / sided.sum(axis=1, keepdims=True))
 
 
@@ -80,12 +80,12 @@ class SigmoidMap:
     gradient: float = 0.0
 
     def __call__(self, scores: Array) -> Array:
-        """The probability at each score."""
+        """Return the probability at each score."""
         return np.asarray(expit(self.slope * scores + self.offset))
 
 
 def smoothed_targets(positive: Any, weights: Array) -> Array:
-    """Platt's targets: (N+ + 1)/(N+ + 2) and 1/(N- + 2), the counts being sums of weights.
+    """Return Platt's targets: (N+ + 1)/(N+ + 2) and 1/(N- + 2), the counts being sums of weights.
 
     :place [Platt2000]_ smoothed targets: they keep the slope finite
     """
@@ -94,7 +94,7 @@ def smoothed_targets(positive: Any, weights: Array) -> Array:
 
 
 def fit_sigmoid(scores: Array, positive: Any, weights: Array) -> SigmoidMap:
-    """Platt's map of scores whose rows are of the class, or not.
+    """Fit Platt's map to scores whose rows are of the class, or not.
 
     The slope is not negative: where scores order the classes the wrong way round, or are all equal, the probability is
     a constant, the mean target.
@@ -108,13 +108,13 @@ def fit_sigmoid(scores: Array, positive: Any, weights: Array) -> SigmoidMap:
     inside = np.column_stack([(scores - mean) / spread, np.ones_like(scores)])
     if float(share @ (inside[:, 0] * (targets - share @ targets))) <= 0.0:
         return constant  # the loss rises with the slope from zero on, and it is convex
-    found, flat = _newton(inside, targets, share, np.array([0.0, constant.offset]))
-    slope = float(found[0]) / spread
-    return SigmoidMap(slope, float(found[1]) - slope * mean, flat)
+    parameters, flat = _newton(inside, targets, share, np.array([0.0, constant.offset]))
+    slope = float(parameters[0]) / spread
+    return SigmoidMap(slope, float(parameters[1]) - slope * mean, flat)
 
 
 def _newton(inside: Array, targets: Array, share: Array, start: Array) -> tuple[Array, float]:
-    """The minimiser of the mean log loss of a linear logit, and the size of its gradient there."""
+    """Return the minimiser of the mean log loss of a linear logit, and the size of its gradient there."""
     point, loss = start, _log_loss(inside @ start, targets, share)
     for _ in range(_STEPS):
         p = expit(inside @ point)
@@ -146,20 +146,20 @@ class IsotonicMap:
     values: Array
 
     def __call__(self, scores: Array) -> Array:
-        """The probability at each score."""
+        """Return the probability at each score."""
         return np.interp(scores, self.scores, self.values)
 
 
-def pooled(scores: Array, positive: Any, weights: Array) -> tuple[Array, Array, Array]:
-    """Distinct scores in order, the weight of all rows at each, and that of the rows of the class."""
+def pool_scores(scores: Array, positive: Any, weights: Array) -> tuple[Array, Array, Array]:
+    """Return distinct scores in order, the weight of all rows at each, and that of the rows of the class."""
     distinct, place = np.unique(scores, return_inverse=True)
-    total, own = (np.bincount(place, part, distinct.size) for part in (weights, weights * positive))
-    return distinct, np.asarray(total, dtype=np.float64), np.asarray(own, dtype=np.float64)
+    total, positive_weight = (np.bincount(place, amounts, distinct.size) for amounts in (weights, weights * positive))
+    return distinct, np.asarray(total, dtype=np.float64), np.asarray(positive_weight, dtype=np.float64)
 
 
 def fit_isotonic(scores: Array, positive: Any, weights: Array) -> IsotonicMap:
-    """Isotonic regression of the class on the scores; rows of equal score count as one of their mean."""
+    """Fit the isotonic regression of the class on the scores; rows of equal score count as one of their mean."""
     from scipy.optimize import isotonic_regression
 
-    distinct, total, own = pooled(scores, positive, weights)
-    return IsotonicMap(distinct, np.asarray(isotonic_regression(own / total, weights=total).x))
+    distinct, total, positive_weight = pool_scores(scores, positive, weights)
+    return IsotonicMap(distinct, np.asarray(isotonic_regression(positive_weight / total, weights=total).x))

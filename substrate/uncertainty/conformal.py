@@ -51,25 +51,25 @@ _TRIED = 3
 
 
 def conformal_hull(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """The smallest interval that holds the conformal set, one line per new point.
+    """Return the smallest interval that holds the conformal set, one line per new point.
 
     ``fitted`` are the predictions there, if the machines have no bias.
     """
     ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
-    for some, f, S, sides in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+    for block, f, S, sides in _settle_sides(machines, X, diagonal, fitted, rank(coverage, machines.n)):
         for column, (sign, side) in enumerate(zip((-1.0, 1.0), sides, strict=True)):
-            ends[some, column] = f + sign * S * _furthest(side)
+            ends[block, column] = f + sign * S * _furthest(side)
     return ends
 
 
 def conformal_region(
     machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any
 ) -> Iterator[Array]:
-    """The conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host.
+    """Yield the conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host.
 
     :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
     """
-    for _, f, S, sides in _settled(machines, X, diagonal, fitted, rank(coverage, machines.n)):
+    for _, f, S, sides in _settle_sides(machines, X, diagonal, fitted, rank(coverage, machines.n)):
         below, above = (_pieces(side) for side in sides)
         for center, scale, down, up in zip(to_numpy(f), to_numpy(S), below, above, strict=True):
             first = np.array([[-down[0, 1], up[0, 1]]])
@@ -84,36 +84,36 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
     return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
 
 
-def _settled(
+def _settle_sides(
     machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
 ) -> Iterator[tuple[slice, Array, Array, list[_Side]]]:
-    """Slices of the new points with f, S, and both sides of f by as many rows as needed."""
+    """Yield slices of the new points with f, S, and both sides of f by as many rows as needed."""
     few = _TRIED * (machines.n + 1 - k)
-    for some, f, c, p in machines.blocks(X, diagonal, fitted):
+    for block, f, c, p in machines.blocks(X, diagonal, fitted):
         S = p + 1.0 / machines.gamma
         if few < machines.n and k <= machines.n:
             latest = _latest(machines, c, S)
             order = np.argsort(to_numpy(latest), kind="stable")
-            last, rest = on_device_of(S, order[-few:]), latest[int(order[-few - 1])]
-            xp, others = namespace_of(c), machines.n - few
-            sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - others, last))
-            if all(bool(xp.all(S * top[:, 0] >= rest)) for top, _, _ in sides):
-                yield some, f, S, sides
+            last, bound_of_rest = on_device_of(S, order[-few:]), latest[int(order[-few - 1])]
+            xp, n_others = namespace_of(c), machines.n - few
+            sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - n_others, last))
+            if all(bool(xp.all(S * top[:, 0] >= bound_of_rest)) for top, _, _ in sides):
+                yield block, f, S, sides
                 continue
-        yield some, f, S, list(_sides(machines, c, S, k))
+        yield block, f, S, list(_sides(machines, c, S, k))
 
 
 def _latest(machines: LeftOutMachines, c: Array, S: Array) -> Array:
-    """Where each row has left for good, at all these points; infinity where that is not known."""
+    """Return where each row has left for good, at all these points; infinity where that is not known."""
     xp = namespace_of(c)
     most = xp.clip(xp.maximum(xp.max(c, axis=0), -xp.min(c, axis=0)), max=0.5)
     slack = machines.diagonal - most * (1.0 - most) / xp.min(S)
-    known = slack > 0.0
-    return xp.where(known, xp.abs(machines.support_values) / xp.where(known, slack, 1.0), np.inf)  # type: ignore[no-any-return]
+    has_slack = slack > 0.0
+    return xp.where(has_slack, xp.abs(machines.support_values) / xp.where(has_slack, slack, 1.0), np.inf)  # type: ignore[no-any-return]
 
 
 def _sides(machines: LeftOutMachines, c: Array, S: Array, k: int, rows: Any = None) -> Iterator[_Side]:
-    """Below, then above f(x); c, of all rows or of some, is overwritten."""
+    """Return both sides, below, then above f(x); c, of all rows or of some, is overwritten."""
     xp = namespace_of(c)
     alpha, diagonal = machines.support_values, machines.diagonal
     if rows is not None:
@@ -122,11 +122,11 @@ def _sides(machines: LeftOutMachines, c: Array, S: Array, k: int, rows: Any = No
     P = c * c
     P += diagonal * S[:, None]
     wild = xp.abs(c) >= P  # on one side such a row never leaves, on the other it returns
-    some = bool(xp.any(wild))
+    has_wild = bool(xp.any(wild))
     c *= xp.sign(alpha)
     for sign in (-1.0, 1.0):
         slope = P + c if sign > 0.0 else P - c
-        if not some:
+        if not has_wild:
             yield _last(size / slope, k), *_no_returns(c)
             continue
         # a row without error is as strange as any everywhere, or at t = 0 only
@@ -137,7 +137,7 @@ def _sides(machines: LeftOutMachines, c: Array, S: Array, k: int, rows: Any = No
 
 
 def _last(leave: Array, k: int) -> Array:
-    """From the k-th row to leave on, that one first."""
+    """Return the rows from the k-th to leave on, that one first."""
     return largest(leave, max(int(leave.shape[1]) + 1 - k, 0))
 
 
@@ -146,7 +146,9 @@ def _no_returns(c: Array) -> tuple[Array, Any]:
 
 
 def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
-    """The distances at which rows return, one line per point that has any, filled up by infinity; and how many."""
+    """Return the distances at which rows return, one line per point that has any, filled up by infinity; and how
+    many.
+    """
     xp, (m, n) = namespace_of(d), d.shape
     points, rows = xp.nonzero(back)
     at = points * n + rows
@@ -161,37 +163,37 @@ def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
 
 
 def _furthest(side: _Side) -> Array:
-    """The largest t of the set on one side."""
+    """Return the largest t of the set on one side."""
     top, returns, counts = side
     xp = namespace_of(top)
     if top.shape[1] == 0:
         return zeros_beside(top, top.shape[0]) + np.inf  # type: ignore[no-any-return]
     if not counts.any():
         return top[:, 0]
-    (some,) = np.nonzero(counts)
-    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, some), axis=0)))
+    (places,) = np.nonzero(counts)
+    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, places), axis=0)))
     last = np.where(crossed == 1, values, -np.inf).max(axis=1)
-    found = np.array(to_numpy(top[:, 0]))
-    found[some] = np.where(final < 1, np.inf, last)
-    return on_device_of(top, found)  # type: ignore[no-any-return]
+    furthest = np.array(to_numpy(top[:, 0]))
+    furthest[places] = np.where(final < 1, np.inf, last)
+    return on_device_of(top, furthest)  # type: ignore[no-any-return]
 
 
 def _pieces(side: _Side) -> list[Array]:
-    """The pieces of the set on one side of each point, the first from zero on."""
+    """Return the pieces of the set on one side of each point, the first from zero on."""
     top, returns, counts = to_numpy(side[0]), *side[1:]
     if top.shape[1] == 0:
         return [np.array([[0.0, np.inf]])] * int(top.shape[0])
-    found = [np.array([[0.0, end]]) for end in top[:, 0]]
-    (some,) = np.nonzero(counts)
-    for point, values, crossed in zip(some, *_crossings(returns, top[some])[:2], strict=True):
+    pieces = [np.array([[0.0, end]]) for end in top[:, 0]]
+    (places,) = np.nonzero(counts)
+    for point, values, crossed in zip(places, *_crossings(returns, top[places])[:2], strict=True):
         starts, stops = np.append(0.0, values[crossed == -1]), values[crossed == 1]
         stops = np.append(stops, np.inf) if stops.size < starts.size else stops
-        found[point] = np.column_stack([starts, stops])
-    return found
+        pieces[point] = np.column_stack([starts, stops])
+    return pieces
 
 
 def _crossings(returns: Array, leaves: Array) -> tuple[Array, Any, Any]:
-    """Ascending distances, +1 where the set ends and -1 where it begins again, and the rows away at the far end.
+    """Return ascending distances, +1 where the set ends and -1 where it begins, and the rows away at the far end.
 
     ``leaves`` are those from the k-th on: rows away are counted from the k-th. At equal distances rows return first,
     since the sets of all rows are closed.

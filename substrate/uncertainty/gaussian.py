@@ -30,7 +30,7 @@ __all__ = ["gaussian_deviations", "gaussian_ends", "noise_of_targets"]
 
 
 def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], border: Border = ONES) -> Array:
-    """The variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
+    """Return the variance of the noise from y'alpha, one number per output; y up to Z c, since Z'alpha = 0."""
     Y, alpha = to_numpy(Y), to_numpy(support_values)
     unit = target_unit(Y)
     centred = border.shorten(Y / unit)
@@ -40,7 +40,7 @@ def noise_of_targets(Y: Array, support_values: Array, gammas: Sequence[float], b
 
 
 def gaussian_deviations(machines: LeftOutMachines, noise: float, X: Any, diagonal: Array) -> Array:
-    """The standard deviation of a new target at every point."""
+    """Return the standard deviation of a new target at every point."""
     p = machines.spread(X, diagonal)
     return namespace_of(p).sqrt(noise * (machines.gamma * p + 1.0))  # type: ignore[no-any-return]
 

@@ -66,11 +66,11 @@ class Influence(Protocol):
 
     @property
     def diagonal(self) -> Array:
-        """The entries of the inverse's diagonal that belong to the rows."""
+        """Return the entries of the inverse's diagonal that belong to the rows."""
 
     @property
     def represent(self) -> Callable[[Any], Array]:
-        """What is computed of new points: kernel values with the rows, or features."""
+        """Return what is computed of new points: kernel values with the rows, or features."""
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
         """c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x, x)."""
@@ -104,7 +104,7 @@ class KernelInfluence:
     border: tuple[Border, Array, Array] | None = None
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """One triangular product for p, another for c, in the memory of the kernel values."""
+        """Return one triangular product for p, another for c, in the memory of the kernel values."""
         rows, b = self._shift(rows)
         if not self.triangular:
             c = rows @ self.root
@@ -115,7 +115,7 @@ class KernelInfluence:
             return multiply_rows(half, self.root), p
 
     def own(self, which: Any, rows: Array) -> Array:
-        """Products of rows of the inverse, as many operations as kernel values."""
+        """Return products of rows of the inverse, as many operations as kernel values."""
         if self.triangular:
             raise TypeError("single entries of c need the inverse, kernel_influence(..., entries=True)")
         shifted, _ = self._shift(rows)
@@ -123,7 +123,7 @@ class KernelInfluence:
         return c
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """Half the work of c."""
+        """Return p alone, with half the work of c."""
         if not self.triangular:
             return self.at(rows, diagonal)[1]
         rows, b = self._shift(rows)
@@ -139,20 +139,20 @@ class KernelInfluence:
         border, Z, inverse = self.border
         n = int(Z.shape[0])
         k = namespace_of(rows).asarray(rows[:, :n], copy=True)
-        here = border.line(rows[:, n:])
-        b = k @ self.share - here @ inverse
+        border_rows = border.line(rows[:, n:])
+        b = k @ self.share - border_rows @ inverse
         k -= b @ Z.T
-        return k, paired_sums(b, here, 1)
+        return k, paired_sums(b, border_rows, 1)
 
     def _half(self, rows: Array) -> Array:
-        """W (k - b 1), one line per point."""
+        """Return W (k - b 1), one line per point."""
         with blas_threads(self.share.shape[0]):
             half: Array = multiply_rows(rows, self.root, transposed=True)
             return half
 
 
 def _not_negative(p: Array) -> Array:
-    """A difference that is zero, or above, up to rounding."""
+    """Return a difference that is zero, or above, up to rounding."""
     return namespace_of(p).clip(p, min=0.0)  # type: ignore[no-any-return]
 
 
@@ -166,23 +166,23 @@ class FeatureInfluence:
 
     @property
     def total(self) -> float:
-        """The sum of the pulls."""
+        """Return the sum of the pulls."""
         return float(namespace_of(self.pulls).sum(self.pulls))
 
     @property
     def spare(self) -> Array:
-        """One minus the leverage of every row."""
+        """Return one minus the leverage of every row."""
         spare: Array = 1.0 - self.pulls * (1.0 / self.total + paired_sums(self.rows, self.rows, 1))
         return spare
 
     @property
     def diagonal(self) -> Array:
-        """P_ii (1 - h_i)."""
+        """Return P_ii (1 - h_i)."""
         diagonal: Array = self.pulls * self.spare
         return diagonal
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """From psi of the new points; k(x, x) is not needed."""
+        """Return p and c from psi of the new points; k(x, x) is not needed."""
         constant = 1.0 / self.total
         with blas_threads(self.rows.shape[0]):
             c = rows @ self.rows.T
@@ -191,12 +191,12 @@ class FeatureInfluence:
         return c, constant + paired_sums(rows, rows, 1)
 
     def own(self, which: Any, rows: Array) -> Array:
-        """From psi of the copies."""
+        """Return the influence of the copies on themselves, from their psi."""
         c: Array = 1.0 / self.total + paired_sums(take_rows(self.rows, which), rows, 1)
         return take_rows(self.pulls, which) * c  # type: ignore[no-any-return]
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """From psi of the new points alone."""
+        """Return p from psi of the new points alone."""
         spread: Array = 1.0 / self.total + paired_sums(rows, rows, 1)
         return spread
 
@@ -204,7 +204,7 @@ class FeatureInfluence:
 def kernel_influence(
     gram: Gram, ridge: Array, represent: Callable[[Any], Array], border: Border = ONES, entries: bool = False
 ) -> KernelInfluence:
-    """From a Gram matrix, which is factored, and the diagonal 1/(gamma v).
+    """Compute the influence from a Gram matrix, which is factored, and the diagonal 1/(gamma v).
 
     ``entries`` states that single entries of c are needed, and so the inverse itself.
     """
@@ -215,26 +215,26 @@ def kernel_influence(
     root = None if entries else gram.inverse_factor()
     if root is None:
         inverse = gram.inverse()
-        known = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
+        inverse_parts = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
     else:
-        known = (root, True, column_squares(root))
+        inverse_parts = (root, True, column_squares(root))
     share = eliminated.share
-    diagonal = border.without_rows(known[2] - eliminated.diagonal, ridge)
+    diagonal = border.without_rows(inverse_parts[2] - eliminated.diagonal, ridge)
     if border.plain:
-        return KernelInfluence(represent, *known[:2], share[:, 0], total, diagonal)
+        return KernelInfluence(represent, *inverse_parts[:2], share[:, 0], total, diagonal)
     inverse = on_device_of(Z, eliminated.inverse)
-    return KernelInfluence(represent, *known[:2], share, total, diagonal, (border, Z, inverse))
+    return KernelInfluence(represent, *inverse_parts[:2], share, total, diagonal, (border, Z, inverse))
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
-    """Sizes s and the triangle R with A = s R'R s, by a QR factorisation of columns of one size; numpy only."""
+    """Return sizes s and R with A = s R'R s, by a QR factorisation of columns of one size; numpy only."""
     tall = np.sqrt(pulls)[:, None] * features
     sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
     return sizes, np.asarray(np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]), mode="r"))
 
 
 def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border = ONES) -> FeatureInfluence:
-    r"""In the features of a kernel of finite rank, where support values do not represent the machine.
+    r"""Compute it in the features of a kernel of finite rank, where support values do not represent the machine.
 
     With columns :math:`q` of a border beside the constant, orthonormal by the pulls P with sum m, the features less
     their best fit :math:`C^T q`, :math:`C = Q^T P \Phi_c / m`, are orthogonal to them, and the rest is free:
@@ -290,24 +290,24 @@ class LeftOutMachines:
 
     @property
     def n(self) -> int:
-        """The number of machines, one without each row."""
+        """Return the number of machines, one without each row."""
         return int(self.residuals.shape[0])
 
     def blocks(self, X: Any, diagonal: Array, fitted: Array | None) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Slices of the new points, with f(x), c and p(x) there; c is the caller's to overwrite."""
-        for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            rows = self.influence.represent(X[some, :])
+        """Yield slices of the new points, with f(x), c and p(x) there; c is the caller's to overwrite."""
+        for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
+            rows = self.influence.represent(X[block, :])
             if self.bias is not None:
                 f = rows @ self.support_values + self.bias
             elif fitted is not None:
-                f = fitted[some]
+                f = fitted[block]
             else:
                 raise TypeError("predictions are needed where the machines have no bias of their own")
-            yield some, f, *self.influence.at(rows, diagonal[some])
+            yield block, f, *self.influence.at(rows, diagonal[block])
 
     def spread(self, X: Any, diagonal: Array) -> Array:
         """p(x) of all new points."""
-        found: Array = zeros_beside(self.residuals, int(X.shape[0]))
-        for some in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            found[some] = self.influence.spread(self.influence.represent(X[some, :]), diagonal[some])
-        return found
+        spreads: Array = zeros_beside(self.residuals, int(X.shape[0]))
+        for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
+            spreads[block] = self.influence.spread(self.influence.represent(X[block, :]), diagonal[block])
+        return spreads

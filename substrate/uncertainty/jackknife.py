@@ -31,10 +31,10 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diag
     """
     xp, n, k = namespace_of(machines.residuals), machines.n, rank(coverage, machines.n)
     ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), xp.abs(machines.residuals)
-    for some, f, c, _ in machines.blocks(X, diagonal, fitted):
+    for block, f, c, _ in machines.blocks(X, diagonal, fitted):
         c *= -machines.residuals  # what leaving a row out adds to the prediction
-        ends[some, 0] = f + kth_smallest(c - size, n + 1 - k)
-        ends[some, 1] = f + kth_smallest(c + size, k)
+        ends[block, 0] = f + kth_smallest(c - size, n + 1 - k)
+        ends[block, 1] = f + kth_smallest(c + size, k)
     return ends  # type: ignore[no-any-return]
 
 
@@ -45,8 +45,8 @@ def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, di
     """
     xp, k = namespace_of(machines.residuals), rank(coverage, machines.n)
     ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), kth_smallest(xp.abs(machines.residuals), k)
-    for some, f, c, _ in machines.blocks(X, diagonal, fitted):
+    for block, f, c, _ in machines.blocks(X, diagonal, fitted):
         c *= -machines.residuals
-        ends[some, 0] = f + xp.min(c, axis=1) - size
-        ends[some, 1] = f + xp.max(c, axis=1) + size
+        ends[block, 0] = f + xp.min(c, axis=1) - size
+        ends[block, 1] = f + xp.max(c, axis=1) + size
     return ends  # type: ignore[no-any-return]

@@ -34,22 +34,22 @@ _EQUAL = 1e-10
 
 
 def strangeness(scores: Array, classes: Any) -> Array:
-    """How far each row's own class is behind the best other one."""
+    """Return how far each row's own class is behind the best other one."""
     return -np.asarray(margins(scores)[np.arange(len(classes)), classes])
 
 
 def in_set(less: Any, coverage: Any, n: int) -> Any:
-    """Whether labels belong to the set: fewer than ceil(coverage (n + 1)) of n rows are less strange."""
+    """Return whether labels belong to the set: fewer than ceil(coverage (n + 1)) of n rows are less strange."""
     return np.asarray(less) < rank(coverage, n)
 
 
 def less_strange(calibration: Array, scores: Array) -> Any:
-    """How many calibration rows, given by their strangeness, are less strange than each row with each label."""
+    """Return how many calibration rows, given by their strangeness, are less strange than each row with each label."""
     return np.searchsorted(np.sort(calibration), -margins(scores), side="left")
 
 
 def enlarged_outputs(alpha: Array, targets: Array, diagonal: Array, c: Array, S: Array, t: Array) -> Array:
-    """Left-out outputs of all rows in the machines enlarged by each new row, of shape (new rows, rows, machines).
+    """Return left-out outputs of all rows in machines enlarged by each new row: (new rows, rows, machines).
 
     ``alpha`` and ``targets`` have one column per machine, ``c`` one line per new row, ``t`` one line of codes minus
     outputs per new row.
@@ -61,12 +61,12 @@ def enlarged_outputs(alpha: Array, targets: Array, diagonal: Array, c: Array, S:
 
 def less_strange_enlarged(
     blocks: Iterator[tuple[Array, Array, Array]],
-    known: tuple[Array, Array, Array],
+    training: tuple[Array, Array, Array],
     classes: Any,
     book: Array,
     scores_of: Callable[[Array], Array],
 ) -> Any:
-    """How many rows are less strange than each new row with each label, in the machine enlarged by it.
+    """Return how many rows are less strange than each new row with each label, in the machine enlarged by it.
 
     ``blocks`` yields the outputs of new rows, c and S; ``known`` are alpha, the codes of the rows and the diagonal;
     ``scores_of`` makes decision values from outputs, one column per machine.
@@ -75,15 +75,15 @@ def less_strange_enlarged(
     """
     counts = []
     for outputs, c, S in blocks:
-        for some in _slices(outputs.shape[0], c.shape[1] * book.size):
-            new = -margins(scores_of(outputs[some]))
+        for block in _slices(outputs.shape[0], c.shape[1] * book.size):
+            new = -margins(scores_of(outputs[block]))
             less = np.empty(new.shape, dtype=np.intp)
             for label, code in enumerate(book):
-                left = enlarged_outputs(*known, c[some], S[some], code - outputs[some])
-                decided = scores_of(left.reshape(-1, left.shape[2]))
-                others = strangeness(decided, np.tile(classes, left.shape[0])).reshape(left.shape[:2])
-                mine = new[:, label] - _EQUAL * np.abs(others).max(axis=1)
-                less[:, label] = (others < mine[:, None]).sum(axis=1)
+                enlarged = enlarged_outputs(*training, c[block], S[block], code - outputs[block])
+                decided = scores_of(enlarged.reshape(-1, enlarged.shape[2]))
+                scores_of_rows = strangeness(decided, np.tile(classes, enlarged.shape[0])).reshape(enlarged.shape[:2])
+                threshold = new[:, label] - _EQUAL * np.abs(scores_of_rows).max(axis=1)
+                less[:, label] = (scores_of_rows < threshold[:, None]).sum(axis=1)
             counts.append(less)
     return np.concatenate(counts) if counts else np.empty((0, book.shape[0]), dtype=np.intp)
 

@@ -20,7 +20,9 @@ __all__ = ["exact_level", "rank"]
 
 
 def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
-    """The fraction of a level strictly between zero and one: that of the shortest decimal that is this number."""
+    """Return the fraction of a level strictly between zero and one: that of the shortest decimal that is this
+    number.
+    """
     if isinstance(coverage, np.ndarray) and coverage.ndim == 0:
         coverage = coverage[()]
     if isinstance(coverage, (bool, np.bool_)) or not isinstance(coverage, numbers.Real):

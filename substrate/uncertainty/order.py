@@ -9,7 +9,7 @@ __all__ = ["kth_smallest", "largest"]
 
 
 def kth_smallest(values: Array, k: int) -> Array:
-    """The k-th smallest of every line, from 1 on; minus infinity for 0, infinity for one more than there are."""
+    """Return the k-th smallest of every line, from 1 on; minus infinity for 0, infinity for one more than there are."""
     n = int(values.shape[-1])
     if not 1 <= k <= n:
         edge = -np.inf if k < 1 else np.inf
@@ -18,7 +18,7 @@ def kth_smallest(values: Array, k: int) -> Array:
 
 
 def largest(values: Array, count: int) -> Array:
-    """The ``count`` largest of every line, the least of them first and the others in any order."""
+    """Return the ``count`` largest of every line, the least of them first and the others in any order."""
     if count == 0:
         return values[..., :0]
     first = int(values.shape[-1]) - count

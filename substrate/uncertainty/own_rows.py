@@ -38,25 +38,25 @@ class MachinesWithoutRows:
     linear: int = 0
 
     def change(self, which: Any, points: Any, values: Array | None) -> tuple[Any, Array]:
-        """Positions in ``which`` of rows that these machines used, and c_i r_i there, one column per machine.
+        """Return the places in ``which`` of rows that these machines used, and c_i r_i there, one column per machine.
 
         ``values`` are the kernel values of the points with all rows; None: the influence represents the points itself.
         """
-        used, own = np.arange(which.size), which
+        used, places = np.arange(which.size), which
         if self.rows is not None:
             (used,) = np.nonzero(np.isin(which, self.rows))
-            own = np.searchsorted(self.rows, which[used])
+            places = np.searchsorted(self.rows, which[used])
             points = take_rows(points, used)
-        here = self.influence.represent(points) if values is None else self._copy_of(values, used)
-        return used, to_numpy(self.influence.own(own, here))[:, None] * self.residuals[own]
+        representation = self.influence.represent(points) if values is None else self._copy_of(values, used)
+        return used, to_numpy(self.influence.own(places, representation))[:, None] * self.residuals[places]
 
     def _copy_of(self, values: Array, used: Any) -> Array:
-        """A copy of the values of some points with the rows of these machines, and of the linear part."""
+        """Return a copy of the values of some points with the rows of these machines, and of the linear part."""
         if self.rows is None:
             return own_copy(values)  # type: ignore[no-any-return]
         width = int(values.shape[1])
-        some = np.concatenate([self.rows, np.arange(width - self.linear, width)])
-        return take_rows(take_rows(values, used).T, some).T  # type: ignore[no-any-return]
+        columns = np.concatenate([self.rows, np.arange(width - self.linear, width)])
+        return take_rows(take_rows(values, used).T, columns).T  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,12 @@ class OwnRows:
     expand: Callable[[Any], Array]
 
     def outputs(self, which: Any, points: Any) -> Array:
-        """The outputs at changed copies ``points`` of the rows ``which``, by the machines without them, in numpy."""
+        """Return the outputs at changed copies ``points`` of the rows ``which``, by the machines without them, in
+        numpy.
+        """
         values = None if self.represent is None else self.represent(points)
-        found = np.array(to_numpy(self.expand(points if values is None else values)))
+        outputs = np.array(to_numpy(self.expand(points if values is None else values)))
         for group in self.groups:
             used, change = group.change(which, points, values)
-            found[np.ix_(used, group.columns)] -= change
-        return found
+            outputs[np.ix_(used, group.columns)] -= change
+        return outputs

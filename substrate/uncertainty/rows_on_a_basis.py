@@ -36,11 +36,11 @@ class LeverageCoordinates:
     gamma: float
 
     def __call__(self, X: Any) -> Array:
-        """One line per point."""
+        """Return one line per point."""
         return self.of_values(self.values.matrix(X))
 
     def of_values(self, tile: Array) -> Array:
-        """From kernel values with the basis."""
+        """Compute them from kernel values with the basis."""
         product: Array = tile @ self.factor.matrix.T
         product -= self.factor.offset
         product /= self.gamma**0.5
@@ -56,12 +56,12 @@ class _CoordinatesOfBlock:
     bias: Array
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
-        """Tile by tile."""
-        known, values = self.coordinates, self.coordinates.values
-        psi = zeros_beside(self.bias, (block.Y.shape[0], known.factor.matrix.shape[0]))
+        """Compute them tile by tile."""
+        coordinates, values = self.coordinates, self.coordinates.values
+        psi = zeros_beside(self.bias, (block.Y.shape[0], coordinates.factor.matrix.shape[0]))
         errors = zeros_beside(self.bias, block.Y.shape)
         for _, rows, tile in values.walk([block]):
-            psi[rows, :] = known.of_values(tile)
+            psi[rows, :] = coordinates.of_values(tile)
             errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
         return psi, errors
 
@@ -80,26 +80,26 @@ class ProjectedSpread:
 
     @property
     def diagonal(self) -> Array:
-        """No rows, no diagonal."""
+        """Return an empty diagonal: there are no rows."""
         raise TypeError("p(x) alone")
 
     @property
     def represent(self) -> Callable[[Any], Array]:
-        """Kernel values with the basis."""
+        """Return kernel values with the basis."""
         return self.coordinates.values.matrix
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """Not without rows."""
+        """Refuse: it needs rows."""
         raise TypeError("p(x) alone")
 
     def own(self, which: Any, rows: Array) -> Array:
-        """Not without rows."""
+        """Refuse: it needs rows."""
         raise TypeError("p(x) alone")
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
         """p(x)."""
-        known = rows[:, : self.features.n_basis]
-        z, psi = known @ self.features.transform, self.coordinates.of_values(rows)
+        kernel_values = rows[:, : self.features.n_basis]
+        z, psi = kernel_values @ self.features.transform, self.coordinates.of_values(rows)
         xp = namespace_of(z)
         missing = xp.clip(diagonal - xp.sum(z * z, axis=1), min=0.0)
         spread: Array = 1.0 / self.total + xp.sum(psi * psi, axis=1) + missing
@@ -109,7 +109,7 @@ class ProjectedSpread:
 def machines_without_rows(
     rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor, gamma: float, freedom: float
 ) -> tuple[LeftOutMachines, ...]:
-    """All machines without one row, for every output, from one pass over the rows and their targets.
+    """Return all machines without one row, for every output, from one pass over the rows and their targets.
 
     ``freedom`` is the trace of the hat matrix of the fit, by which rows of another fit are recognised.
     """
@@ -117,17 +117,17 @@ def machines_without_rows(
     advice = "keep some rows for calibrate(X, y), and use method='split'."
     room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
     coordinates = LeverageCoordinates(rows.values, factor, gamma)
-    parts = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
+    blocks = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
     xp = namespace_of(bias)
-    psi, errors = (xp.concat(part, axis=0) for part in zip(*parts, strict=True))
+    psi, errors = (xp.concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
     ones = xp.ones_like(errors[:, 0])
     pulls = gamma * (ones if rows.weights is None else on_device_of(bias, to_numpy(rows.weights)))
     influence = FeatureInfluence(coordinates, psi, pulls)
     spare = influence.spare
-    found = float(xp.sum(1.0 - spare))
-    if not abs(found - freedom) <= _SAME * freedom:
+    trace = float(xp.sum(1.0 - spare))
+    if not abs(trace - freedom) <= _SAME * freedom:
         raise DataError(
-            f"these are not the rows of the fit: their leverages sum to {found:.6g}, and the model has {freedom:.6g} "
+            f"these are not the rows of the fit: their leverages sum to {trace:.6g}, and the model has {freedom:.6g} "
             "degrees of freedom; give the rows that it was fitted to, with their sample_weight"
         )
     LeftOutRows(0, errors, errors, 1.0 - spare).refuse_undetermined()

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.uncertainty.calibration import pooled
+from substrate.uncertainty.calibration import pool_scores
 
-__all__ = ["MergedMap", "VennAbers", "merged"]
+__all__ = ["MergedMap", "VennAbers", "merge_pairs"]
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class VennAbers:
 
     scores: Array
     weights: Array
-    own: Array
+    positive_weights: Array
 
     @classmethod
     def of(cls, scores: Array, positive: Any, weights: Array) -> "VennAbers":
-        """From the scores of rows that are of the class, or not."""
-        return cls(*pooled(scores, positive, weights))
+        """Make the predictor from the scores of rows that are of the class, or not."""
+        return cls(*pool_scores(scores, positive, weights))
 
     def __call__(self, scores: Array) -> Array:
-        """The pairs (p0, p1), one row per score; the new row has weight one.
+        """Return the pairs (p0, p1), one row per score; the new row has weight one.
 
         :place [Vovk2015]_ Venn-Abers predictor: two isotonic regressions with the new row added
         """
@@ -54,43 +54,45 @@ class VennAbers:
 
     @cached_property
     def _sums(self) -> tuple[list[float], list[float]]:
-        """Cumulated weights, of all rows and of those of the class."""
-        W, S = (np.concatenate([[0.0], np.cumsum(part)]).tolist() for part in (self.weights, self.own))
+        """Return cumulated weights, of all rows and of those of the class."""
+        W, S = (
+            np.concatenate([[0.0], np.cumsum(amounts)]).tolist() for amounts in (self.weights, self.positive_weights)
+        )
         return W, S
 
     @cached_property
     def _blocks(self) -> tuple[list[int], list[int]]:
-        """Where the last block of the first j scores begins, and where the first block of the others ends."""
+        """Return where the last block of the first j scores begins, and where the first block of the others ends."""
         W, S = self._sums
         n = len(W) - 1
-        left, right = list(range(-1, n)), list(range(1, n + 2))
-        left[0], right[n] = 0, n
+        before, after = list(range(-1, n)), list(range(1, n + 2))
+        before[0], after[n] = 0, n
         for j in range(1, n + 1):
             a = j - 1
-            while a > 0 and not _below(W, S, left[a], a, j):
-                a = left[a]
-            left[j] = a
+            while a > 0 and not _below(W, S, before[a], a, j):
+                a = before[a]
+            before[j] = a
         for j in range(n - 1, -1, -1):
             b = j + 1
-            while b < n and not _below(W, S, j, b, right[b]):
-                b = right[b]
-            right[j] = b
-        return left, right
+            while b < n and not _below(W, S, j, b, after[b]):
+                b = after[b]
+            after[j] = b
+        return before, after
 
     def _value(self, a: int, b: int, label: float) -> float:
-        """Isotonic regression at a new row of this label that stands between the scores before a and from b on.
+        """Return the isotonic regression at a new row of this label, between the scores before a and from b on.
 
         From a to b are the scores that equal the new one, if there is one: they and the new row are one block.
         """
-        (W, S), (left, right), n = self._sums, self._blocks, self.scores.size
+        (W, S), (before, after), n = self._sums, self._blocks, self.scores.size
         while True:
-            weight, own = W[b] - W[a] + 1.0, S[b] - S[a] + label
-            if a > 0 and (S[a] - S[left[a]]) * weight >= own * (W[a] - W[left[a]]):
-                a = left[a]
-            elif b < n and own * (W[right[b]] - W[b]) >= (S[right[b]] - S[b]) * weight:
-                b = right[b]
+            weight, positive_weight = W[b] - W[a] + 1.0, S[b] - S[a] + label
+            if a > 0 and (S[a] - S[before[a]]) * weight >= positive_weight * (W[a] - W[before[a]]):
+                a = before[a]
+            elif b < n and positive_weight * (W[after[b]] - W[b]) >= (S[after[b]] - S[b]) * weight:
+                b = after[b]
             else:
-                return min(max(own / weight, 0.0), 1.0)
+                return min(max(positive_weight / weight, 0.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +102,16 @@ class MergedMap:
     pairs: VennAbers
 
     def __call__(self, scores: Array) -> Array:
-        """The probability at each score."""
-        return merged(self.pairs(scores))
+        """Return the probability at each score."""
+        return merge_pairs(self.pairs(scores))
 
 
 def _below(W: list[float], S: list[float], a: int, b: int, c: int) -> bool:
-    """Whether the mean from a to b is below that from b to c."""
+    """Return whether the mean from a to b is below that from b to c."""
     return (S[b] - S[a]) * (W[c] - W[b]) < (S[c] - S[b]) * (W[b] - W[a])
 
 
-def merged(pairs: Array) -> Array:
-    """One probability for each pair: p1/(1 - p0 + p1)."""
+def merge_pairs(pairs: Array) -> Array:
+    """Return one probability for each pair: p1/(1 - p0 + p1)."""
     low, high = pairs[..., 0], pairs[..., 1]
     return np.asarray(high / (1.0 - low + high))

@@ -12,8 +12,8 @@ from every_model import (
     ESTIMATORS,
     SIGMA,
     WITH_SOLVER,
-    made,
     make_data,
+    make_estimator,
     output,
     over_estimators,
     over_pairwise,
@@ -92,7 +92,7 @@ def of_plain_rows(estimator, content):
     """What the estimator says of these rows as an ordinary array, which many kinds of rows have in common."""
     X, y = make_data(estimator)
     rows = np.frombuffer(content).reshape(X.shape).copy()
-    return output(made(estimator).fit(rows, y), rows)
+    return output(make_estimator(estimator).fit(rows, y), rows)
 
 
 @pytest.mark.parametrize(("estimator", "case", "choice"), KINDS_OF_ROWS, ids=way_in_words)
@@ -101,7 +101,7 @@ def test_rows_of_many_kinds(estimator, case, choice, tmp_path):
     X, y = make_data(estimator)
     given = GOOD_X[case](X, tmp_path)
     before = pickle.dumps(plain(given))
-    model = made(estimator, **choice).fit(given, y)
+    model = make_estimator(estimator, **choice).fit(given, y)
     predicted = output(model, given)
     assert pickle.dumps(plain(given)) == before
     if "certificate_" in vars(model):
@@ -123,9 +123,9 @@ def test_y_of_many_kinds(estimator, kind):
     X, y = make_data(estimator)
     given = kind(y)
     before = list(given)
-    model = made(estimator).fit(X, given)
+    model = make_estimator(estimator).fit(X, given)
     assert list(given) == before
-    assert_array_equal(output(model, X), output(made(estimator).fit(X, y), X))
+    assert_array_equal(output(model, X), output(make_estimator(estimator).fit(X, y), X))
 
 
 @over_regressors
@@ -134,8 +134,8 @@ def test_y_of_many_kinds(estimator, kind):
 def test_y_of_many_types(estimator, dtype):
     X, y = make_data(estimator)
     given = (10.0 * np.abs(y)).astype(dtype)
-    expected = made(estimator).fit(X, given.astype(np.float64)).predict(X)
-    assert_array_equal(made(estimator).fit(X, given).predict(X), expected)
+    expected = make_estimator(estimator).fit(X, given.astype(np.float64)).predict(X)
+    assert_array_equal(make_estimator(estimator).fit(X, given).predict(X), expected)
 
 
 @over_weighted
@@ -144,15 +144,15 @@ def test_weights_of_many_kinds(estimator, kind):
     X, y = make_data(estimator)
     weights = 1.0 + np.arange(len(y)) % 4
     given = kind(weights)
-    model = made(estimator).fit(X, y, sample_weight=given)
+    model = make_estimator(estimator).fit(X, y, sample_weight=given)
     assert list(given) == list(weights)
-    assert_array_equal(output(model, X), output(made(estimator).fit(X, y, sample_weight=weights), X))
+    assert_array_equal(output(model, X), output(make_estimator(estimator).fit(X, y, sample_weight=weights), X))
 
 
 @over_estimators
 def test_a_fitted_model_keeps_no_hold_on_its_data(estimator):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     expected = output(model, X.copy())
     probe = X.copy()
     X[...] = 7.0
@@ -165,13 +165,13 @@ def test_precomputed_matrices_are_not_modified(estimator):
     X, y = make_data(estimator)
     K = RBF(SIGMA)(X)
     given = K.copy()
-    model = made(estimator, kernel=Precomputed()).fit(given, y)
+    model = make_estimator(estimator, kernel=Precomputed()).fit(given, y)
     predicted = output(model, given)
     assert_array_equal(given, K)
     given[...] = 0.0
     assert_array_equal(output(model, K), predicted)
-    assert_allclose(predicted, output(made(estimator).fit(X, y), X), atol=1e-10)
-    sparse = made(estimator, kernel=Precomputed()).fit(sp.csr_matrix(K), y)
+    assert_allclose(predicted, output(make_estimator(estimator).fit(X, y), X), atol=1e-10)
+    sparse = make_estimator(estimator, kernel=Precomputed()).fit(sp.csr_matrix(K), y)
     assert_array_equal(output(sparse, sp.csr_matrix(K)), predicted)
 
 
@@ -181,7 +181,7 @@ def test_precomputed_matrices_are_not_modified(estimator):
 def test_columns_are_known_by_name(estimator, frame):
     X, y = make_data(estimator)
     table = frame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
-    model = made(estimator).fit(table, y)
+    model = make_estimator(estimator).fit(table, y)
     assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
     with pytest.raises(ValueError, match="must be in the same order"):
         model.predict(table[["c", "a", "b"]])
@@ -196,7 +196,7 @@ def test_columns_are_known_by_name(estimator, frame):
 @over_estimators
 def test_another_width_is_refused(estimator):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :1])):
         with pytest.raises(ValueError, match=f"X has {other.shape[1]} features, but .* is expecting 3"):
             model.predict(other)
@@ -208,12 +208,12 @@ def test_predicting_before_fitting(estimator):
     readers = [name for name in ("predict", "decision_function", "predict_proba") if hasattr(estimator, name)]
     for name in readers:
         with pytest.raises(NotFittedError, match="not fitted yet"):
-            getattr(made(estimator), name)(X)
+            getattr(make_estimator(estimator), name)(X)
     if hasattr(estimator, "certify"):
         with pytest.raises(NotFittedError, match="not fitted yet"):
-            made(estimator).certify(X, y)
+            make_estimator(estimator).certify(X, y)
     with pytest.raises(NotFittedError):
-        made(estimator).score(X, y)
+        make_estimator(estimator).score(X, y)
 
 
 @over_estimators
@@ -221,7 +221,7 @@ def test_a_certificate_for_other_rows_is_refused_in_words(estimator):
     if not hasattr(estimator, "certify"):
         pytest.skip("nothing to certify again")
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     for rows in (7, len(y) // 2):
         with pytest.raises(DataError, match=r"support values|rows"):
             model.certify(X[::-1][:rows], y[::-1][:rows])

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from every_model import (
     CLASSIFIERS,
     assert_unfitted,
-    made,
     make_data,
+    make_estimator,
     output,
     over_estimators,
     over_regressors,
@@ -92,7 +92,7 @@ def test_bad_rows_are_refused_by_fit(estimator, case):
     change, message = BAD_X[case]
     given = change(X)
     rows = len(y) if given is None or np.isscalar(given) else given.shape[0] if hasattr(given, "shape") else len(given)
-    model = made(estimator)
+    model = make_estimator(estimator)
     with pytest.raises(ValueError, match=message):
         model.fit(given, y[:rows])
     assert_unfitted(model)
@@ -102,7 +102,7 @@ def test_bad_rows_are_refused_by_fit(estimator, case):
 @pytest.mark.parametrize("case", BAD_OBJECTS_X)
 def test_objects_in_rows_are_refused_by_fit(estimator, case):
     X, y = make_data(estimator)
-    model = made(estimator)
+    model = make_estimator(estimator)
     with pytest.raises((ValueError, TypeError)):
         model.fit(BAD_OBJECTS_X[case](X), y)
     assert_unfitted(model)
@@ -113,7 +113,7 @@ def test_objects_in_rows_are_refused_by_fit(estimator, case):
 @pytest.mark.some_cases(1)
 def test_bad_rows_are_refused_by_predict(estimator, case):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     expected = output(model, X)
     with pytest.raises(ValueError):  # noqa: PT011  the words are those of fit, or of the wrong width
         model.predict(BAD_X[case][0](X))
@@ -125,13 +125,13 @@ def test_one_row_is_too_few_and_two_are_enough(estimator):
     X, y = make_data(estimator)
     two = [int(np.argmin(y == y[0])) if is_classifier(estimator()) else 1, 0]
     with pytest.raises(ValueError, match=r"minimum of 2|at least two|1 sample|n_samples=1"):
-        made(estimator).fit(X[:1], y[:1])
+        make_estimator(estimator).fit(X[:1], y[:1])
     if parameters_of(estimator).get("cv", "none") is None:  # some of the rows would validate
         with pytest.raises(DataError, match="would train on 1 row"):
-            made(estimator).fit(X[two], y[two])
-        model = made(estimator).fit(X[two], y[two], X[2:6], y[2:6])
+            make_estimator(estimator).fit(X[two], y[two])
+        model = make_estimator(estimator).fit(X[two], y[two], X[2:6], y[2:6])
     else:
-        model = made(estimator).fit(X[two], y[two])
+        model = make_estimator(estimator).fit(X[two], y[two])
     assert np.isfinite(output(model, X)).all()
 
 
@@ -173,7 +173,7 @@ STRINGS_Y = {
 def test_bad_targets_are_refused(estimator, case):
     X, y = make_data(estimator)
     change, message = (BAD_Y | DISGUISED_Y | STRINGS_Y)[case]
-    model = made(estimator)
+    model = make_estimator(estimator)
     with pytest.raises((ValueError, TypeError) if "sparse" in case else ValueError, match=message):
         model.fit(X, change(y))
     assert_unfitted(model)
@@ -184,7 +184,7 @@ def test_bad_targets_are_refused(estimator, case):
 def test_bad_labels_are_refused(estimator, case):
     X, y = make_data(estimator)
     change, message = (BAD_Y | DISGUISED_Y)[case]
-    model = made(estimator)
+    model = make_estimator(estimator)
     with pytest.raises((ValueError, TypeError) if "sparse" in case else ValueError, match=message):
         model.fit(X, change(y))
     assert_unfitted(model)
@@ -195,19 +195,19 @@ def test_bad_labels_are_refused(estimator, case):
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 def test_labels(estimator):
     X, y = make_data(estimator)
-    first = output(made(estimator).fit(X, y), X)
+    first = output(make_estimator(estimator).fit(X, y), X)
     for names in (("a", "b"), (False, True), (-7, 12), (0, 1)):
         labels = np.where(y == "up", *reversed(names))
-        model = made(estimator).fit(X, labels)
+        model = make_estimator(estimator).fit(X, labels)
         assert_array_equal(model.classes_, sorted(names))
         assert set(model.predict(X)) <= set(names)
         # "down" < "up" and each pair is in the same order
         assert_allclose(output(model, X), first, atol=1e-12)
     with pytest.raises(ValueError, match="class"):
-        made(estimator).fit(X, np.full(len(X), "only"))
+        make_estimator(estimator).fit(X, np.full(len(X), "only"))
     with pytest.raises(ValueError, match=r"[Uu]nknown label type|continuous"):
-        made(estimator).fit(X, np.linspace(0.0, 1.0, len(X)))
-    three = made(estimator).fit(X, np.arange(len(X)) % 3)
+        make_estimator(estimator).fit(X, np.linspace(0.0, 1.0, len(X)))
+    three = make_estimator(estimator).fit(X, np.arange(len(X)) % 3)
     assert_array_equal(three.classes_, [0, 1, 2])
     assert three.decision_function(X).shape == (len(X), 3)
 
@@ -216,9 +216,9 @@ def test_labels(estimator):
 def test_a_column_is_read_as_a_vector_with_a_warning(estimator):
     X, y = make_data(estimator)
     with pytest.warns(DataConversionWarning, match="column-vector"):
-        model = made(estimator).fit(X, y[:, None])
+        model = make_estimator(estimator).fit(X, y[:, None])
     assert model.predict(X).shape == y.shape
-    assert_array_equal(model.predict(X), made(estimator).fit(X, y).predict(X))
+    assert_array_equal(model.predict(X), make_estimator(estimator).fit(X, y).predict(X))
 
 
 BAD_WEIGHTS = {
@@ -243,7 +243,7 @@ BAD_WEIGHTS = {
 def test_bad_weights_are_refused(estimator, case):
     X, y = make_data(estimator)
     change, message = BAD_WEIGHTS[case]
-    model = made(estimator)
+    model = make_estimator(estimator)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, sample_weight=change(np.ones(len(y))))
     assert_unfitted(model)

@@ -13,8 +13,8 @@ from every_model import (
     WITH_GAMMA,
     assert_unfitted,
     in_units,
-    made,
     make_data,
+    make_estimator,
     output,
     over_kerneled,
     over_regressors,
@@ -36,7 +36,7 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern
 @pytest.mark.some_cases(1)
 def test_a_constant_target_is_the_bias(estimator, choice, constant):
     X, _ = make_data(estimator)
-    model = made(estimator, **choice).fit(X, np.full(len(X), constant))
+    model = make_estimator(estimator, **choice).fit(X, np.full(len(X), constant))
     exact = not choice
     assert_allclose(model.support_values_, 0.0, atol=0.0 if exact else 1e-6 * max(abs(constant), 1.0))
     rounding = len(X) * np.finfo(float).eps  # of a mean
@@ -116,7 +116,7 @@ def test_extreme_gamma_with_duplicates(estimator, gamma, kernel):
 @pytest.mark.parametrize("gamma", [*BAD_NUMBERS, [1.0, 2.0], [[1.0]], np.array([1.0, np.nan])], ids=brief)
 def test_bad_gamma_is_refused(estimator, gamma):
     X, y = make_data(estimator)
-    model = made(estimator, gamma=gamma)
+    model = make_estimator(estimator, gamma=gamma)
     with pytest.raises(ValueError, match="gamma"):
         model.fit(X, y)
     assert_unfitted(model)
@@ -129,8 +129,8 @@ def test_gamma_of_many_kinds(estimator, gamma):
     X, y = make_data(estimator)
     if estimator not in MULTI_OUTPUT and isinstance(gamma, list):
         pytest.skip("one gamma for each output is for regression with several")
-    expected = output(made(estimator, gamma=2.0).fit(X, y), X)
-    assert_array_equal(output(made(estimator, gamma=gamma).fit(X, y), X), expected)
+    expected = output(make_estimator(estimator, gamma=2.0).fit(X, y), X)
+    assert_array_equal(output(make_estimator(estimator, gamma=gamma).fit(X, y), X), expected)
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf, "mean", None, True, 1j, 10**400], ids=brief)
@@ -190,8 +190,8 @@ def test_rows_far_from_the_origin(estimator, form):
     X = np.round(X * 2**20) / 2**20
     far = X + 2.0**27  # about 1e8, and no digit is lost
     assert np.array_equal(far - 2.0**27, X)
-    model = made(estimator).fit(form(far), y)
-    assert_allclose(output(model, form(far)), output(made(estimator).fit(X, y), X), rtol=1e-9, atol=1e-11)
+    model = make_estimator(estimator).fit(form(far), y)
+    assert_allclose(output(model, form(far)), output(make_estimator(estimator).fit(X, y), X), rtol=1e-9, atol=1e-11)
 
 
 @over_kerneled
@@ -206,8 +206,8 @@ def test_a_linear_kernel_that_overflows_says_so(estimator):
 @pytest.mark.some_cases(1)
 def test_targets_on_an_extreme_scale(estimator, choice, factor):
     X, y = make_data(estimator)
-    plain_model = made(estimator, **choice).fit(X, y)
-    model = made(estimator, **choice, **in_units(estimator, factor)).fit(X, y * factor)
+    plain_model = make_estimator(estimator, **choice).fit(X, y)
+    model = make_estimator(estimator, **choice, **in_units(estimator, factor)).fit(X, y * factor)
     assert model.certificate_.holds
     tolerance = 1e-5 if choice else 1e-10
     assert_allclose(model.predict(X) / factor, plain_model.predict(X), atol=tolerance)
@@ -221,8 +221,8 @@ def test_a_target_far_from_nought(estimator):
         pytest.skip("nothing takes a constant up")
     X, y = make_data(estimator)
     y = np.round(y * 2**20) / 2**20
-    model = made(estimator).fit(X, y + 2.0**27)
-    expected = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y + 2.0**27)
+    expected = make_estimator(estimator).fit(X, y)
     if model._location is None:  # what is chosen feels the rounding of the target
         assert_allclose(output(model, X) - 2.0**27, output(expected, X), atol=1e-4)
     else:

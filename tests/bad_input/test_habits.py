@@ -16,8 +16,8 @@ from every_model import (
     WITH_GAMMA,
     WITH_SOLVER,
     assert_unfitted,
-    made,
     make_data,
+    make_estimator,
     output,
     over_estimators,
     over_kerneled,
@@ -66,7 +66,7 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before(estimator):
     failures += [({"gamma": -1.0}, X, y)] if estimator in WITH_GAMMA else []
     failures += [({"kernel": raises}, X, y), ({"kernel": "nonsense"}, X, y)] if estimator in KERNELED else []
     failures += [({"solver": "nonsense"}, X, y)] if estimator in WITH_SOLVER else []
-    fitted = made(estimator).fit(X, y)
+    fitted = make_estimator(estimator).fit(X, y)
     for parameters, rows, target in failures:
         model = copy.deepcopy(fitted)
         model.set_params(**parameters)
@@ -84,7 +84,7 @@ def interrupted(X, Z):
 @over_kerneled
 def test_an_interrupt_goes_through_and_leaves_the_model_unfitted(estimator, monkeypatch):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(kernel=interrupted).fit(X, y)
     assert_unfitted(model)
@@ -92,7 +92,7 @@ def test_an_interrupt_goes_through_and_leaves_the_model_unfitted(estimator, monk
     if estimator in WITH_SOLVER:
         import cvxpy
 
-        model = made(estimator).fit(X, y).set_params(solver="cvxpy")
+        model = make_estimator(estimator).fit(X, y).set_params(solver="cvxpy")
         monkeypatch.setattr(cvxpy.Problem, "solve", lambda *_, **__: interrupted(X, X))
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
@@ -102,7 +102,7 @@ def test_an_interrupt_goes_through_and_leaves_the_model_unfitted(estimator, monk
 @over_estimators
 def test_clones_and_parameters(estimator):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     twin = clone(model)
     assert_unfitted(twin)
     assert twin.get_params() == model.get_params()
@@ -116,7 +116,7 @@ def test_clones_and_parameters(estimator):
 @over_kerneled
 def test_parameters_of_the_kernel(estimator):
     X, y = make_data(estimator)
-    model = made(estimator)
+    model = make_estimator(estimator)
     kernel = model.kernel
     assert model.get_params()["kernel__sigma"] == SIGMA
     model.set_params(kernel__sigma=0.3)
@@ -134,7 +134,7 @@ def test_parameters_of_the_kernel(estimator):
 @over_estimators
 def test_models_survive_being_stored(estimator, tmp_path):
     X, y = make_data(estimator)
-    model = made(estimator).fit(X, y)
+    model = make_estimator(estimator).fit(X, y)
     joblib.dump(model, tmp_path / "model.joblib")
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), joblib.load(tmp_path / "model.joblib")):
         assert_array_equal(output(other, X), output(model, X))
@@ -188,8 +188,8 @@ def test_cross_validation_cuts_a_precomputed_matrix_both_ways(estimator, kernel)
 def test_pipelines(estimator):
     X, y = make_data(estimator)
     scaled = StandardScaler().fit_transform(X)
-    pipeline = make_pipeline(StandardScaler(), made(estimator)).fit(X, y)
-    assert_allclose(pipeline.predict(X) == made(estimator).fit(scaled, y).predict(scaled), True)
+    pipeline = make_pipeline(StandardScaler(), make_estimator(estimator)).fit(X, y)
+    assert_allclose(pipeline.predict(X) == make_estimator(estimator).fit(scaled, y).predict(scaled), True)
 
 
 @pytest.mark.parametrize("estimator", [estimator for estimator in MULTI_OUTPUT if estimator in WITH_GAMMA])
@@ -199,13 +199,13 @@ def test_several_outputs_are_several_fits(estimator, solver):
     Y = np.column_stack([y, 1e3 * np.cos(y), y**2])
     gammas = [0.5, 20.0, 0.5]
     choice = {"solver": solver} if estimator in WITH_SOLVER else {}
-    model = made(estimator, gamma=gammas, **choice).fit(X, Y, **weight(estimator, y))
+    model = make_estimator(estimator, gamma=gammas, **choice).fit(X, Y, **weight(estimator, y))
     assert model.predict(X).shape == Y.shape
     assert model.certificate_.holds
     for column, gamma in enumerate(gammas):
-        alone = made(estimator, gamma=gamma, **choice).fit(X, Y[:, column], **weight(estimator, y))
+        alone = make_estimator(estimator, gamma=gamma, **choice).fit(X, Y[:, column], **weight(estimator, y))
         scale = np.abs(Y[:, column]).max()
         assert_allclose(model.predict(X)[:, column], alone.predict(X), atol=1e-9 * scale)
     for wrong in ([1.0], [1.0, 2.0], [1.0, 2.0, -3.0]):
         with pytest.raises(ValueError, match="gamma"):
-            made(estimator, gamma=wrong, **choice).fit(X, Y)
+            make_estimator(estimator, gamma=wrong, **choice).fit(X, Y)

@@ -8,8 +8,8 @@ from every_model import (
     SIGMA,
     WITH_SOLVER,
     assert_unfitted,
-    made,
     make_data,
+    make_estimator,
     output,
     over_kerneled,
     over_pairwise,
@@ -118,7 +118,7 @@ def test_a_callable_kernel_works_like_the_kernel_it_computes(estimator):
     def radial(X, Z):
         return np.exp(-((X[:, None, :] - Z[None, :, :]) ** 2).sum(axis=-1) / SIGMA**2)
 
-    expected = output(made(estimator).fit(X, y), X)
+    expected = output(make_estimator(estimator).fit(X, y), X)
     for rows in (X, sp.csr_matrix(X)):
         assert_allclose(output(seeded(estimator, kernel=radial).fit(rows, y), rows), expected, rtol=1e-9)
 

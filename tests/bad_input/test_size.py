@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from every_model import assert_unfitted, made, make_data, output, over_kerneled, parameters_of, seeded
+from every_model import assert_unfitted, make_data, make_estimator, output, over_kerneled, parameters_of, seeded
 
 from substrate.arrays import memory_limit
 from substrate.errors import DataError
@@ -45,6 +45,6 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
 def test_the_memory_guard_can_be_lifted(estimator):
     X, y = make_data(estimator)
     with memory_limit(1.0), memory_limit(float("inf")):
-        assert np.isfinite(output(made(estimator).fit(X, y), X)).all()
+        assert np.isfinite(output(make_estimator(estimator).fit(X, y), X)).all()
     with memory_limit(1.0), pytest.raises(DataError, match="available"):
-        made(estimator).fit(X, y)
+        make_estimator(estimator).fit(X, y)

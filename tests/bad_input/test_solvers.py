@@ -4,7 +4,7 @@ import importlib.util
 import warnings
 
 import pytest
-from every_model import MODULES, WITH_SOLVER, arguments_of, assert_unfitted, made, make_data, over_modules
+from every_model import MODULES, WITH_SOLVER, arguments_of, assert_unfitted, make_data, make_estimator, over_modules
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate.errors import DeclarationError, SolverError
@@ -28,7 +28,7 @@ def test_an_absent_solver_is_named_with_the_command_that_brings_it(monkeypatch, 
     hide(monkeypatch, MODULE_OF[solver])
     for estimator in WITH_SOLVER:
         X, y = make_data(estimator)
-        model = made(estimator, solver=solver)
+        model = make_estimator(estimator, solver=solver)
         with pytest.raises(SolverError, match=f"{solver} is not installed.*pip install {MODULE_OF[solver]}"):
             model.fit(X, y)
         assert_unfitted(model)
@@ -68,7 +68,7 @@ def test_an_estimator_says_when_its_solver_did_not_converge(estimator, monkeypat
         substrate.solvers._SOLVERS, "OSQP", type(short)(short.module, short.package, {"max_iter": 1}, short.tolerance)
     )
     with pytest.warns(ConvergenceWarning, match="no solver met the certificate's tolerances.*OSQP"):
-        model = made(estimator, solver="OSQP").fit(X, y)
+        model = make_estimator(estimator, solver="OSQP").fit(X, y)
     assert not model.certificate_.holds
     assert "rejected" in str(model.certificate_)
 
@@ -77,7 +77,7 @@ def test_an_estimator_says_when_its_solver_did_not_converge(estimator, monkeypat
 def test_an_unknown_solver_is_refused_with_the_choices(solver):
     for estimator in WITH_SOLVER:
         X, y = make_data(estimator)
-        model = made(estimator, solver=solver)
+        model = make_estimator(estimator, solver=solver)
         with pytest.raises(ValueError, match=r"solver.*CLARABEL"):
             model.fit(X, y)
         assert_unfitted(model)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from every_model import ESTIMATORS, made, make_data, output, over_estimators
+from every_model import ESTIMATORS, make_data, make_estimator, output, over_estimators
 from numpy.testing import assert_allclose
 
 
@@ -19,7 +19,7 @@ def test_fits_in_several_threads_do_not_meet(estimator):
 
     def fitted(seed):
         rows = np.random.default_rng(seed).permutation(len(y))[:40]
-        return output(made(estimator).fit(X[rows], y[rows]), X)
+        return output(make_estimator(estimator).fit(X[rows], y[rows]), X)
 
     alone = [fitted(seed) for seed in seeds]
     with ThreadPoolExecutor(2) as pool:

@@ -10,8 +10,8 @@ from every_model import (
     WHOLE_ROWS,
     WITH_GAMMA,
     WITH_SOLVER,
-    made,
     make_data,
+    make_estimator,
     output,
     over_weighted,
     seeded,
@@ -58,5 +58,5 @@ def test_a_common_weight_is_a_factor_of_gamma(estimator):
     if estimator not in WITH_GAMMA:
         pytest.skip("no gamma")
     X, y = make_data(estimator)
-    weighted = made(estimator, gamma=1.0).fit(X, y, sample_weight=np.full(len(y), 4.0))
-    assert_allclose(output(weighted, X), output(made(estimator, gamma=4.0).fit(X, y), X), rtol=1e-12)
+    weighted = make_estimator(estimator, gamma=1.0).fit(X, y, sample_weight=np.full(len(y), 4.0))
+    assert_allclose(output(weighted, X), output(make_estimator(estimator, gamma=4.0).fit(X, y), X), rtol=1e-12)

@@ -161,12 +161,12 @@ def test_numbers_of_numpy_are_written_and_read(bench: SimpleNamespace) -> None:
 
 
 def test_a_headline_is_judged_by_one_bound(bench: SimpleNamespace) -> None:
-    assert bench.Headline("work", "peer", 2.0, least=2.0).met
-    assert not bench.Headline("work", "peer", 1.9, least=2.0).met
-    assert bench.Headline("work", "peer", 1.25, most=1.25).met
-    assert not bench.Headline("work", "peer", 1.3, most=1.25).met
-    assert not bench.Headline("work", "peer", 3.0, least=2.0, held=False).met
-    assert not bench.Headline("work", "peer", float("nan"), most=2.0).met
+    assert bench.Headline("work", "peer", 2.0, least=2.0).is_met
+    assert not bench.Headline("work", "peer", 1.9, least=2.0).is_met
+    assert bench.Headline("work", "peer", 1.25, most=1.25).is_met
+    assert not bench.Headline("work", "peer", 1.3, most=1.25).is_met
+    assert not bench.Headline("work", "peer", 3.0, least=2.0, held=False).is_met
+    assert not bench.Headline("work", "peer", float("nan"), most=2.0).is_met
     for bounds in ({}, {"least": 1.0, "most": 2.0}):
         with pytest.raises(ValueError, match="needs either least or most"):
             bench.Headline("work", "peer", 1.0, **bounds)

@@ -19,8 +19,8 @@ def test_there_are_entries_of_every_paper():
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.function)
 def test_the_printed_statement_fails_and_the_corrected_one_holds(entry):
-    shown = entry.shown()
-    assert shown.demonstrated, shown
+    shown = entry.run()
+    assert shown.is_demonstrated, shown
     assert shown.measure
 
 
@@ -44,13 +44,13 @@ def test_the_page_is_what_the_docstrings_say():
 
 
 def test_a_slip_needs_both_sides():
-    assert Shown("", 1.0, 0.0).demonstrated
-    assert not Shown("", 1e-9, 0.0).demonstrated, "the printed statement is true as well"
-    assert not Shown("", 1.0, 1e-3).demonstrated, "the corrected statement is false as well"
-    assert not Shown("", float("nan"), 0.0).demonstrated
-    assert not Shown("", 1.0, float("nan")).demonstrated
-    assert Shown("", 0.0, 0.0, slip=False).demonstrated
-    assert not Shown("", 1.0, 0.0, slip=False).demonstrated
+    assert Shown("", 1.0, 0.0).is_demonstrated
+    assert not Shown("", 1e-9, 0.0).is_demonstrated, "the printed statement is true as well"
+    assert not Shown("", 1.0, 1e-3).is_demonstrated, "the corrected statement is false as well"
+    assert not Shown("", float("nan"), 0.0).is_demonstrated
+    assert not Shown("", 1.0, float("nan")).is_demonstrated
+    assert Shown("", 0.0, 0.0, slip=False).is_demonstrated
+    assert not Shown("", 1.0, 0.0, slip=False).is_demonstrated
 
 
 def test_the_command_runs_what_it_is_asked_for(capsys, monkeypatch):
@@ -60,6 +60,6 @@ def test_the_command_runs_what_it_is_asked_for(capsys, monkeypatch):
     assert out.startswith(f"{number:2d}. [Carvalho2006] section 4, training times.")
     assert "printed 1.19, corrected 0.0183" in out
     assert errata.main(["0"]) == errata.main(["all"]) == 2
-    monkeypatch.setattr(errata.Erratum, "shown", lambda self: Shown("nothing", 0.0, 0.0))
+    monkeypatch.setattr(errata.Erratum, "run", lambda self: Shown("nothing", 0.0, 0.0))
     assert errata.main([str(number)]) == 1
     assert "NOT DEMONSTRATED" in capsys.readouterr().out

@@ -162,7 +162,7 @@ def test_fields_go_on_indented_and_end_with_the_indentation():
     """
     first, second = fields_of(text, "a/b.py", "C.f")
     assert (first.kind, first.key, first.where, first.text) == ("equation", "Suykens2002", "(5)", "the linear system")
-    assert first.dotted == "a.b.C.f"
+    assert first.dotted_name == "a.b.C.f"
     assert (second.kind, second.key, second.text) == ("holds", "", "nothing")
 
 

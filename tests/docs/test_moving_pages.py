@@ -38,7 +38,7 @@ def decoded(text):
 def test_the_point_of_29_is_the_one_that_a_solver_finds(moving_pages, rho, weight):
     given = {"K": [np.eye(2)], "y": np.array([1.0, -1.0]), "K_val": np.array([[2.0, 0.0]]), "y_val": np.array([4.0])}
     solved = fused_maximal_variation.declare(**given, rho=rho, weight=weight).solve()
-    a = float(moving_pages.fused(rho, weight))
+    a = float(moving_pages.fuse_at(rho, weight))
     np.testing.assert_allclose(solved.support_values, [a, -a], atol=1e-5)
     value = moving_pages.error(a) + weight * moving_pages.penalty(a, rho)
     assert solved.problem.value == pytest.approx(value, abs=1e-6)
@@ -46,9 +46,9 @@ def test_the_point_of_29_is_the_one_that_a_solver_finds(moving_pages, rho, weigh
 
 def test_a_trained_machine_has_no_penalty_and_is_the_solution_of_25(moving_pages):
     rho = np.linspace(0.0, 3.0, 13)
-    np.testing.assert_allclose(moving_pages.penalty(moving_pages.trained(rho), rho), 0.0, atol=1e-15)
+    np.testing.assert_allclose(moving_pages.penalty(moving_pages.train(rho), rho), 0.0, atol=1e-15)
     solved = declare(K=[np.eye(2)], y=np.array([1.0, -1.0]), rho=0.7).solve()
-    a = float(moving_pages.trained(0.7))
+    a = float(moving_pages.train(0.7))
     np.testing.assert_allclose(solved.support_values, [a, -a], atol=1e-5)
 
 
@@ -66,7 +66,7 @@ def test_the_page_of_29_begins_where_its_value_is_smallest(moving_pages):
     rows = decoded(data["state"]["rows"]).reshape(stops.size, -1)
     for k, weight in enumerate(moving_pages.WEIGHTS):  # linear between its stops
         middle = (stops[1:] + stops[:-1]) / 2.0
-        np.testing.assert_allclose(moving_pages.fused(middle, weight), (rows[1:, k + 1] + rows[:-1, k + 1]) / 2.0)
+        np.testing.assert_allclose(moving_pages.fuse_at(middle, weight), (rows[1:, k + 1] + rows[:-1, k + 1]) / 2.0)
 
 
 @pytest.mark.slow

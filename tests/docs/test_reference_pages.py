@@ -58,5 +58,5 @@ def test_a_name_breaks_at_separators_only_and_keeps_its_text(extension, name):
     literal = docutils_nodes.literal(name, name)
     own_names.breakable(literal)
     parts = [child.astext() for child in literal.children if not isinstance(child, docutils_nodes.raw)]
-    assert "".join(parts) == own_names.spelled(literal) == name
+    assert "".join(parts) == own_names.spell(literal) == name
     assert all(part[-1] in "._/:=," for part in parts[:-1])

@@ -10,16 +10,16 @@ HOMES = ("array_api_strict", "torch")
 
 
 def sender(home: str) -> Callable[[Any], Any]:
-    """The function that makes an array of this library; a library that is not installed is a reported skip."""
+    """Return the function that makes an array of this library; a library that is not installed is a reported skip."""
     library = pytest.importorskip(home)
     return library.from_numpy if home == "torch" else library.asarray
 
 
-def assert_close(found: Any, wanted: Any, tolerance: float = 1e-10) -> None:
+def assert_close(actual: Any, wanted: Any, tolerance: float = 1e-10) -> None:
     """Equal to numpy's up to rounding, relative to the largest value."""
     from substrate.namespaces import is_device_array, to_numpy
 
-    assert is_device_array(found)
-    values = to_numpy(found)
+    assert is_device_array(actual)
+    values = to_numpy(actual)
     assert values.dtype == np.asarray(wanted).dtype
     np.testing.assert_allclose(values, wanted, rtol=0.0, atol=tolerance * float(np.nanmax(np.abs(wanted))))

@@ -23,21 +23,21 @@ def solve_with(K: np.ndarray, y: np.ndarray, ridge: np.ndarray, Z: np.ndarray) -
     return solution[m:], solution[:m]
 
 
-def fitted(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+def fit_values(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     alpha, b = solve(K, y, ridge)
     return K @ alpha + b
 
 
 def hat_matrix(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     """Column j is the fit to the j-th unit vector: one refit a column."""
-    return np.column_stack([fitted(K, unit, ridge) for unit in np.eye(len(ridge))])
+    return np.column_stack([fit_values(K, unit, ridge) for unit in np.eye(len(ridge))])
 
 
 def left_out_residuals(K: np.ndarray, y: np.ndarray, ridge: np.ndarray, rows: list[int]) -> np.ndarray:
     """y - f at some rows, with f refitted to the others."""
-    rest = [i for i in range(len(ridge)) if i not in set(rows)]
-    alpha, b = solve(K[np.ix_(rest, rest)], y[rest], ridge[rest])
-    return y[rows] - K[np.ix_(rows, rest)] @ alpha - b
+    kept = [i for i in range(len(ridge)) if i not in set(rows)]
+    alpha, b = solve(K[np.ix_(kept, kept)], y[kept], ridge[kept])
+    return y[rows] - K[np.ix_(rows, kept)] @ alpha - b
 
 
 def leave_one_out(K: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> np.ndarray:

@@ -27,9 +27,9 @@ def echelon(A: np.ndarray, threshold: float) -> list[int]:
             continue
         R[[row, pivot]] = R[[pivot, row]]
         R[row] /= R[row, column]
-        for other in range(rows):
-            if other != row:
-                R[other] -= R[other, column] * R[row]
+        for line in range(rows):
+            if line != row:
+                R[line] -= R[line, column] * R[row]
         kept.append(column)
         row += 1
     return [column - 1 for column in kept[1:]]
@@ -40,7 +40,7 @@ def pseudo_inverse(A: np.ndarray, columns: np.ndarray, B: np.ndarray) -> np.ndar
 
 
 def adaline(A: np.ndarray, B: np.ndarray, step: float, epochs: int) -> np.ndarray:
-    """The plain rule, pattern by pattern within an epoch of fixed errors."""
+    """Return the plain rule, pattern by pattern within an epoch of fixed errors."""
     W = np.zeros(A.shape[1])
     for _ in range(epochs):
         errors = [B[i] - A[i] @ W for i in range(len(B))]

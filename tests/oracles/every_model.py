@@ -32,7 +32,7 @@ def parameters_of(estimator):
 
 
 def way_in_words(value):
-    """The name of a choice of parameters in that of a test; anything else keeps its own."""
+    """Return the name of a choice of parameters in that of a test; anything else keeps its own."""
     return {(): "as it comes", ("solver",): "declared"}[tuple(value)] if isinstance(value, dict) else None
 
 
@@ -75,7 +75,7 @@ over_modules = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
 
 
 def make_data(estimator, n=24, columns=3, seed=0):
-    """Rows and a target or labels that suit the estimator."""
+    """Return rows and a target or labels that suit the estimator."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, columns))
     signal = np.sin(2.0 * X[:, 0]) + (X[:, 1:2] ** 2).sum(axis=1)
@@ -85,67 +85,73 @@ def make_data(estimator, n=24, columns=3, seed=0):
 
 
 def seeded(estimator, **parameters):
-    """An estimator that makes the same random choices every time, where it makes any."""
-    own = parameters_of(estimator)
-    if "random_state" in own:
+    """Return an estimator that makes the same random choices every time, where it makes any."""
+    kinds = parameters_of(estimator)
+    if "random_state" in kinds:
         parameters.setdefault("random_state", 0)
-    if "basis" in own:
+    if "basis" in kinds:
         parameters["basis"] = Basis.of(parameters.get("basis")).with_params(random_state=0)
     return estimator(**parameters)
 
 
 def quick_kernel(estimator):
-    """A kernel with which a smoke test is quick: whole paths of many components take their time, linear ones do not."""
+    """Return a kernel with which a smoke test is quick: whole paths of many components take their time, linear ones do
+    not.
+    """
     return Linear() if estimator._additive else RBF(SIGMA)
 
 
-def made(estimator, **parameters):
-    """An estimator with a fixed kernel where it has one, so that its width does not hide what is tested."""
+def make_estimator(estimator, **parameters):
+    """Return an estimator with a fixed kernel where it has one, so that its width does not hide what is tested."""
     if "kernel" in parameters_of(estimator):
         parameters.setdefault("kernel", RBF(SIGMA))
     return seeded(estimator, **parameters)
 
 
 def in_units(estimator, factor):
-    """The parameters that are measured in the units of the target, for a target multiplied by the factor."""
-    own = parameters_of(estimator)
-    return {name: abs(factor) * own[name] for name in ("zeta", "c", "rho") if name in own}
+    """Return the parameters that are measured in the units of the target, for a target multiplied by the factor."""
+    parameters = parameters_of(estimator)
+    return {name: abs(factor) * parameters[name] for name in ("zeta", "c", "rho") if name in parameters}
 
 
 def first_rows(parameters, rows):
-    """The arguments of a declaration for some of the training rows: validation points are compared with those only."""
-    matrices = {name: given for name, given in parameters.items() if name.startswith("K_")}
-    some = {name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()}
-    some |= {name: parameters[name][rows] for name in ("Z",) if name in parameters}
-    return parameters | some
+    """Return the arguments of a declaration for some of the training rows: validation points are compared with those
+    only.
+    """
+    matrices = {name: matrix for name, matrix in parameters.items() if name.startswith("K_")}
+    subset = {name: K[:, rows] if name.endswith("_val") else K[np.ix_(rows, rows)] for name, K in matrices.items()}
+    subset |= {name: parameters[name][rows] for name in ("Z",) if name in parameters}
+    return parameters | subset
 
 
 def on_matrix(parameters, K):
-    """The arguments of a declaration on another matrix: points that are their own mirror images."""
+    """Return the arguments of a declaration on another matrix: points that are their own mirror images."""
     return parameters | ({"K_mirrored": K} if "K_mirrored" in parameters else {})
 
 
 def output(model, X):
-    """The numbers a fitted model computes."""
+    """Return the numbers a fitted model computes."""
     return model.decision_function(X) if is_classifier(model) else model.predict(X)
 
 
 def small_arguments(case, n, seed):
-    """The arguments of a page's case on n random training rows, and as many others as the page itself asks for."""
+    """Return the arguments of a page's case on n random training rows, and as many others as the page itself asks
+    for.
+    """
     plain = replace(case, kernel=RBF(SIGMA), every=1, standardize=False)
 
-    def drawn(rows):
+    def draw(rows):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(rows, 2))
         y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows)
         return plain.arguments(X, y > np.median(y) if case.labels else y)
 
-    trained = drawn(n)["y"].size
-    return drawn(n * n // trained)
+    trained = draw(n)["y"].size
+    return draw(n * n // trained)
 
 
 def arguments_of(module, n=12, seed=3):
-    """A small kernel matrix, a target or labels, and the parameters of the demonstration."""
+    """Return a small kernel matrix, a target or labels, and the parameters of the demonstration."""
     arguments = small_arguments(module.DEMONSTRATION.cases[0], n, seed)
     return arguments.pop("K"), arguments.pop("y"), arguments
 
@@ -154,5 +160,5 @@ def assert_unfitted(model):
     """It says that it is not fitted, and has no attribute of a fit but those that describe the columns."""
     with pytest.raises(NotFittedError):
         check_is_fitted(model)
-    left = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    assert left <= {"n_features_in_", "feature_names_in_"}
+    remaining = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    assert remaining <= {"n_features_in_", "feature_names_in_"}

@@ -10,7 +10,7 @@ _BITS = 500
 
 
 def exact_criterion(which, kernel, X, y, gammas, splits=()):
-    """The mean square leave-one-out residual, GCV, evidence, or mean square error over splits, for every gamma.
+    """Return the mean square leave-one-out residual, GCV, evidence, or mean square error over splits, for every gamma.
 
     From the bordered system, (5) of [Suykens2002]_, inverted with hundreds of digits.
     """
@@ -26,11 +26,11 @@ def _criterion(which, kernel, X, y, gamma, splits):
     n = len(y)
     if which == "evidence":  # the determinant of the bordered matrix is -n times that of the contrasts
         minus = 1 / inverse.det()
-        quadratic = sum(one * ball(float(value)) for one, value in zip(alpha, y, strict=True))
+        quadratic = sum(coefficient * ball(float(value)) for coefficient, value in zip(alpha, y, strict=True))
         return float(quadratic / (n - 1) * ((-minus / n).log() / (n - 1)).exp())
     if which == "gcv":
         total = sum(inverse[i, i] for i in range(n))
-        return float(n * sum(one * one for one in alpha) / (total * total))
+        return float(n * sum(coefficient * coefficient for coefficient in alpha) / (total * total))
     return float(sum((alpha[i] / inverse[i, i]) ** 2 for i in range(n)) / n)
 
 
@@ -38,14 +38,14 @@ def _validation(kernel, X, y, gamma, V, v):
     _, alpha, b = _machine(kernel, X, y, gamma)
     rows = _matrix(kernel, V, X)
     errors = [
-        ball(float(known)) - b - sum(r * a for r, a in zip(row, alpha, strict=True))
-        for row, known in zip(rows, v, strict=True)
+        ball(float(target)) - b - sum(r * a for r, a in zip(row, alpha, strict=True))
+        for row, target in zip(rows, v, strict=True)
     ]
     return float(sum(error * error for error in errors) / len(errors))
 
 
 def _machine(kernel, X, y, gamma):
-    """The inverse of the bordered matrix, the support values and the bias."""
+    """Return the inverse of the bordered matrix, the support values and the bias."""
     n, ridge = len(y), 1 / ball(float(gamma))
     K = _matrix(kernel, X, X)
     bordered = [[K[i][j] + (ridge if i == j else 0) for j in range(n)] + [ball(1.0)] for i in range(n)]
@@ -56,5 +56,5 @@ def _machine(kernel, X, y, gamma):
 
 def _matrix(kernel, X, Z):
     value = formula_of(kernel, X.shape[1])
-    left, right = ([[ball(float(entry)) for entry in row] for row in points] for points in (X, Z))
-    return [[value(x, z) for z in right] for x in left]
+    rows, columns = ([[ball(float(entry)) for entry in row] for row in points] for points in (X, Z))
+    return [[value(x, z) for z in columns] for x in rows]

@@ -11,7 +11,7 @@ _BITS = 600
 
 
 def exact_l1_error(K, y, zeta, rows, targets):
-    """The mean squared validation error at zeta, for kernel values as given.
+    """Return the mean squared validation error at zeta, for kernel values as given.
 
     None where the active set is not that of the optimum.
     """
@@ -31,7 +31,7 @@ def exact_l1_error(K, y, zeta, rows, targets):
 
 
 def exact_l1_distance(kernel, X, y, zeta, a, fitted):
-    """The root mean square distance of fitted values from those of the exact optimum, kernel values included.
+    """Return the root mean square distance of fitted values from those of the exact optimum, kernel values included.
 
     ``a`` has the support and the signs to try. None where these are not those of the optimum.
     """
@@ -42,12 +42,16 @@ def exact_l1_distance(kernel, X, y, zeta, a, fitted):
         if optimum is None:
             return None
         errors = optimum[2]
-        apart = [ball(float(f)) - ball(float(t)) + errors[i, 0] for i, (f, t) in enumerate(zip(fitted, y, strict=True))]
-        return float((sum((one * one for one in apart), flint().arb(0)) / len(apart)).sqrt())
+        differences = [
+            ball(float(f)) - ball(float(t)) + errors[i, 0] for i, (f, t) in enumerate(zip(fitted, y, strict=True))
+        ]
+        return float(
+            (sum((difference * difference for difference in differences), flint().arb(0)) / len(differences)).sqrt()
+        )
 
 
 def _optimum(K, y, zeta, a):
-    """Coefficients of the support, bias and errors of the optimum; None where the support is not its own."""
+    """Return coefficients of the support, bias and errors of the optimum; None where the support is not its own."""
     (support,) = np.nonzero(a)
     n, k = len(y), support.size
     arb, weight = flint().arb, ball(float(zeta))
@@ -61,9 +65,9 @@ def _optimum(K, y, zeta, a):
     table += [[arb(1)] * k + [arb(0), arb(0)], [sums[j, 0] for j in range(k)] + [arb(n), arb(0)]]
     signs = np.sign(a[support])
     total = (ones.transpose() * target)[0, 0]
-    known = [[right[i, 0] - weight * int(signs[i])] for i in range(k)] + [[arb(0)], [total]]
+    right_side = [[right[i, 0] - weight * int(signs[i])] for i in range(k)] + [[arb(0)], [total]]
     try:
-        solved = flint().arb_mat(table).solve(flint().arb_mat(known))
+        solved = flint().arb_mat(table).solve(flint().arb_mat(right_side))
     except ZeroDivisionError:  # columns that depend on each other
         return None
     exact = [solved[i, 0] for i in range(k)]

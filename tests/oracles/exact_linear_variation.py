@@ -17,24 +17,24 @@ def exact_linear_errors(X, y, rho):
     n, p = X.shape
     columns = [[Fraction(float(value)) for value in column] for column in X.T]
     weights = [Fraction(float(rho)) * max(abs(value) for value in column) for column in columns]
-    Z = [_centred(column) for column in columns]
-    target = _centred([Fraction(float(value)) for value in y])
+    Z = [_center(column) for column in columns]
+    target = _center([Fraction(float(value)) for value in y])
     gram = [[_dot(a, b) for b in Z] for a in Z]
     right = [_dot(a, target) for a in Z]
     for signs in product((0, 1, -1), repeat=p):
         active = [k for k in range(p) if signs[k]]
-        w = _solved([[gram[a][b] for b in active] for a in active], [right[a] - weights[a] * signs[a] for a in active])
+        w = _solve([[gram[a][b] for b in active] for a in active], [right[a] - weights[a] * signs[a] for a in active])
         if w is None or any(value * signs[k] <= 0 for value, k in zip(w, active, strict=True)):
             continue
         slopes = dict(zip(active, w, strict=True))
-        left = [right[a] - sum((gram[a][b] * slopes[b] for b in active), Fraction(0)) for a in range(p)]
-        if all(abs(left[a]) <= weights[a] for a in range(p) if a not in slopes):
+        gradient = [right[a] - sum((gram[a][b] * slopes[b] for b in active), Fraction(0)) for a in range(p)]
+        if all(abs(gradient[a]) <= weights[a] for a in range(p) if a not in slopes):
             fitted = [sum((Z[k][i] * slopes[k] for k in active), Fraction(0)) for i in range(n)]
             return np.array([float(f - t) for f, t in zip(fitted, target, strict=True)])
     raise AssertionError("no signs satisfy the optimality conditions")
 
 
-def _centred(values):
+def _center(values):
     mean = sum(values, Fraction(0)) / len(values)
     return [value - mean for value in values]
 
@@ -43,7 +43,7 @@ def _dot(a, b):
     return sum((x * z for x, z in zip(a, b, strict=True)), Fraction(0))
 
 
-def _solved(A, b):
+def _solve(A, b):
     """Gauss-Jordan elimination; None for a singular matrix."""
     rows = [[*row, value] for row, value in zip(A, b, strict=True)]
     size = len(b)

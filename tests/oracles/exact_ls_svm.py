@@ -15,30 +15,32 @@ __all__ = ["exact_validation_error"]
 
 
 def exact_validation_error(kernel, X, y, gamma, V, v):
-    """The mean squared error at (V, v) of the LS-SVM fitted to (X, y), rounded once at the end."""
+    """Return the mean squared error at (V, v) of the LS-SVM fitted to (X, y), rounded once at the end."""
     n, gamma = len(y), Fraction(float(gamma))
     K = _matrix(kernel, X, X)
     # gamma times (K + I/gamma) a + 1 b = y, and 1'a = 0
     rows = [[gamma * K[i][j] + (i == j) for j in range(n)] + [gamma, gamma * Fraction(float(y[i]))] for i in range(n)]
-    *a, b = _solved([*rows, [Fraction(1)] * n + [Fraction(0), Fraction(0)]])
+    *a, b = _solve([*rows, [Fraction(1)] * n + [Fraction(0), Fraction(0)]])
     errors = [
-        Fraction(float(known)) - b - sum(k * each for k, each in zip(row, a, strict=True))
-        for row, known in zip(_matrix(kernel, V, X), v, strict=True)
+        Fraction(float(target)) - b - sum(k * each for k, each in zip(row, a, strict=True))
+        for row, target in zip(_matrix(kernel, V, X), v, strict=True)
     ]
     return float(sum(e * e for e in errors) / len(errors))
 
 
 def _matrix(kernel, X, Z):
-    """Kernel values as fractions; of a kernel that is no polynomial, the fractions that its values are rounded to."""
+    """Return kernel values as fractions; of a kernel that is no polynomial, the fractions that its values are rounded
+    to.
+    """
     if not isinstance(kernel, Linear | Polynomial):
         return [[Fraction(float(value)) for value in row] for row in kernel(X, Z)]
     degree, offset = (kernel.degree, Fraction(kernel.offset)) if isinstance(kernel, Polynomial) else (1, Fraction(0))
-    left, right = ([[Fraction(float(value)) for value in row] for row in np.asarray(points)] for points in (X, Z))
-    return [[(sum(p * q for p, q in zip(x, z, strict=True)) + offset) ** degree for z in right] for x in left]
+    rows, columns = ([[Fraction(float(value)) for value in row] for row in np.asarray(points)] for points in (X, Z))
+    return [[(sum(p * q for p, q in zip(x, z, strict=True)) + offset) ** degree for z in columns] for x in rows]
 
 
-def _solved(rows):
-    """The solution of the equations, each a row with its right-hand side at the end."""
+def _solve(rows):
+    """Return the solution of the equations, each a row with its right-hand side at the end."""
     table = []
     for row in rows:
         scale = lcm(*(value.denominator for value in row))
@@ -48,11 +50,11 @@ def _solved(rows):
         pivot = next(i for i in range(k, n) if table[i][k])
         table[k], table[pivot] = table[pivot], table[k]
         for i in range(k + 1, n):
-            head, own = table[k], table[i]
-            table[i] = own[: k + 1] + [(head[k] * own[j] - own[k] * head[j]) // before for j in range(k + 1, n + 1)]
+            head, line = table[k], table[i]
+            table[i] = line[: k + 1] + [(head[k] * line[j] - line[k] * head[j]) // before for j in range(k + 1, n + 1)]
         before = table[k][k]
     x = [Fraction(0)] * n
     for i in reversed(range(n)):
-        known = sum((table[i][j] * x[j] for j in range(i + 1, n)), Fraction(0))
-        x[i] = (table[i][n] - known) / table[i][i]
+        total = sum((table[i][j] * x[j] for j in range(i + 1, n)), Fraction(0))
+        x[i] = (table[i][n] - total) / table[i][i]
     return x

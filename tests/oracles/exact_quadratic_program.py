@@ -18,11 +18,11 @@ def exact_optimum(P, q, A, b, equal, near, rounds=30):
     is_equal = np.zeros(m, dtype=bool)
     is_equal[equal] = True
     active = is_equal | (near[1] > np.maximum(A @ near[0] + b, 0.0))
-    seen = set()
+    visited = set()
     for _ in range(rounds):
-        if active.tobytes() in seen:
+        if active.tobytes() in visited:
             return None
-        seen.add(active.tobytes())
+        visited.add(active.tobytes())
         rows = np.flatnonzero(active)
         gradient, slack = exact_P * start + exact_q, exact_A * start + exact_b
         size = n + rows.size
@@ -36,12 +36,12 @@ def exact_optimum(P, q, A, b, equal, near, rounds=30):
                 system[n + k][j] = exact_A[int(i), j]
                 system[j][n + k] = -exact_A[int(i), j]
             system[n + k][size] = -slack[int(i), 0]
-        found = _solved(fmpq_mat(system))
-        if found is None:
+        solution = _solve(fmpq_mat(system))
+        if solution is None:
             return None
-        x = fmpq_mat(n, 1, [start[i, 0] + found[i] for i in range(n)])
+        x = fmpq_mat(n, 1, [start[i, 0] + solution[i] for i in range(n)])
         slack = exact_A * x + exact_b
-        negative = [i for k, i in enumerate(rows) if not is_equal[i] and found[n + k] < 0]
+        negative = [i for k, i in enumerate(rows) if not is_equal[i] and solution[n + k] < 0]
         violated = [i for i in range(m) if not active[i] and slack[i, 0] < 0]
         if not negative and not violated:
             return [x[i, 0] for i in range(n)]
@@ -63,16 +63,16 @@ def _rational(matrix):
     return fmpq_mat([[fmpq(*float(value).as_integer_ratio()) for value in row] for row in matrix])
 
 
-def _solved(system):
-    """A solution of [K | right] with zeros for what is free; None where there is none."""
+def _solve(system):
+    """Return a solution of [K | right] with zeros for what is free; None where there is none."""
     from flint import fmpq
 
     reduced, rank = system.rref()
     size = system.ncols() - 1
-    found = [fmpq(0)] * size
+    solution = [fmpq(0)] * size
     for row in range(rank):
         column = next(j for j in range(size + 1) if reduced[row, j] != 0)
         if column == size:
             return None
-        found[column] = reduced[row, size]
-    return found
+        solution[column] = reduced[row, size]
+    return solution

@@ -26,19 +26,19 @@ def polynomial(degree, offset):
 
 
 def exact_distance(kernel, X, points, y, gamma, fitted, v=None, *, fractions=False):
-    """The weighted root mean square distance of ``fitted`` from the exact fitted values, and the spread of y."""
+    """Return the weighted root mean square distance of ``fitted`` from the exact fitted values, and the spread of y."""
     v = np.ones(y.size) if v is None else v
     for bits in (300, 900, 2700, 8100):
         before, flint.ctx.prec = flint.ctx.prec, bits
         try:
-            found = _distance(kernel, X, points, y, gamma, fitted, v, fractions)
+            distance = _distance(kernel, X, points, y, gamma, fitted, v, fractions)
         except ZeroDivisionError:
-            found = None
+            distance = None
         finally:
             flint.ctx.prec = before
-        if found is not None:
+        if distance is not None:
             mean = v @ y / v.sum()
-            return found, float(np.sqrt(v @ (y - mean) ** 2 / v.sum()))
+            return distance, float(np.sqrt(v @ (y - mean) ** 2 / v.sum()))
     raise AssertionError("8,100 bits are not enough")
 
 

@@ -24,8 +24,8 @@ def features_of(model, X):
     return lower.solve(K.transpose()).transpose()
 
 
-def solved(Z, members, y, gamma):
-    """Weights and bias of the machine on some rows, the inverse of its system, and the mean feature."""
+def solve_machine(Z, members, y, gamma):
+    """Return weights and bias of the machine on some rows, the inverse of its system, and the mean feature."""
     n, r = len(members), Z.ncols()
     means = [sum((Z[i, k] for i in members), ball(0.0)) / n for k in range(r)]
     centred = flint().arb_mat(n, r, [Z[i, k] - means[k] for i in members for k in range(r)])
@@ -38,19 +38,19 @@ def solved(Z, members, y, gamma):
 
 
 def exact_reduced_criterion(Z, y, criterion, gamma):
-    """The criterion at one gamma; the lower end of its ball."""
+    """Return the criterion at one gamma; the lower end of its ball."""
     n, zero = y.size, ball(0.0)
     if criterion == "folds":
         total = zero
         for fold in np.array_split(np.arange(n), 5):
-            u, mean, means, _, _ = solved(Z, np.setdiff1d(np.arange(n), fold).tolist(), y, gamma)
+            u, mean, means, _, _ = solve_machine(Z, np.setdiff1d(np.arange(n), fold).tolist(), y, gamma)
             errors = [
                 ball(y[i]) - mean - sum(((Z[i, k] - means[k]) * u[k, 0] for k in range(Z.ncols())), zero)
                 for i in fold.tolist()
             ]
             total += sum((e * e for e in errors), zero) / len(errors) / 5
         return below(total)
-    u, mean, _, centred, H = solved(Z, list(range(n)), y, gamma)
+    u, mean, _, centred, H = solve_machine(Z, list(range(n)), y, gamma)
     fitted, half = centred * u, centred * H.inv()
     errors = [ball(y[i]) - mean - fitted[i, 0] for i in range(n)]
     if criterion == "evidence":
@@ -59,6 +59,6 @@ def exact_reduced_criterion(Z, y, criterion, gamma):
         return below(quadratic / (n - 1) * (product.log() / (n - 1)).exp())
     spare = [1 - ball(1.0) / n - sum((half[i, k] * centred[i, k] for k in range(Z.ncols())), zero) for i in range(n)]
     if criterion == "gcv":
-        left = sum(spare, zero)
-        return below(n * sum((e * e for e in errors), zero) / (left * left))
+        trace = sum(spare, zero)
+        return below(n * sum((e * e for e in errors), zero) / (trace * trace))
     return below(sum(((e / s) ** 2 for e, s in zip(errors, spare, strict=True)), zero) / n)

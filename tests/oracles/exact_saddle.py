@@ -15,7 +15,8 @@ __all__ = ["exact_distance"]
 
 
 def exact_distance(kernel, X, y, gamma, v, fitted, linear=None):
-    """The weighted root mean square distance of ``fitted`` from the exact fitted values, rounded once at the end.
+    """Return the weighted root mean square distance of ``fitted`` from the exact fitted values, rounded once at the
+    end.
 
     ``linear`` are further columns that are not penalised, beside the ones.
     """
@@ -41,8 +42,8 @@ def _distance(kernel, X, y, gamma, v, fitted, linear):
         K = [[(arb(float(matrix[i, j])) + arb(float(matrix[j, i]))) / 2 for j in range(n)] for i in range(n)]
     else:
         K = [[_value(kernel, x, z) for z in points] for x in points]
-    weights, targets = [arb(float(one)) for one in v], [arb(float(one)) for one in y]
-    pull = [arb(float(gamma)) * one for one in weights]
+    weights, targets = [arb(float(number)) for number in v], [arb(float(number)) for number in y]
+    pull = [arb(float(gamma)) * number for number in weights]
     # rows times gamma v: the unknowns are the errors e = alpha / (gamma v), b, and the coefficients of linear columns
     columns = np.ones((n, 1)) if linear is None else np.column_stack([np.ones(n), linear])
     Z = [[arb(float(value)) for value in row] for row in columns]
@@ -53,8 +54,8 @@ def _distance(kernel, X, y, gamma, v, fitted, linear):
     errors = system.solve(flint.arb_mat(n + m, 1, [*targets, *[arb(0)] * m]))
     total = arb(0)
     for i in range(n):
-        apart = targets[i] - errors[i, 0] - arb(float(fitted[i]))
-        total += weights[i] * apart * apart
+        difference = targets[i] - errors[i, 0] - arb(float(fitted[i]))
+        total += weights[i] * difference * difference
     mean = total / sum(weights, arb(0))
     if mean > 0 or not mean.is_finite():
         return mean.sqrt()

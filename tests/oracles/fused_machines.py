@@ -85,7 +85,7 @@ def fused_machine(kind: str, seed: int) -> FusedMachine:
         return _declare(kind, s, cp.Parameter(nonneg=True, name="weight"), unit, offset, _KNOTS + shift)
 
     def error(value: float) -> float:
-        return unit**2 * sum(one(value / unit**power) for one in tame) / sum(len(test) for _, test in folds)
+        return unit**2 * sum(loss(value / unit**power) for loss in tame) / sum(len(test) for _, test in folds)
 
     data = X + shift, unit * y + offset
     box = (low * unit**power, high * unit**power)
@@ -94,11 +94,11 @@ def fused_machine(kind: str, seed: int) -> FusedMachine:
 
 
 def _folds(rng: Any, n: int) -> list[tuple[Any, Any]]:
-    """One validation set of half of the rows, or two folds."""
+    """Return one validation set of half of the rows, or two folds."""
     rows = rng.permutation(n)
     half = n // 2
-    both = [(rows[:half], rows[half:]), (rows[half:], rows[:half])]
-    return both if rng.random() < 0.3 else both[:1]
+    folds = [(rows[:half], rows[half:]), (rows[half:], rows[:half])]
+    return folds if rng.random() < 0.3 else folds[:1]
 
 
 def _declare(kind: str, s: Any, weight: Any, unit: float, offset: float, knots: Any) -> Machine:
@@ -116,7 +116,7 @@ def _declare(kind: str, s: Any, weight: Any, unit: float, offset: float, knots: 
 def _cost(
     kind: str, weight: Any, norm: Any, f: Any, y: Any, unit: float, offset: float, differences: Any
 ) -> tuple[Any, list[Any]]:
-    """The objective and the constraints in values of f, as expressions of a substrate or of plain variables."""
+    """Return the objective and the constraints in values of f, as expressions of a substrate or of plain variables."""
     e = y - f
     if kind == "tube":
         return norm + weight * cp.sum(cp.pos(cp.abs(e) - 0.1 * unit)), []
@@ -138,13 +138,18 @@ def _cost(
 def _sum_of_squares(
     kind: str, kernel: Any, bias: bool, X: Any, y: Any, train: Any, test: Any
 ) -> Callable[[float], float]:
-    """The sum of squared validation errors at a weight, in tame units, by a program written out in plain numbers."""
+    """Return the sum of squared validation errors at a weight, in tame units, by a program written out in plain
+    numbers.
+    """
     X, V, y, u = X[train], X[test], y[train], y[test]
     if kind == "l1":
         return lambda value: _squares_of_l1(solve_l1(kernel(X), y, value), kernel(V, X), u)
     if kind == "variation":
-        parts = kernel.components(X.shape[1])
-        coordinates, below = shared_coordinates([part(X) for part in parts]), sum(part(V, X) for part in parts)
+        components = kernel.components(X.shape[1])
+        coordinates, below = (
+            shared_coordinates([component(X) for component in components]),
+            sum(component(V, X) for component in components),
+        )
         return lambda value: _squares_of_variation(coordinates, y, value, below, u)
     knots = _KNOTS if kind == "monotone ridge" else np.zeros((0, X.shape[1]))
     points = np.unique(np.vstack([X, knots]), axis=0)

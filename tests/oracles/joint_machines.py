@@ -11,9 +11,9 @@ from substrate.fusion.validation import checked_validation
 from substrate.kernels import RBF, Componentwise, Linear
 
 
-def rows(n=12, d=3, held=10, seed=0):
+def rows(n=12, d=3, validation=10, seed=0):
     rng = np.random.default_rng(seed)
-    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(held, d))
+    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(validation, d))
     y, w = (np.sin(P[:, 0]) + 0.3 * P[:, -1] ** 2 + 0.3 * rng.normal(size=len(P)) for P in (X, V))
     return X, y, V, w
 
@@ -22,12 +22,14 @@ def weights(*names):
     return [cp.Parameter(nonneg=True, name=name) for name in names]
 
 
-def two_groups(X, y, kernel=None, parts=2):
+def two_groups(X, y, kernel=None, components=2):
     """(a): a weight of maximal variation for each group of inputs."""
     s = Substrate(kernel or Componentwise(RBF(1.5)), X, y, cutoff=1e-2)
-    rho = weights(*(f"rho{k + 1}" for k in range(parts)))
-    groups = [list(range(X.shape[1]))[k::parts] for k in range(parts)]
-    penalty = sum(one * sum(s.maximal_variation[i] for i in group) for one, group in zip(rho, groups, strict=True))
+    rho = weights(*(f"rho{k + 1}" for k in range(components)))
+    groups = [list(range(X.shape[1]))[k::components] for k in range(components)]
+    penalty = sum(
+        weight * sum(s.maximal_variation[i] for i in group) for weight, group in zip(rho, groups, strict=True)
+    )
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + penalty), rho
 
 
@@ -56,7 +58,7 @@ MACHINES = {
 
 
 def lines(target=1.0):
-    """Two lines w_1 x_1 + w_2 x_2 with a weight each: w_k = max(target - rho_k / 2, 0), known exactly."""
+    """Return two lines w_1 x_1 + w_2 x_2 with a weight each: w_k = max(target - rho_k / 2, 0), known exactly."""
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     s = Substrate(Linear(), X, target * X.sum(axis=1), bias=False)
     one, two = weights("one", "two")
@@ -65,7 +67,7 @@ def lines(target=1.0):
 
 
 def ridge_line():
-    """A line w x with a weight of |w| and a ridge: w = (2 - rho)_+ / (2 + tau), known exactly."""
+    """Return a line w x with a weight of |w| and a ridge: w = (2 - rho)_+ / (2 + tau), known exactly."""
     X = np.array([[1.0], [-1.0]])
     s = Substrate(Linear(), X, X[:, 0], bias=False)
     rho, tau = weights("rho", "tau")
@@ -73,7 +75,7 @@ def ridge_line():
     return Machine(s, minimize=cost), [rho, tau]
 
 
-def store_of(machine, parameters, box, held):
-    """An empty store of the knots of one machine and one validation set."""
-    known = checked_validation(machine, *held)
-    return KnotStore([_fold(machine, AffineTerms.of(machine.problem, parameters), known, tuple(box))])
+def store_of(machine, parameters, box, validation):
+    """Return an empty store of the knots of one machine and one validation set."""
+    checked = checked_validation(machine, *validation)
+    return KnotStore([_fold(machine, AffineTerms.of(machine.problem, parameters), checked, tuple(box))])

@@ -55,16 +55,16 @@ class Example:
     def naive(self, X: Any, Z: Any) -> np.ndarray:
         if self.pair is not None:
             return naive.matrix(self.pair, X, Z)
-        given = np.asarray(X)
-        return _precomputed(self.kernel, given)
+        points = np.asarray(X)
+        return _precompute(self.kernel, points)
 
     def __str__(self) -> str:
         return repr(self.kernel)
 
 
-def _precomputed(kernel: Kernel, given: np.ndarray) -> np.ndarray:
+def _precompute(kernel: Kernel, points: np.ndarray) -> np.ndarray:
     factor = kernel.factor if isinstance(kernel, Scaled) else 1.0
-    return np.array([[factor * float(entry) for entry in row] for row in given])
+    return np.array([[factor * float(entry) for entry in row] for row in points])
 
 
 _R, _L, _P = naive.rbf(1.3), naive.linear(), naive.polynomial(2, 0.5)
@@ -107,13 +107,13 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
     Product: (
         Example(RBF(1.3) * Linear(), naive.product(_R, _L)),
         Example((RBF(1.3) + Linear()) * Polynomial(2, 0.5), naive.product(naive.total(_R, _L), _P)),
-        Example(RBF(1.3) * (2.0 * Linear()), naive.scaled(2.0, naive.product(_R, _L))),
+        Example(RBF(1.3) * (2.0 * Linear()), naive.scale(2.0, naive.product(_R, _L))),
         Example(RBF(1.3) * (Linear() * Polynomial(2, 0.5)), naive.product(_R, naive.product(_L, _P))),
     ),
     Scaled: (
-        Example(2.5 * RBF(1.3), naive.scaled(2.5, _R)),
-        Example(0.0 * Linear(), naive.scaled(0.0, _L)),
-        Example(2.0 * (3.0 * (RBF(1.3) * Linear())), naive.scaled(6.0, naive.product(_R, _L))),
+        Example(2.5 * RBF(1.3), naive.scale(2.5, _R)),
+        Example(0.0 * Linear(), naive.scale(0.0, _L)),
+        Example(2.0 * (3.0 * (RBF(1.3) * Linear())), naive.scale(6.0, naive.product(_R, _L))),
         Example(0.25 * Precomputed(), None),
     ),
     SinglePrecision: (
@@ -145,12 +145,12 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(Componentwise(RBF(1.3), order=2), naive.total(*_EFFECTS, *_PAIRS)),
         Example(
             Componentwise(RBF(1.3), factors=(2.0, 0.0, 0.5)),
-            naive.total(naive.scaled(2.0, _EFFECTS[0]), naive.scaled(0.5, _EFFECTS[2])),
+            naive.total(naive.scale(2.0, _EFFECTS[0]), naive.scale(0.5, _EFFECTS[2])),
         ),
         Example(
             Componentwise(RBF(1.3), order=2, factors=(2.0, 1.0, 0.0, 0.5, 0.0, 3.0)),
             naive.total(
-                naive.scaled(2.0, _EFFECTS[0]), _EFFECTS[1], naive.scaled(0.5, _PAIRS[0]), naive.scaled(3.0, _PAIRS[2])
+                naive.scale(2.0, _EFFECTS[0]), _EFFECTS[1], naive.scale(0.5, _PAIRS[0]), naive.scale(3.0, _PAIRS[2])
             ),
         ),
         Example(Componentwise(RBF(1.3), order=3), naive.total(*_EFFECTS, *_PAIRS, _ALL_THREE)),
@@ -165,11 +165,11 @@ ALL = tuple(example for examples in EXAMPLES.values() for example in examples)
 
 
 def concrete_kernels() -> set[type[Kernel]]:
-    """Every public Kernel class that can be made, found by walking down from Kernel inside the package."""
-    found, waiting = set(), [Kernel]
+    """Return every public Kernel class that can be made, found by walking down from Kernel inside the package."""
+    kernels, waiting = set(), [Kernel]
     while waiting:
         for child in waiting.pop().__subclasses__():
             waiting.append(child)
             if child.__module__.startswith("substrate.") and not child.__name__.startswith("_"):
-                found.add(child)
-    return {cls for cls in found if not inspect.isabstract(cls)}
+                kernels.add(child)
+    return {cls for cls in kernels if not inspect.isabstract(cls)}

@@ -32,7 +32,7 @@ class KernelOptimum:
 
 
 def kernel_optimum(kind, seed, sigma=None, rows=None, points=None, unit=1.0):
-    """A machine of one kind on the line, with its oracle."""
+    """Return a machine of one kind on the line, with its oracle."""
     rng = np.random.default_rng([seed, (PENALISED + UNPENALISED).index(kind)])
     n = rows or int(rng.integers(6, 12))
     m = points or int(rng.integers(2, 8))
@@ -45,8 +45,8 @@ def kernel_optimum(kind, seed, sigma=None, rows=None, points=None, unit=1.0):
     s = Substrate(RBF(sigma), X[:, None], y, task=task)
     build = {
         "squares": _squares,
-        "known values": _known,
-        "collocation": _known,
+        "known values": _make_optimum,
+        "collocation": _make_optimum,
         "bounds": _bounds,
         "rising": _bounds,
         "tube": _loss,
@@ -67,14 +67,14 @@ def _gram(sigma, X, p=(), slopes=False):
     s2 = arb(float(sigma)) ** 2
     readings = [(arb(float(x)), False) for x in X] + [(arb(float(x)), slopes) for x in p]
 
-    def product(one, other):
-        u = one[0] - other[0]
+    def product(first, second):
+        u = first[0] - second[0]
         k = (-(u * u) / s2).exp()
-        if one[1] and other[1]:
+        if first[1] and second[1]:
             return k * (2 / s2 - 4 * u * u / (s2 * s2))
-        return k * (-2 * u / s2) if one[1] else k * (2 * u / s2) if other[1] else k
+        return k * (-2 * u / s2) if first[1] else k * (2 * u / s2) if second[1] else k
 
-    return arb_mat([[product(one, other) for other in readings] for one in readings])
+    return arb_mat([[product(first, second) for second in readings] for first in readings])
 
 
 def _squares(kind, s, X, y, p, gamma, sigma, unit):
@@ -82,7 +82,7 @@ def _squares(kind, s, X, y, p, gamma, sigma, unit):
     return machine, lambda result: _least_squares(_gram(sigma, X), y, gamma, [], [], [], [], [])
 
 
-def _known(kind, s, X, y, p, gamma, sigma, unit):
+def _make_optimum(kind, s, X, y, p, gamma, sigma, unit):
     slopes = kind == "collocation"
     values = unit * (2.0 * np.cos(2.0 * p) if slopes else np.sin(2.0 * p))
     read = s.gradient(p[:, None], 0) if slopes else s.f(p[:, None])
@@ -241,22 +241,22 @@ def _optimum(P, q, rows, right, equal, slack, rounds=60):
     n, count = P.nrows(), len(rows)
     scale = 1e-7 * (1.0 + max((abs(float(value.mid())) for value in right), default=0.0))
     active = [equal + i for i, value in enumerate(slack) if value <= scale]
-    seen = set()
+    visited = set()
     for _ in range(rounds):
-        if tuple(active) in seen:
+        if tuple(active) in visited:
             return None
-        seen.add(tuple(active))
+        visited.add(tuple(active))
         at = [*range(equal), *active]
         system = [[P[i, j] for j in range(n)] + [-rows[k][i] for k in at] for i in range(n)]
         system += [[*rows[k], *([arb(0)] * len(at))] for k in at]
         try:
-            found = arb_mat(system).solve(arb_mat([[-q[i, 0]] for i in range(n)] + [[right[k]] for k in at]))
+            solution = arb_mat(system).solve(arb_mat([[-q[i, 0]] for i in range(n)] + [[right[k]] for k in at]))
         except ZeroDivisionError:
             return None
-        if any(float(found[i, 0].rad()) > 1e-25 * (1.0 + abs(float(found[i, 0].mid()))) for i in range(n)):
+        if any(float(solution[i, 0].rad()) > 1e-25 * (1.0 + abs(float(solution[i, 0].mid()))) for i in range(n)):
             return None
-        x = arb_mat([[found[i, 0]] for i in range(n)])
-        negative = [k for place, k in enumerate(active) if found[n + equal + place, 0] < 0]
+        x = arb_mat([[solution[i, 0]] for i in range(n)])
+        negative = [k for place, k in enumerate(active) if solution[n + equal + place, 0] < 0]
         violated = [
             k
             for k in range(equal, count)

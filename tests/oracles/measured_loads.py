@@ -51,17 +51,19 @@ for line in sys.stdin:
 
 @cache
 def _child():
-    """The process, which ends when this one does."""
+    """Return the process, which ends when this one does."""
     program = _PROGRAM.format(limits=(MOST_SECONDS, MOST_SPACE))
-    made = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(made.kill)
-    return made
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(process.kill)
+    return process
 
 
 def loads_of(honest, paths, max_bytes):
     """Return the outcome and the peak of traced memory of every file, by its path; ``honest`` is one that loads."""
     pytest.importorskip("resource")
-    child, found = _child(), {}
+    child, loads = _child(), {}
     for path in map(str, paths):
         child.stdin.write(json.dumps([path, max_bytes, str(honest)]) + "\n")
         child.stdin.flush()
@@ -69,5 +71,5 @@ def loads_of(honest, paths, max_bytes):
         if not answer:
             _child.cache_clear()
             pytest.fail(f"the process that loads ended with {child.wait()} at {path}")
-        found[path] = json.loads(answer)
-    return found
+        loads[path] = json.loads(answer)
+    return loads

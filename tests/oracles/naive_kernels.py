@@ -9,7 +9,7 @@ Points = Sequence[Sequence[float]]
 PairKernel = Callable[[Sequence[float], Sequence[float]], float]
 
 
-def _apart(x, z, sigma):
+def _scaled_differences(x, z, sigma):
     """Absolute differences in units of the width, or of the width of their column."""
     widths = sigma if isinstance(sigma, tuple) else (sigma,) * len(x)
     return [abs(a - b) / width for a, b, width in zip(x, z, widths, strict=True)]
@@ -17,7 +17,7 @@ def _apart(x, z, sigma):
 
 def rbf(sigma: float | tuple[float, ...]) -> PairKernel:
     def k(x, z):
-        return math.exp(-sum(gap**2 for gap in _apart(x, z, sigma)))
+        return math.exp(-sum(gap**2 for gap in _scaled_differences(x, z, sigma)))
 
     return k
 
@@ -31,14 +31,14 @@ def polynomial(degree: int, offset: float) -> PairKernel:
 
 
 def laplacian(sigma: float | tuple[float, ...]) -> PairKernel:
-    return lambda x, z: math.exp(-sum(_apart(x, z, sigma)))
+    return lambda x, z: math.exp(-sum(_scaled_differences(x, z, sigma)))
 
 
 def matern(sigma: float | tuple[float, ...], nu: float) -> PairKernel:
     """2^(1-nu)/Gamma(nu) s^nu K_nu(s), with K_nu(s) the integral of exp(-s cosh t) cosh(nu t) over t > 0."""
 
     def k(x, z):
-        s = math.sqrt(2.0 * nu) * math.hypot(*_apart(x, z, sigma))
+        s = math.sqrt(2.0 * nu) * math.hypot(*_scaled_differences(x, z, sigma))
         if s == 0.0:
             return 1.0
         top = math.acosh(1.0 + 750.0 / s)
@@ -58,7 +58,7 @@ def product(first: PairKernel, second: PairKernel) -> PairKernel:
     return lambda x, z: first(x, z) * second(x, z)
 
 
-def scaled(factor: float, kernel: PairKernel) -> PairKernel:
+def scale(factor: float, kernel: PairKernel) -> PairKernel:
     return lambda x, z: factor * kernel(x, z)
 
 
@@ -71,9 +71,9 @@ def symmetric(kernel: PairKernel, sign: int) -> PairKernel:
 
 
 def matrix(kernel: PairKernel, X: Points, Z: Points) -> np.ndarray:
-    """The double loop."""
-    rows, others = np.asarray(X).tolist(), np.asarray(Z).tolist()
-    return np.array([[kernel(x, z) for z in others] for x in rows])
+    """Return the double loop."""
+    rows, columns = np.asarray(X).tolist(), np.asarray(Z).tolist()
+    return np.array([[kernel(x, z) for z in columns] for x in rows])
 
 
 def median_distance(X: Points, order: int = 2) -> float:

@@ -25,7 +25,7 @@ def hampel(errors, scale):
 
 
 def algorithm_1(K, y, gamma):
-    """Weights, support values and bias: a plain fit, a scale, weights, a weighted fit."""
+    """Return weights, support values and bias: a plain fit, a scale, weights, a weighted fit."""
     alpha, _ = bordered_system.solve(K, y, np.full(len(y), 1.0 / gamma))
     e = alpha / gamma
     scale = (quantile(e, 0.75) - quantile(e, 0.25)) / (2 * 0.6745)
@@ -34,7 +34,7 @@ def algorithm_1(K, y, gamma):
 
 
 def prune(K, Y, gamma, v, share=0.05, fewest=2, count=None, reweight=False):
-    """Every machine on the way down, by a fit of its own: rows, alpha and b."""
+    """Return every machine on the way down, by a fit of its own: rows, alpha and b."""
     rows, path = np.arange(len(Y)), []
     while True:
         block = K[np.ix_(rows, rows)]

@@ -6,14 +6,14 @@ __all__ = ["explicit_leave_one_out", "fit", "greedy_basis", "objective", "printe
 
 
 def root_features(K_basis, K_rows):
-    """Rows z with z z' = K_rows K_basis^+ K_rows'."""
+    """Return rows z with z z' = K_rows K_basis^+ K_rows'."""
     values, vectors = np.linalg.eigh(K_basis)
     kept = values > len(values) * np.finfo(float).eps * values[-1]
     return K_rows @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def fit(K_basis, K_rows, y, gamma):
-    """The fitted values of all rows, by stacked least squares: no normal equations."""
+    """Return the fitted values of all rows, by stacked least squares: no normal equations."""
     u, b, Z = weights(K_basis, K_rows, y, gamma)
     return Z @ u + b
 
@@ -31,8 +31,8 @@ def explicit_leave_one_out(K_basis, K_rows, y, gamma):
     out = np.empty(len(y))
     Z = root_features(K_basis, K_rows)
     for i in range(len(y)):
-        rest = np.arange(len(y)) != i
-        u, b, _ = weights(K_basis, K_rows[rest], y[rest], gamma)
+        is_other = np.arange(len(y)) != i
+        u, b, _ = weights(K_basis, K_rows[is_other], y[is_other], gamma)
         out[i] = y[i] - Z[i] @ u - b
     return out
 
@@ -52,17 +52,17 @@ def printed_system(K_basis, K_rows, y, gamma_printed):
 
 def reconstruction(K, chosen):
     """1 - J(S), equation (5)."""
-    part = K[np.ix_(chosen, chosen)]
+    block = K[np.ix_(chosen, chosen)]
     cross = K[chosen]
-    explained = np.einsum("ij,ij->j", cross, np.linalg.lstsq(part, cross, rcond=None)[0])
+    explained = np.einsum("ij,ij->j", cross, np.linalg.lstsq(block, cross, rcond=None)[0])
     return float(np.mean(1.0 - explained / K.diagonal()))
 
 
 def greedy_basis(K, count):
-    """The published greedy rule: J(S) anew for every candidate at every step."""
+    """Return the published greedy rule: J(S) anew for every candidate at every step."""
     chosen = []
     for _ in range(count):
-        rest = [i for i in range(K.shape[0]) if i not in chosen]
-        errors = [reconstruction(K, [*chosen, i]) for i in rest]
-        chosen.append(rest[int(np.argmin(errors))])
+        candidates = [i for i in range(K.shape[0]) if i not in chosen]
+        errors = [reconstruction(K, [*chosen, i]) for i in candidates]
+        chosen.append(candidates[int(np.argmin(errors))])
     return chosen

@@ -33,10 +33,10 @@ def lasso(rng, weight):
 
 def logistic(rng, weight):
     X, y, V, u, _ = _rows(rng, 12, 3)
-    labels, others = np.sign(y - np.median(y) + 1e-9), np.sign(u - np.median(u) + 1e-9)
+    labels, labels_val = np.sign(y - np.median(y) + 1e-9), np.sign(u - np.median(u) + 1e-9)
     x, b = cp.Variable(3), cp.Variable()
     cost = cp.sum(cp.logistic(-cp.multiply(labels, X @ x + b))) + weight * cp.sum_squares(x)
-    return cp.Problem(cp.Minimize(cost)), cp.sum(cp.logistic(-cp.multiply(others, V @ x + b))) / 12
+    return cp.Problem(cp.Minimize(cost)), cp.sum(cp.logistic(-cp.multiply(labels_val, V @ x + b))) / 12
 
 
 def tube(rng, weight):
@@ -85,6 +85,6 @@ KINDS = (elastic_net, lasso, tube, pinball, portfolio, monotone, groups, logisti
 
 
 def parametric_problem(kind, seed):
-    """A problem, its weight, and a validation error."""
+    """Return a problem, its weight, and a validation error."""
     weight = cp.Parameter(nonneg=True, name="weight")
     return (weight, *kind(np.random.default_rng(seed), weight))

@@ -12,7 +12,7 @@ def rbf(X, width):
 
 
 def l1_instance(seed):
-    """Columns and a target."""
+    """Return columns and a target."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 90))
     X = rng.standard_normal((n, int(rng.integers(1, 6))))
@@ -44,20 +44,20 @@ class ProxForm(NamedTuple):
         return solve_triangular(self.factor, u)
 
 
-def prox_form(A, y, parts):
+def prox_form(A, y, components):
     """Coordinates in which 1/2 |A z - y|^2 is 1/2 |u - target|^2 and a constant, by a plain QR decomposition."""
     Q, R = np.linalg.qr(A)
-    return ProxForm(tuple(solve_triangular(R, part.T, trans="T").T for part in parts), Q.T @ y, R)
+    return ProxForm(tuple(solve_triangular(R, component.T, trans="T").T for component in components), Q.T @ y, R)
 
 
 def shared_form(components, y, cutoff=1e-6):
-    """One expansion for all components, in coordinates of the fitted values; the bias is free."""
+    """Return one expansion for all components, in coordinates of the fitted values; the bias is free."""
     n = y.size
     stacked = np.vstack(components)
     Q, s, _ = np.linalg.svd(stacked - stacked.mean(axis=1)[:, None], full_matrices=False)
-    parts = [Q[k * n : (k + 1) * n, s > cutoff * s[0]] for k in range(len(components))]
-    fitted = np.sum(parts, axis=0)
-    return prox_form(fitted - fitted.mean(axis=0), y - y.mean(), parts)
+    blocks = [Q[k * n : (k + 1) * n, s > cutoff * s[0]] for k in range(len(components))]
+    fitted = np.sum(blocks, axis=0)
+    return prox_form(fitted - fitted.mean(axis=0), y - y.mean(), blocks)
 
 
 KINDS = ("rbf", "narrow", "duplicated", "grid", "linear", "cubic", "mixed", "integers")
@@ -77,8 +77,8 @@ def variation_instance(seed, largest=40):
     y = 4.0 * np.sin(3.0 * X[:, 0]) + X.sum(axis=1) + noise
     if kind == "integers":  # rows with many ties, in prox form already
         r = int(rng.integers(2, 9))
-        parts = tuple(rng.integers(-1, 2, (int(rng.integers(1, 9)), r)).astype(float) for _ in range(d))
-        return kind, parts, rng.integers(-3, 4, r).astype(float)
+        blocks = tuple(rng.integers(-1, 2, (int(rng.integers(1, 9)), r)).astype(float) for _ in range(d))
+        return kind, blocks, rng.integers(-3, 4, r).astype(float)
     if kind == "linear":
         components = [np.outer(x, x) for x in X.T]
     elif kind == "cubic":

@@ -70,28 +70,28 @@ TOLERANCES = ("relevance", "growth", "threshold", "reconstruction_tolerance")
 CHOSEN_THEN = {"criterion_": "validation_error_", "criterion_lower_bound_": "lower_bound_"}
 
 
-def judged_then(estimator, own, loss):
+def judged_then(estimator, parameters, loss):
     """What said by what to judge: criterion and cv of a search, index and folds of pruning."""
     if "Pruned" in estimator:
-        cv = own.pop("cv")
+        cv = parameters.pop("cv")
         index = {"loo": "leave_one_out", "training": "training", None: "validation"}
-        return own | {
+        return parameters | {
             "index": "cross_validation" if isinstance(cv, int) else index[cv],
             "folds": cv if isinstance(cv, int) else 10,
         }
     if estimator.endswith("CV"):
-        cv, named = own.pop("cv"), ("loo", "gcv")
-        own = {key: value for key, value in own.items() if key not in ("validation_fraction",)}
+        cv, named = parameters.pop("cv"), ("loo", "gcv")
+        parameters = {key: value for key, value in parameters.items() if key not in ("validation_fraction",)}
         if estimator.startswith("LSSVM"):
-            own.pop("random_state")
+            parameters.pop("random_state")
         if loss != "squared":
-            return own | {"criterion": loss, "cv": None}
-        return own | ({"criterion": cv, "cv": None} if cv in named else {"criterion": "folds", "cv": cv})
-    return own
+            return parameters | {"criterion": loss, "cv": None}
+        return parameters | ({"criterion": cv, "cv": None} if cv in named else {"criterion": "folds", "cv": cv})
+    return parameters
 
 
 def fitted_then(estimator, fitted):
-    """The attributes of an estimator as release 0.1 named them."""
+    """Return the attributes of an estimator as release 0.1 named them."""
     if estimator.startswith("Fused"):
         renamed = CHOSEN_THEN | dict.fromkeys(("gamma_", "zeta_", "rho_"), "best_parameter_")
         fitted = {renamed.get(key, key): value for key, value in fitted.items()}
@@ -103,17 +103,19 @@ def fitted_then(estimator, fitted):
     return fitted
 
 
-def flat_then(estimator, own):
-    """The parameters of a basis and of passes, each by itself, with every default and the rule by its name."""
-    given = own.pop("basis")
-    held = given["fields"] if isinstance(given, dict) else {}
+def flat_then(estimator, parameters):
+    """Return the parameters of a basis and of passes, each by itself, with every default and the rule by its name."""
+    basis = parameters.pop("basis")
+    fields_of_basis = basis["fields"] if isinstance(basis, dict) else {}
     names = {"n": "n_basis", "rule": "basis"}
-    flat = {names.get(field.name, field.name): held.get(field.name, field.default) for field in fields(Basis)}
+    flat = {
+        names.get(field.name, field.name): fields_of_basis.get(field.name, field.default) for field in fields(Basis)
+    }
     flat["basis"] = flat["basis"] or getattr(problems, estimator)._rule
-    return own | flat | {"executor": None, "memory_budget": BUDGET, "checkpoint": None, "verbose": False}
+    return parameters | flat | {"executor": None, "memory_budget": BUDGET, "checkpoint": None, "verbose": False}
 
 
-def as_of_release_0_1(path, **others):
+def as_of_release_0_1(path, **further):
     """Turn a file into what release 0.1 wrote: version 1, no digest, and every parameter that the estimator had."""
 
     def turn_back(header, arrays):
@@ -122,24 +124,26 @@ def as_of_release_0_1(path, **others):
         content = header["content"]
         defaults = getattr(problems, content["estimator"])().get_params(deep=False)
         unknown = (*UNKNOWN_THEN, *OF_OTHERS.get(content["estimator"], ()))
-        own = {key: value for key, value in content["parameters"].items() if key not in unknown}
-        if "basis" in own:
-            own = flat_then(content["estimator"], own)
+        parameters = {key: value for key, value in content["parameters"].items() if key not in unknown}
+        if "basis" in parameters:
+            parameters = flat_then(content["estimator"], parameters)
         if content["estimator"] in ("SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"):
-            own.pop("reconstruction_tolerance")
+            parameters.pop("reconstruction_tolerance")
         if content["estimator"].startswith("Fused"):
-            own.pop("max_evaluations", None)
+            parameters.pop("max_evaluations", None)
         if content["estimator"] in ("L1SubstrateClassifier", "L1SubstrateRegressor"):
-            own.pop("ridge")
+            parameters.pop("ridge")
         if content["estimator"] != "ALSSVMClassifier":
-            own = {"tolerance" if key in TOLERANCES else key: value for key, value in own.items()}
-        own = judged_then(content["estimator"], own, content["parameters"].get("loss", "squared"))
-        own = {"tol" if key in CALLED_TOL else key: value for key, value in own.items()}
+            parameters = {"tolerance" if key in TOLERANCES else key: value for key, value in parameters.items()}
+        parameters = judged_then(content["estimator"], parameters, content["parameters"].get("loss", "squared"))
+        parameters = {"tol" if key in CALLED_TOL else key: value for key, value in parameters.items()}
         if content["estimator"].endswith("CV") and content["fitted"].pop("path_", None):  # a search kept none
             for name in [name for name in arrays if name.startswith("path_")]:
                 arrays.pop(name)
         content["fitted"] = fitted_then(content["estimator"], content["fitted"])
-        content["parameters"] = own | {key: defaults[key] for key in OUTSIDE if key in defaults and key != "passes"}
-        content["parameters"] |= others
+        content["parameters"] = parameters | {
+            key: defaults[key] for key in OUTSIDE if key in defaults and key != "passes"
+        }
+        content["parameters"] |= further
 
     rewrite(path, turn_back)

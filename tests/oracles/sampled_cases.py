@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from sklearn.base import BaseEstimator
 
-__all__ = ["EVERY_CASE", "PAGES", "ROUTES", "SAMPLED", "SOME_CASES", "first", "hash_sources", "kind_of", "sampled"]
+__all__ = ["EVERY_CASE", "PAGES", "ROUTES", "SAMPLED", "SOME_CASES", "first", "hash_sources", "kind_of", "sample_cases"]
 
 #: One estimator for each way in.
 ROUTES = {
@@ -50,12 +50,12 @@ WALKS = ("estimator", "function", "module")
 
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:
-    """Values to parametrize a check with, such as seeds: a few for the ordinary run, the others slow."""
+    """Return values to parametrize a check with, such as seeds: a few for the ordinary run, the others slow."""
     return [pytest.param(v, marks=() if place < count else pytest.mark.slow) for place, v in enumerate(values)]
 
 
 def kind_of(parameters: Mapping[str, Any]) -> str | None:
-    """The model of a case of a shared check, by name; None for a case of any other check."""
+    """Return the model of a case of a shared check, by name; None for a case of any other check."""
     model = next((parameters[name] for name in WALKS if name in parameters), None)
     if len(parameters) < 2 or model is None:
         return None
@@ -81,7 +81,9 @@ def hash_sources() -> str:
     return digest.hexdigest()
 
 
-def sampled(names: Sequence[str], kinds: Sequence[str], some: int = SOME_CASES, version: str | None = None) -> set[int]:
+def sample_cases(
+    names: Sequence[str], kinds: Sequence[str], n_cases: int = SOME_CASES, version: str | None = None
+) -> set[int]:
     """Return the places of the cases to run.
 
     Parameters
@@ -101,7 +103,7 @@ def sampled(names: Sequence[str], kinds: Sequence[str], some: int = SOME_CASES, 
         places[kind].append(place)
     chosen: set[int] = set()
     for kind, cases in places.items():
-        count = len(cases) if kind in EVERY_CASE else some
+        count = len(cases) if kind in EVERY_CASE else n_cases
         chosen.update(
             sorted(cases, key=lambda place: hashlib.blake2b(f"{draw} {names[place]}".encode()).digest())[:count]
         )

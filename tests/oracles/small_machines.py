@@ -27,7 +27,7 @@ def pinball(e, level):
 
 
 def small_machine(rng, kind=None, wild=True):
-    """A machine of five to ten rows, in any unit and with any offset where ``wild``."""
+    """Return a machine of five to ten rows, in any unit and with any offset where ``wild``."""
     n, d = int(rng.integers(5, 11)), int(rng.integers(1, 3))
     X = rng.normal(size=(n, d))
     unit = 10.0 ** rng.uniform(-3.0, 3.0) if wild and rng.random() < 0.3 else 1.0
@@ -66,7 +66,9 @@ def small_machine(rng, kind=None, wild=True):
 
 
 def exact_fitted_values(machine):
-    """The fitted values of each substrate at the exact optimum; None where rational arithmetic does not find it."""
+    """Return the fitted values of each substrate at the exact optimum; None where rational arithmetic does not
+    find it.
+    """
     form = StandardForm(machine.problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
     P, q, A, b = form.numbers()
     rows = {
@@ -77,19 +79,19 @@ def exact_fitted_values(machine):
     x = None if near is None else exact_optimum(P, q, A, b, rows["Zero"], near)
     if x is None:
         return None
-    found = []
-    for one in machine._compiled:
-        start = form.columns[one.z.id]
-        signs = one.substrate.signs if one.frame.kind == "coefficients" else 1.0
-        F, at = one.frame.training * signs, list(range(start, start + one.z.size))
-        if one.substrate.bias:
-            F, at = np.hstack([F, np.ones((F.shape[0], 1))]), [*at, form.columns[one.shift.id]]
-        found.append(exact_values(F, [x[column] for column in at]))
-    return found
+    values = []
+    for compiled in machine._compiled:
+        start = form.columns[compiled.z.id]
+        signs = compiled.substrate.signs if compiled.frame.kind == "coefficients" else 1.0
+        F, at = compiled.frame.training * signs, list(range(start, start + compiled.z.size))
+        if compiled.substrate.bias:
+            F, at = np.hstack([F, np.ones((F.shape[0], 1))]), [*at, form.columns[compiled.shift.id]]
+        values.append(exact_values(F, [x[column] for column in at]))
+    return values
 
 
 def _guess(P, q, A, b, equal, linear):
-    """An interior point by PIQP itself, without cvxpy."""
+    """Return an interior point by PIQP itself, without cvxpy."""
     import piqp
     import scipy.sparse as sp
 
@@ -106,7 +108,7 @@ def _guess(P, q, A, b, equal, linear):
 
 
 def true_error(fitted, exact, weights, about_mean):
-    """The weighted root mean square of the difference, about its mean where that is asked."""
+    """Return the weighted root mean square of the difference, about its mean where that is asked."""
     difference = fitted - exact
     if about_mean:
         difference = difference - difference.mean()

@@ -4,26 +4,26 @@ import numpy as np
 
 
 def with_entry(values, entry, dtype=None):
-    """A copy with another first entry in its fourth row."""
+    """Return a copy with another first entry in its fourth row."""
     changed = np.array(values, dtype=dtype)
     changed[(3,) + (0,) * (changed.ndim - 1)] = entry
     return changed
 
 
 def dates(n):
-    """One date for each row, which numpy would turn into numbers if asked."""
+    """Return one date for each row, which numpy would turn into numbers if asked."""
     return np.datetime64("2020-01-01") + np.arange(n)
 
 
 def read_only(X):
-    """A copy that cannot be written to."""
+    """Return a copy that cannot be written to."""
     X = X.copy()
     X.flags.writeable = False
     return X
 
 
 def brief(value):
-    """The name of a value in a test's name."""
+    """Return the name of a value in a test's name."""
     return repr(value)[:20]
 
 
@@ -32,7 +32,7 @@ BAD_NUMBERS = [0, 0.0, -1.0, np.nan, np.inf, -np.inf, "1", "many", None, True, 1
 
 
 def indefinite(n, smallest=-5.0):
-    """A symmetric matrix with one eigenvalue far below nought."""
+    """Return a symmetric matrix with one eigenvalue far below nought."""
     rng = np.random.default_rng(9)
     Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
     K = (Q * np.r_[smallest, np.linspace(1.0, 2.0, n - 1)]) @ Q.T
@@ -40,5 +40,5 @@ def indefinite(n, smallest=-5.0):
 
 
 def raises(X, Z):
-    """A kernel that fails."""
+    """Return a kernel that fails."""
     raise ZeroDivisionError("no such luck")

@@ -57,22 +57,24 @@ def sparse_logistic(rng, weight):
 
 def softmax_regression(rng, weight):
     X, _, V, _ = _rows(rng, 12, 2)
-    classes, others = rng.integers(3, size=12), rng.integers(3, size=12)
+    classes, classes_val = rng.integers(3, size=12), rng.integers(3, size=12)
     W = cp.Variable((2, 3))
 
     def loss(P, labels):
         return cp.sum(cp.log_sum_exp(P @ W, axis=1)) - cp.sum(cp.multiply(np.eye(3)[labels], P @ W))
 
-    return cp.Problem(cp.Minimize(loss(X, classes) + weight * cp.sum_squares(W))), loss(V, others) / 12
+    return cp.Problem(cp.Minimize(loss(X, classes) + weight * cp.sum_squares(W))), loss(V, classes_val) / 12
 
 
 def portfolio_with_a_return_target(rng, weight):
     returns, later = (0.1 * np.arange(5) + rng.normal(size=(24, 5)) for _ in range(2))
-    held, x = np.full(5, 0.2), cp.Variable(5, nonneg=True)
+    holdings, x = np.full(5, 0.2), cp.Variable(5, nonneg=True)
     mean = returns.mean(axis=0)
     risk = cp.sum_squares((returns - mean) @ x) / 24
     target = 0.5 * (mean.mean() + mean.max())
-    problem = cp.Problem(cp.Minimize(risk + 0.1 * weight * cp.norm1(x - held)), [cp.sum(x) == 1, mean @ x >= target])
+    problem = cp.Problem(
+        cp.Minimize(risk + 0.1 * weight * cp.norm1(x - holdings)), [cp.sum(x) == 1, mean @ x >= target]
+    )
     return problem, cp.sum_squares(later @ x - target) / 24
 
 
@@ -155,8 +157,8 @@ def counts(rng, weight):
     y, u = (rng.poisson(np.exp(P[:, 0] + 0.5)) for P in (X, V))
     x, b = cp.Variable(3), cp.Variable()
 
-    def loss(P, seen):
-        return cp.sum(cp.exp(P @ x + b) - cp.multiply(seen, P @ x + b))
+    def loss(P, observed):
+        return cp.sum(cp.exp(P @ x + b) - cp.multiply(observed, P @ x + b))
 
     return cp.Problem(cp.Minimize(loss(X, y) + weight * cp.sum_squares(x))), loss(V, u) / 12 + 10.0
 
@@ -178,7 +180,7 @@ def mixture_of_sources(rng, weight):
 
 
 def distribution(rng, weight):
-    """The probabilities of largest entropy whose moments are near those that were measured."""
+    """Return the probabilities of largest entropy whose moments are near those that were measured."""
     M = rng.normal(size=(3, 8))
     p, q = rng.dirichlet(np.ones(8)), rng.dirichlet(np.full(8, 2.0))
     x = cp.Variable(8, nonneg=True)
@@ -218,6 +220,6 @@ USER_PROBLEMS = (
 
 
 def user_problem(kind, seed):
-    """A problem, its weight, and a validation error."""
+    """Return a problem, its weight, and a validation error."""
     weight = cp.Parameter(nonneg=True, name="weight")
     return (weight, *kind(np.random.default_rng(seed), weight))

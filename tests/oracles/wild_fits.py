@@ -26,7 +26,7 @@ class WildFit:
 
 
 def wild_fit(seed, solvers=("auto",) * 38 + ("cg", "CLARABEL")):
-    """The fit of a seed: small, and strange in most ways at once."""
+    """Return the fit of a seed: small, and strange in most ways at once."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(4, 15)), int(rng.integers(1, 4))
     unit, gamma = 10.0 ** rng.choice([-12, -6, -3, 0, 0, 0, 3, 6, 12]), 10.0 ** rng.uniform(-12, 14)
@@ -64,8 +64,8 @@ def wild_fit(seed, solvers=("auto",) * 38 + ("cg", "CLARABEL")):
         X = kernel(X) + (1e-8 * np.abs(kernel(X)).max() * _symmetric_noise(rng, n) if rng.random() < 0.5 else 0.0)
         kernel = "precomputed"
     elif style < 0.2:
-        own = kernel
-        kernel = lambda A, B: own(A, B)  # noqa: E731
+        kernel_used = kernel
+        kernel = lambda A, B: kernel_used(A, B)  # noqa: E731
     elif style < 0.3:
         X = sparse.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
     if rng.random() < 0.3:

@@ -25,14 +25,14 @@ class WildMachine:
     model: Any
     X: Any
     y: Any
-    given: dict[str, Any]
+    fit_options: dict[str, Any]
 
     def __str__(self):
-        return f"{self.model} on {self.X!r}, {self.y!r}, {self.given!r}"
+        return f"{self.model} on {self.X!r}, {self.y!r}, {self.fit_options!r}"
 
 
 def wild_machine(seed):
-    """The estimators in turn, each with data of its own."""
+    """Return the estimators in turn, each with data of its own."""
     rng = np.random.default_rng(seed)
     estimator = ESTIMATORS[seed % len(ESTIMATORS)]
     n, d = int(rng.integers(6, 15)), int(rng.integers(1, 4))
@@ -58,8 +58,8 @@ def wild_machine(seed):
         choices["basis"] = Basis(random_state=int(rng.integers(100)), n=int(rng.integers(2, n)))
     fit = inspect.signature(estimator.fit).parameters
     weights = [None, rng.uniform(0.1, 2.0, size=n), 10.0 ** rng.uniform(-30, 12, size=n)][rng.integers(3)]
-    given = {"sample_weight": weights} if "sample_weight" in fit and weights is not None else {}
-    return WildMachine(estimator(**choices), X, _targets(estimator, X, unit, rng), given)
+    fit_options = {"sample_weight": weights} if "sample_weight" in fit and weights is not None else {}
+    return WildMachine(estimator(**choices), X, _targets(estimator, X, unit, rng), fit_options)
 
 
 def _targets(estimator, X, unit, rng):

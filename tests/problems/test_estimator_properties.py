@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from every_model import ESTIMATORS, WITH_SOLVER, made, make_data, over_estimators, parameters_of
+from every_model import ESTIMATORS, WITH_SOLVER, make_data, make_estimator, over_estimators, parameters_of
 from numpy.testing import assert_allclose
 
 import problems
@@ -25,7 +25,7 @@ def test_hardly_a_page_has_no_estimator():
 @over_estimators
 def test_certificates_have_the_title_that_is_stated(estimator):
     X, y = make_data(estimator)
-    model = made(estimator, **({"kernel": Linear()} if estimator._additive else {})).fit(X, y)
+    model = make_estimator(estimator, **({"kernel": Linear()} if estimator._additive else {})).fit(X, y)
     assert model.certificate_.title == estimator._title
     assert model.certify(X, y).title == f"{estimator._title}, checked again"
 
@@ -72,19 +72,19 @@ DECLARED = [
 @pytest.mark.parametrize(("estimator", "choice"), DECLARED)
 def test_the_page_that_is_solved_is_the_one_stated(estimator, choice, monkeypatch):
     X, y = make_data(estimator)
-    model = made(estimator, solver="cvxpy", **choice)
+    model = make_estimator(estimator, solver="cvxpy", **choice)
     assert pages_declared(monkeypatch, lambda: model.fit(X, y)) == {model._own_page()}
     assert model.certificate_.holds, str(model.certificate_)
     monkeypatch.undo()
-    assert pages_declared(monkeypatch, lambda: made(estimator, **choice).fit(X, y)) == set()
+    assert pages_declared(monkeypatch, lambda: make_estimator(estimator, **choice).fit(X, y)) == set()
 
 
 @pytest.mark.parametrize("estimator", [ComponentwiseLSSVMRegressor, ComponentwiseLSSVMClassifier])
 def test_the_componentwise_page_counts_the_weights_of_rows(estimator):
     X, y = make_data(estimator)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))
-    closed, declared = (made(estimator, solver=solver).fit(X, y, weights) for solver in ("auto", "cvxpy"))
+    closed, declared = (make_estimator(estimator, solver=solver).fit(X, y, weights) for solver in ("auto", "cvxpy"))
     assert_allclose(declared.support_values_, closed.support_values_, atol=1e-6 * np.abs(closed.support_values_).max())
     assert_allclose(declared.maximal_variation_, closed.maximal_variation_, rtol=1e-6)
-    plain = made(estimator, solver="cvxpy").fit(X, y)
+    plain = make_estimator(estimator, solver="cvxpy").fit(X, y)
     assert np.abs(plain.support_values_ - declared.support_values_).max() > 1e-2

@@ -162,7 +162,7 @@ def test_a_bad_delta_is_refused_before_any_work(delta):
 def test_an_unknown_form_and_a_huge_target_are_refused():
     with pytest.raises(DeclarationError, match="form must be"):
         huber_ls_svm.declare(K, Y, GAMMA, DELTA, form="other")
-    with pytest.raises(DataError, match="leaves floating point"):
+    with pytest.raises(DataError, match="leaves the range of floating point"):
         huber_ls_svm.declare(K, 1e200 * Y, GAMMA, DELTA)
 
 

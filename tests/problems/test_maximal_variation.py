@@ -256,7 +256,7 @@ def test_products_add_up_to_the_duality_gap():
     rho = 0.3 * largest(K, y)
     coordinates = shared_coordinates(K)
     level = variation_expansion(coordinates, y, rho)
-    declared = level.declared("", "regression", ()).solve()
+    declared = level.declare("", "regression", ()).solve()
     best = declared.problem.value
     minus, plus = level.bounds.multipliers
     t = 1.1 * level.t.value  # feasible still

@@ -26,7 +26,7 @@ def small(case):
 
 def solved(module, case):
     case = small(case)
-    arguments = case.demonstrated()
+    arguments = case.arguments_on_data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of points that are too few, which is as it should be here
         return module.declare(**arguments, **case.choice).solve(), arguments

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from every_model import ESTIMATORS, made, make_data, output, parameters_of, quick_kernel
+from every_model import ESTIMATORS, make_data, make_estimator, output, parameters_of, quick_kernel
 from sampled_cases import first
 from sklearn.base import clone
 
@@ -48,7 +48,9 @@ def test_every_rule_has_a_seed(estimator, rule):
 @pytest.mark.parametrize("estimator", first(6, [*READERS, *(e for e in ESTIMATORS if e not in READERS)]))
 def test_parallel_threads_give_the_same_bits(estimator):
     X, y = make_data(estimator, n=120 if estimator in READERS else 16, columns=2)
-    model = as_it_comes(estimator) if estimator in READERS else made(estimator, kernel=quick_kernel(estimator))
+    model = (
+        as_it_comes(estimator) if estimator in READERS else make_estimator(estimator, kernel=quick_kernel(estimator))
+    )
     alone = output(clone(model).fit(X, y), X)
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda one: output(one.fit(X, y), X), [clone(model) for _ in range(3)]))

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, made, make_data, over_ways, quick_kernel
+from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, make_data, make_estimator, over_ways, quick_kernel
 from sampled_cases import first
 from sklearn.base import is_classifier
 
@@ -86,7 +86,7 @@ def test_the_spread_is_that_of_the_users_y(estimator, choice, units):
     given = {"sample_weight": weights} if estimator in WEIGHTED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # units that a solver cannot cope with; the spread is stated all the same
-        model = made(estimator, kernel=quick_kernel(estimator), **choice).fit(X, y, **given)
+        model = make_estimator(estimator, kernel=quick_kernel(estimator), **choice).fit(X, y, **given)
     check_spreads(model, X, y, weights)
 
 
@@ -178,11 +178,11 @@ def test_every_output_is_within_its_own_bound(part, tmp_path):
 def test_an_output_among_others_is_certified_as_if_it_were_alone(estimator):
     X, y = make_data(estimator, n=18)
     Y = np.stack([y, 1e6 * y[::-1], np.full(y.size, 2.5), 1e-6 * y**2], axis=1)
-    together = made(estimator, kernel=quick_kernel(estimator)).fit(X, Y).certificate_
+    together = make_estimator(estimator, kernel=quick_kernel(estimator)).fit(X, Y).certificate_
     assert len(together.accuracies) == Y.shape[1]
     assert together.accuracy == max(together.accuracies)
     for k, column in enumerate(Y.T):
-        alone = made(estimator, kernel=quick_kernel(estimator)).fit(X, column).certificate_
+        alone = make_estimator(estimator, kernel=quick_kernel(estimator)).fit(X, column).certificate_
         floor = 1e-9 * np.abs(column).max()
         assert together.spreads[k] == pytest.approx(alone.spread, rel=1e-6, abs=floor)
         assert together.accuracies[k] == pytest.approx(alone.accuracy, abs=1e-6 * alone.spread + floor)
@@ -192,7 +192,7 @@ def test_an_output_among_others_is_certified_as_if_it_were_alone(estimator):
 def test_every_machine_of_several_classes_has_a_bound(estimator):
     X, _ = make_data(estimator, n=24)
     labels = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.25, 0.6]))
-    model = made(estimator, kernel=quick_kernel(estimator)).fit(X, labels)
+    model = make_estimator(estimator, kernel=quick_kernel(estimator)).fit(X, labels)
     assert len(model.certificate_.accuracies) == model.code_book_.shape[1]
     check_spreads(model, X, labels, np.ones(labels.size))
 

@@ -138,7 +138,9 @@ def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
     from problems.estimators.reduced.row_stream import NpySource
 
     asked = []
-    monkeypatch.setattr(NpySource, "mapped", lambda *given, made=NpySource.mapped: asked.append(1) or made(*given))
+    monkeypatch.setattr(
+        NpySource, "from_memory_map", lambda *given, made=NpySource.from_memory_map: asked.append(1) or made(*given)
+    )
     model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     expected = clone(model).fit(X, Y)
     rows, targets = (np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))

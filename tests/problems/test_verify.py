@@ -129,7 +129,7 @@ def test_the_walk_finds_the_problem_files():
 @pytest.mark.parametrize("name", problem_modules())
 def test_the_rows_of_a_demonstration_are_few(name):
     for case in problem_modules()[name].DEMONSTRATION.cases:
-        arguments = case.demonstrated()
+        arguments = case.arguments_on_data()
         rows = len(arguments["y"]) + len(arguments.get("y_val", ()))
         assert rows <= MOST_ROWS, f"{case.label}: {rows} rows; thin them by every={-(-rows * case.every // MOST_ROWS)}"
         matrices = [given for key, given in arguments.items() if key.startswith("K")]
@@ -564,7 +564,7 @@ def test_a_page_notices_a_changed_solution(page):
     pytest.importorskip("flint", reason="a proof needs python-flint")
     module = problem_modules()[page]
     case = replace(module.DEMONSTRATION.cases[0], every=8)
-    arguments = case.demonstrated()
+    arguments = case.arguments_on_data()
     solution = module.closed_form(**arguments)
     assert module.prove(solution, **arguments).proved
     assert not module.prove(solution | {"bias": solution["bias"] + 1e-3 * arguments["y"].std()}, **arguments).proved

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from substrate.errors import DataError
-from substrate.whole_file import refuse_taken, writable_file, written_whole
+from substrate.whole_file import refuse_inputs, writable_file, written_whole
 
 
 def write(path, data=b"new", meanwhile=lambda: None):
@@ -200,6 +200,6 @@ def test_files_that_are_read_are_not_written(tmp_path):
         (tmp_path / "folder" / "part", tmp_path / "folder"),
     ):
         with pytest.raises(DataError, match="is named twice; writing it would destroy what it holds"):
-            refuse_taken(path, None, read)
-    refuse_taken(tmp_path / "other", rows, tmp_path / "folder", None, 3, [rows])
-    refuse_taken(tmp_path / "folder" / "new", tmp_path / "folder")
+            refuse_inputs(path, None, read)
+    refuse_inputs(tmp_path / "other", rows, tmp_path / "folder", None, 3, [rows])
+    refuse_inputs(tmp_path / "folder" / "new", tmp_path / "folder")

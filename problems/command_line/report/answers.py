@@ -25,55 +25,57 @@ Answer = tuple[str, str, str, str]
 
 
 def measures(fit: Fit) -> list[tuple[str, float, float | None, float]]:
-    """The lines of the table of errors: a measure, its value on training rows, on the rows that judge, and baseline."""
+    """Return the lines of the table of errors: a measure, its value on training rows, on the rows that judge, and
+    baseline.
+    """
     task, rows = fit.preparation.task, (fit.X, fit.y)
     inside = quality_of(fit.model.estimator, fit.choices, task, *rows, *rows).measures
     alone = fit.quality.rows == TRAINING
     return [
-        (one.name, of_training.value, None if alone else one.value, one.baseline)
-        for one, of_training in zip(fit.quality.measures, inside, strict=True)
+        (measure.name, of_training.value, None if alone else measure.value, measure.baseline)
+        for measure, of_training in zip(fit.quality.measures, inside, strict=True)
     ]
 
 
 def importance(fit: Fit) -> LeftOutImportance | None:
-    """By leaving training rows out, where the machine can and the work is not more than that of its fit."""
+    """Measure by leaving training rows out, where the machine can and that takes no more work than its fit."""
     model, (n, d) = fit.model.estimator, fit.X.shape
     if d < 2 or not hasattr(model, "left_out_importance"):
         return None
     if float(n) * model.support_values_.shape[0] * d * d * _REPEATS > _MOST_WORK:
         return None
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
-    found: LeftOutImportance = model.left_out_importance(*rows, n_repeats=_REPEATS)
-    return found
+    importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=_REPEATS)
+    return importances
 
 
-def important(found: LeftOutImportance) -> list[int]:
-    """The inputs whose importance is more than chance, the most important first."""
-    mean, deviation = found.importances_mean, found.importances_std
+def important(importances: LeftOutImportance) -> list[int]:
+    """Return the inputs whose importance is more than chance, the most important first."""
+    mean, deviation = importances.importances_mean, importances.importances_std
     return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > max(2.0 * deviation[k], 0.0)]
 
 
-def first_screen(fit: Fit, found: LeftOutImportance | None) -> list[Answer]:
-    """The four answers."""
-    return [_good(fit), _sure(fit), _inputs(fit, found), _solved(fit)]
+def first_screen(fit: Fit, importances: LeftOutImportance | None) -> list[Answer]:
+    """Return the four answers."""
+    return [_good(fit), _sure(fit), _inputs(fit, importances), _describe_solver(fit)]
 
 
 def _good(fit: Fit) -> Answer:
     question, quality = "How good is it?", fit.quality
     where = f"On {quality.n_rows} {quality.rows}"
-    caveat = f" {_started(quality.caveat)}." if quality.caveat else ""
-    known = {one.name: one for one in quality.measures}
+    caveat = f" {_capitalise(quality.caveat)}." if quality.caveat else ""
+    by_name = {measure.name: measure for measure in quality.measures}
     if fit.preparation.task == "classification":
-        right = known["accuracy"]
+        right = by_name["accuracy"]
         more = f"{where}; {quality.baseline} (baseline) is right in {_percent(right.baseline)}.{caveat}"
         return question, f"{_percent(right.value)} right", more, ""
-    root, explained = known["RMSE"], known["R squared"]
+    root, explained = by_name["RMSE"], by_name["R squared"]
     against = f"RMSE {root.value:.4g}, against {root.baseline:.4g} for {quality.baseline} (baseline)"
     short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {root.value:.4g}"
     return question, short, f"{where}: {against}.{caveat}", ""
 
 
-def _started(text: str) -> str:
+def _capitalise(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
@@ -103,7 +105,7 @@ def _sure(fit: Fit) -> Answer:
             )
         ends = interval_columns(model, X, _COVERAGE)
     except SubstrateError as error:
-        return question, "No intervals", f"{_started(str(error))}.", ""
+        return question, "No intervals", f"{_capitalise(str(error))}.", ""
     width = float(np.median(ends["upper"] - ends["lower"])) / 2.0
     if not np.isfinite(width):
         return question, "Too few rows", f"{fit.y_val.size} held-out rows do not determine an interval of 90 %.", ""
@@ -118,34 +120,34 @@ def _sure(fit: Fit) -> Answer:
     )
 
 
-def _inputs(fit: Fit, found: LeftOutImportance | None) -> Answer:
+def _inputs(fit: Fit, importances: LeftOutImportance | None) -> Answer:
     question, model, names = "Which inputs matter?", fit.model.estimator, fit.preparation.features
     if isinstance(model, AdditiveEstimator):
         variation, mask = np.atleast_2d(model.maximal_variation_).max(axis=0), model.get_support()
         order = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
         share = f"{model.relevance:g}"
         more = f"{len(order)} of {len(names)} inputs vary by more than {share} of the largest; the largest first."
-        return question, _listed([names[k] for k in order]), more, ""
+        return question, _list_names([names[k] for k in order]), more, ""
     if len(names) == 1:
         return question, names[0], "It is the only one.", ""
-    if found is None:
-        return question, f"{len(names)} inputs", f"All enter the kernel: {_listed(names)}.", ""
+    if importances is None:
+        return question, f"{len(names)} inputs", f"All enter the kernel: {_list_names(names)}.", ""
     how = "rows left out are predicted worse when the values of these inputs are shuffled; the most important first"
-    order = important(found)
+    order = important(importances)
     if not order:
         return question, "None is seen to", "Shuffling the values of an input makes left-out rows no worse.", ""
-    return question, _listed([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
+    return question, _list_names([names[k] for k in order]), f"{len(order)} of {len(names)} inputs: {how}.", ""
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     listed = ", ".join(names[:_NAMED]) or "none"
     return f"{listed} and {len(names) - _NAMED} more" if len(names) > _NAMED else listed
 
 
-def _solved(fit: Fit) -> Answer:
+def _describe_solver(fit: Fit) -> Answer:
     question, certificate = "Is it solved?", fit.model.estimator.certificate_
     if certificate.holds:
-        more = f"{_started(certificate.promise)}. All {len(certificate.rows)} checks of the solution pass."
+        more = f"{_capitalise(certificate.promise)}. All {len(certificate.rows)} checks of the solution pass."
         return question, "Yes, the certificate holds", more, "holds"
     failed = ", ".join(row.name for row in certificate.failures)
     more = f"Failed: {failed}. Do not rely on this model. Known is: {certificate.promise}."

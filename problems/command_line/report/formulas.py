@@ -16,7 +16,7 @@ _GREEK = {"gamma": "γ", "zeta": "ζ", "rho": "ρ", "alpha": "α", "beta": "β",
 
 
 def spoken(name: str) -> str:
-    """A Greek letter by its sign."""
+    """Return a Greek letter by its sign."""
     return _GREEK.get(name, name)
 
 
@@ -36,8 +36,8 @@ def _text(words: str) -> str:
     return f"<mtext>{escape(words)}</mtext>"
 
 
-def _row(*parts: str) -> str:
-    return f"<mrow>{''.join(parts)}</mrow>"
+def _row(*elements: str) -> str:
+    return f"<mrow>{''.join(elements)}</mrow>"
 
 
 def _sub(base: str, below: str) -> str:
@@ -52,9 +52,9 @@ def _frac(above: str, below: str) -> str:
     return f"<mfrac>{above}{below}</mfrac>"
 
 
-def _in(*parts: str) -> str:
-    """Parts in round brackets."""
-    return _row(_o("("), *parts, _o(")"))
+def _in(*elements: str) -> str:
+    """Put elements into round brackets."""
+    return _row(_o("("), *elements, _o(")"))
 
 
 def _norm(inner: str, order: str = "") -> str:
@@ -62,8 +62,8 @@ def _norm(inner: str, order: str = "") -> str:
     return _sub(bars, _n(order)) if order else bars
 
 
-def _sum(below: str, *parts: str) -> str:
-    return _row(f"<munder>{_o('∑')}{below}</munder>", *parts)
+def _sum(below: str, *elements: str) -> str:
+    return _row(f"<munder>{_o('∑')}{below}</munder>", *elements)
 
 
 def _min(*names: str) -> str:
@@ -71,8 +71,8 @@ def _min(*names: str) -> str:
     return f"<munder>{_text('min')}{_row(listed)}</munder><mspace width='0.3em'></mspace>"
 
 
-def _displayed(*parts: str) -> str:
-    return f'<math display="block">{_row(*parts)}</math>'
+def _display_equation(*elements: str) -> str:
+    return f'<math display="block">{_row(*elements)}</math>'
 
 
 _HALF = _frac(_n(1), _n(2))
@@ -86,20 +86,20 @@ _SUBJECT = _text("subject to") + _SPACE
 
 
 def _fit_rows(output: str, task: str) -> str:
-    """The equalities of level one, one per row i."""
+    """Return the equalities of level one, one per row i."""
     if task == "classification":
         return _row(_YI, _in(output), _o("="), _n(1), _o("−"), _EI)
     return _row(_YI, _o("="), output, _o("+"), _EI)
 
 
 def _zero_sum(task: str) -> str:
-    """The support values sum to zero; with a classifier's sign, times the labels."""
+    """State that the support values sum to zero; with a classifier's sign, times the labels."""
     label = _YI if task == "classification" else ""
-    return _displayed(_sum(_i("i"), _sub(_i("alpha"), _i("i")), label), _o("="), _n(0))
+    return _display_equation(_sum(_i("i"), _sub(_i("alpha"), _i("i")), label), _o("="), _n(0))
 
 
 def problem_formulas(model: str, task: str) -> tuple[str, ...]:
-    """Objective and constraints of the problem that was solved, one per line."""
+    """Return objective and constraints of the problem that was solved, one per line."""
     if model == "l1":
         objective = _row(_HALF, _sup(_norm(_i("e")), _n(2)), _o("+"), _i("zeta"), _norm(_i("alpha"), "1"))
         names, coefficient = ("alpha", "b", "e"), _sub(_i("alpha"), _i("j"))
@@ -107,7 +107,11 @@ def problem_formulas(model: str, task: str) -> tuple[str, ...]:
             coefficient = _row(coefficient, _sub(_i("y"), _i("j")))
         kernel = _row(_i("k"), _in(_sub(_i("x"), _i("j")), _o(","), _XI))
         output = _row(_sum(_i("j"), coefficient, kernel), _o("+"), _i("b"))
-        return _displayed(_min(*names), objective), _displayed(_SUBJECT, _fit_rows(output, task)), _zero_sum(task)
+        return (
+            _display_equation(_min(*names), objective),
+            _display_equation(_SUBJECT, _fit_rows(output, task)),
+            _zero_sum(task),
+        )
     if model == "structure":
         variation = _sum(_i("l"), _sub(_i("t"), _i("l")))
         objective = _row(_HALF, _sup(_norm(_i("e")), _n(2)), _o("+"), _i("rho"), variation)
@@ -115,19 +119,19 @@ def problem_formulas(model: str, task: str) -> tuple[str, ...]:
         output = _row(_sum(_i("l"), component), _o("+"), _i("b"))
         bound = _row(_o("|"), component, _o("|"), _o("≤"), _sub(_i("t"), _i("l")))
         return (
-            _displayed(_min("alpha", "b", "e", "t"), objective),
-            _displayed(_SUBJECT, _fit_rows(output, task)),
-            _displayed(bound),
+            _display_equation(_min("alpha", "b", "e", "t"), objective),
+            _display_equation(_SUBJECT, _fit_rows(output, task)),
+            _display_equation(bound),
             _zero_sum(task),
         )
     weight = _sub(_i("v"), _i("i")) if model == "robust" else ""
     errors = _row(_frac(_i("gamma"), _n(2)), _sum(_i("i"), weight, _E2))
     objective = _row(_HALF, _sup(_i("w"), _i("T")), _i("w"), _o("+"), errors)
-    return _displayed(_min("w", "b", "e"), objective), _displayed(_SUBJECT, _fit_rows(_FEATURES, task))
+    return _display_equation(_min("w", "b", "e"), objective), _display_equation(_SUBJECT, _fit_rows(_FEATURES, task))
 
 
 def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
-    """The formula of the predictor."""
+    """Return the formula of the predictor."""
     letter = "beta" if model == "sparse" else "alpha"
     coefficient = _sub(_i(letter), _i("i"))
     if task == "classification" and model != "sparse":
@@ -135,22 +139,22 @@ def machine_formula(model: str, task: str, n_classes: int = 2) -> str:
     expansion = _row(_sum(_i("i"), coefficient, _i("k"), _in(_XI, _o(","), _i("x"))), _o("+"), _i("b"))
     if task == "classification":
         rule = "class by the sign of f" if n_classes == 2 else "class by the largest f"
-        return _displayed(_i("f"), _in(_i("x")), _o("="), expansion, _o(","), _SPACE, _text(rule))
-    return _displayed(_i("f"), _in(_i("x")), _o("="), expansion)
+        return _display_equation(_i("f"), _in(_i("x")), _o("="), expansion, _o(","), _SPACE, _text(rule))
+    return _display_equation(_i("f"), _in(_i("x")), _o("="), expansion)
 
 
 def kernel_formula(kernel: Kernel) -> str:
-    """The formula of the kernel; empty for one without a short formula."""
+    """Return the formula of the kernel; empty for one without a short formula."""
     if isinstance(kernel, Componentwise):
-        part = _row(_sup(_i("k"), _i("l")), _in(_sup(_i("x"), _i("l")), _o(","), _sup(_i("z"), _i("l"))))
-        return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), _sum(_i("l"), part))
+        component = _row(_sup(_i("k"), _i("l")), _in(_sup(_i("x"), _i("l")), _o(","), _sup(_i("z"), _i("l"))))
+        return _display_equation(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), _sum(_i("l"), component))
     distance, width = _norm(_row(_i("x"), _o("−"), _i("z"))), _i("sigma")
     squares, ratio = _frac(_sup(distance, _n(2)), _sup(width, _n(2))), _frac(distance, width)
     absolute = _frac(_sub(distance, _n(1)), width)
     if isinstance(getattr(kernel, "sigma", None), tuple):  # one width for every input
-        one = _row(_sub(_i("x"), _i("l")), _o("−"), _sub(_i("z"), _i("l")))
-        squares = _sum(_i("l"), _frac(_sup(_in(one), _n(2)), f"<msubsup>{width}{_i('l')}{_n(2)}</msubsup>"))
-        absolute = _sum(_i("l"), _frac(_row(_o("|"), one, _o("|")), _sub(width, _i("l"))))
+        difference = _row(_sub(_i("x"), _i("l")), _o("−"), _sub(_i("z"), _i("l")))
+        squares = _sum(_i("l"), _frac(_sup(_in(difference), _n(2)), f"<msubsup>{width}{_i('l')}{_n(2)}</msubsup>"))
+        absolute = _sum(_i("l"), _frac(_row(_o("|"), difference, _o("|")), _sub(width, _i("l"))))
         ratio = f"<msqrt>{squares}</msqrt>"
     inner = _row(_sup(_i("x"), _i("T")), _i("z"))
     formula = ""
@@ -165,13 +169,13 @@ def kernel_formula(kernel: Kernel) -> str:
     elif isinstance(kernel, Matern) and kernel.nu == 1.5:
         s = _row(_i("s"), _o("="), f"<msqrt>{_n(3)}</msqrt>", ratio)
         formula = _row(_in(_n(1), _o("+"), _i("s")), _sup(_i("e"), _row(_o("−"), _i("s"))), _o(","), _SPACE, s)
-    return _displayed(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), formula) if formula else ""
+    return _display_equation(_i("k"), _in(_i("x"), _o(","), _i("z")), _o("="), formula) if formula else ""
 
 
 def choice_formula(weight: str, by: str) -> str:
-    """How the weight was chosen: ``by`` is "loo" or "validation"."""
+    """Return how the weight was chosen: ``by`` is "loo" or "validation"."""
     left_out = f"<msubsup>{_i('f')}{_i(weight)}{_in(_o('−'), _i('i'))}</msubsup>"
     output = left_out if by == "loo" else _sub(_i("f"), _i(weight))
     error = _sup(_in(_YI, _o("−"), output, _in(_XI)), _n(2))
     below = _row(_i("i"), _o("∈"), _text("training" if by == "loo" else "held-out"))
-    return _displayed(_min(weight), _frac(_n(1), _i("n")), _sum(below, error))
+    return _display_equation(_min(weight), _frac(_n(1), _i("n")), _sum(below, error))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from problems.command_line.report.model_path import Affine, KnotPath, ModelPath, spread_out
+from problems.command_line.report.model_path import Affine, KnotPath, ModelPath, space_geometrically
 from problems.estimators.full.l1_fit import SparseAnswers
 from problems.estimators.full.saddle_machine import SolvedMachine
 from problems.estimators.full.variation_fit import Variation, VariationAnswers
@@ -55,7 +55,7 @@ class GammaPath(ModelPath):
 
     @classmethod
     def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
-        """From the rows of the fit."""
+        """Make the path from the rows of the fit."""
         spectrum = centred_spectrum(Gram.of(estimator.kernel_, X), estimator.kernel_.rounding(X))
         if spectrum.lift > 0.0:
             raise DeclarationError(
@@ -66,7 +66,7 @@ class GammaPath(ModelPath):
         values, group = np.unique(spectrum.values, return_inverse=True)
         gather = np.zeros((spectrum.values.size, values.size))
         gather[np.arange(group.size), group] = 1.0
-        z, nothing = targets.unit * targets.coordinates[:, 0], np.zeros(y.size)
+        z, zeros = targets.unit * targets.coordinates[:, 0], np.zeros(y.size)
         back = spectrum.basis @ (z[:, None] * gather)
         low, high = lambda_range([spectrum])
         lowest = min(max(low, spectrum.unknown_below(_KNOWN)), 1.0 / chosen)
@@ -77,8 +77,8 @@ class GammaPath(ModelPath):
             estimator.kernel_,
             values,
             gather.sum(axis=0),
-            Affine(nothing, back),
-            Affine(nothing, np.square(spectrum.basis) @ gather),
+            Affine(zeros, back),
+            Affine(zeros, np.square(spectrum.basis) @ gather),
             float(targets.unit * (targets.mean + targets.rest)[0]),
             spectrum.mean_row,
             back,
@@ -86,12 +86,12 @@ class GammaPath(ModelPath):
         )
 
     def states(self, values: Array) -> Array:
-        """1/(s + 1/gamma)."""
+        """Return 1/(s + 1/gamma)."""
         return np.asarray(1.0 / (self.eigenvalues + 1.0 / np.asarray(values)[:, None]))
 
     def stops(self) -> Array:
-        """From where the machine is the mean of y to where rounding would show."""
-        return spread_out(*self.ends, self.chosen)
+        """Return weights from where the machine is the mean of y to where rounding would show."""
+        return space_geometrically(*self.ends, self.chosen)
 
     def predictions(self, points: Array) -> Affine:
         """f(x) = mean + (k(x) - mean row)' alpha."""
@@ -99,18 +99,18 @@ class GammaPath(ModelPath):
         return Affine(np.full(len(points), self.mean), rows @ self.back)
 
     def degrees_of_freedom(self, values: Array) -> Array:
-        """The trace of the hat matrix."""
+        """Return the trace of the hat matrix."""
         return np.asarray(self.y.size - self.states(values) @ self.multiplicity / np.asarray(values))
 
 
 def _dense(rows: Array | SparseRows) -> tuple[Array, NDArray[np.intp]]:
-    """The columns of a path that are anywhere different from zero, and their numbers."""
+    """Return the columns of a path that are anywhere different from zero, and their numbers."""
     if not isinstance(rows, SparseRows):
         return np.asarray(rows), np.arange(rows.shape[1])
     used, place = np.unique(rows.index, return_inverse=True)
-    made = np.zeros((len(rows), used.size))
-    np.add.at(made, (np.repeat(np.arange(len(rows)), np.diff(rows.starts)), place), rows.value)
-    return made, used
+    dense = np.zeros((len(rows), used.size))
+    np.add.at(dense, (np.repeat(np.arange(len(rows)), np.diff(rows.starts)), place), rows.value)
+    return dense, used
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class ZetaPath(KnotPath):
 
     @classmethod
     def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
-        """From the rows of the fit."""
+        """Make the path from the rows of the fit."""
         K = np.array(Gram.of(estimator.kernel_, X).matrix)
         center = float(np.clip(y.mean(), y.min(), y.max()))  # the bias absorbs it; otherwise it would hide small zetas
         path = l1_path(K, y - center)
@@ -155,7 +155,7 @@ class RhoPath(KnotPath):
 
     @classmethod
     def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
-        """From the rows of the fit."""
+        """Make the path from the rows of the fit."""
         choices = Variation(1.0, estimator.expansion, estimator.ridge, estimator.cutoff, "auto")
         coordinates = choices.coordinates(kernel_matrices(estimator.kernel_, X))
         path = variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
@@ -164,21 +164,21 @@ class RhoPath(KnotPath):
         return cls(X, y, chosen, estimator.kernel_, path, np.hstack([u, xi]), used, none, coordinates)
 
     def _of_u(self, rows: Array) -> Array:
-        """From rows that multiply v to rows that multiply the state."""
-        own = solve_triangular(self.coordinates.metric, np.atleast_2d(rows).T, trans="T").T
-        return np.hstack([own, np.zeros((len(own), self.used.size))])
+        """Turn rows that multiply v into rows that multiply the state."""
+        rows_of_u = solve_triangular(self.coordinates.metric, np.atleast_2d(rows).T, trans="T").T
+        return np.hstack([rows_of_u, np.zeros((len(rows_of_u), self.used.size))])
 
     def predictions(self, points: Array) -> Affine:
         """f = sum of components + b."""
-        parts = self.kernel.components(self.X.shape[1])
-        rows = self.coordinates.rows_at([part(points, self.X) for part in parts])
+        components = self.kernel.components(self.X.shape[1])
+        rows = self.coordinates.rows_at([component(points, self.X) for component in components])
         middle = self.coordinates.parts.sum(axis=0).mean(axis=0)
         return Affine(np.full(len(points), float(self.y.mean())), self._of_u(rows - middle))
 
     def component(self, number: int, points: Array) -> Affine:
         """f^l at the points, without bias."""
-        part, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
-        rows = part(points, self.X) @ (a[number] if self.coordinates.decoupled else a)
+        kernel, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
+        rows = kernel(points, self.X) @ (a[number] if self.coordinates.decoupled else a)
         return Affine(np.zeros(len(points)), self._of_u(rows))
 
     def component_multipliers(self, number: int) -> Affine:
@@ -192,7 +192,7 @@ class RhoPath(KnotPath):
 
 
 def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
-    """The path of a fitted machine with one target (codes -1 and +1 for classes), from the rows of its fit.
+    """Return the path of a fitted machine with one target (codes -1 and +1 for classes), from the rows of its fit.
 
     Raises
     ------
@@ -226,5 +226,5 @@ def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
 
 
 def _weight(estimator: Any, name: str) -> float:
-    """The weight that was chosen, or given."""
+    """Return the weight that was chosen, or given."""
     return float(getattr(estimator, f"{name}_") if hasattr(estimator, f"{name}_") else getattr(estimator, name))

@@ -27,7 +27,7 @@ from substrate.arrays import Array
 from substrate.penalized.homotopy.homotopies import SMALLEST_ZETA
 from substrate.penalized.homotopy.knots import Path
 
-__all__ = ["Affine", "KnotPath", "ModelPath", "spread_out"]
+__all__ = ["Affine", "KnotPath", "ModelPath", "space_geometrically"]
 
 #: Values of the weight at which a page can stop, besides the knots where there are no more than these.
 _STOPS = 240
@@ -41,11 +41,11 @@ class Affine:
     matrix: Array
 
     def at(self, states: Array) -> Array:
-        """Their values, one column per state."""
+        """Return their values, one column per state."""
         return np.asarray(self.offset[:, None] + self.matrix @ states.T)
 
     def some(self, rows: Any) -> "Affine":
-        """Some of them."""
+        """Return some of them."""
         return Affine(self.offset[rows], self.matrix[rows])
 
 
@@ -62,19 +62,21 @@ class ModelPath(ABC):
 
     @abstractmethod
     def states(self, values: Array) -> Array:
-        """The state at each value, one row each."""
+        """Return the state at each value, one row each."""
 
     @abstractmethod
     def stops(self) -> Array:
-        """Values of the weight, ascending, from where it hardly acts to where nothing else does; ``chosen`` is one."""
+        """Return values of the weight, ascending, from where it hardly acts to where nothing else does; ``chosen`` is
+        one.
+        """
 
     @abstractmethod
     def predictions(self, points: Array) -> Affine:
         """f at the points."""
 
 
-def spread_out(low: float, high: float, *values: float) -> Array:
-    """Values at equal distances of their logarithms, and those given, ascending."""
+def space_geometrically(low: float, high: float, *values: float) -> Array:
+    """Return values at equal distances of their logarithms, and those given, ascending."""
     return np.unique(np.concatenate([np.geomspace(low, high, _STOPS), np.array(values)]))
 
 
@@ -92,7 +94,7 @@ class KnotPath(ModelPath):
     multipliers: Affine
 
     def states(self, values: Array) -> Array:
-        """By linear interpolation between the knots, constant beyond the last one."""
+        """Interpolate linearly between the knots, constant beyond the last one."""
         knots = self.path.values
         at = np.clip(values, knots[0], knots[-1])
         k = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, max(knots.size - 2, 0))
@@ -102,11 +104,11 @@ class KnotPath(ModelPath):
         return np.asarray((1.0 - share) * self.rows[k] + share * self.rows[after])
 
     def stops(self) -> Array:
-        """The knots where they are few, and values between them."""
+        """Return the knots where they are few, and values between them."""
         knots, top = self.path.values, float(self.path.values[-1])
         positive = knots[knots > 0.0]
         if not positive.size:
             return np.unique([0.0, self.chosen])
         low = max(float(positive[0]), SMALLEST_ZETA * top)
-        values = spread_out(min(low, 0.5 * top), top, *(knots if knots.size <= _STOPS else ()), self.chosen)
+        values = space_geometrically(min(low, 0.5 * top), top, *(knots if knots.size <= _STOPS else ()), self.chosen)
         return values[[self.path.covers(float(value)) for value in values]]

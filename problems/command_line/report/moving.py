@@ -19,7 +19,7 @@ from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
 
-__all__ = ["IN_REPORT", "LARGEST", "Curve", "Moving", "encoded", "moving"]
+__all__ = ["IN_REPORT", "LARGEST", "DrawnCurve", "Moving", "encode_numbers", "moving"]
 
 #: Most bytes of the numbers in a page of its own, and in a report.
 LARGEST, IN_REPORT = 4_500_000, 3_000_000
@@ -28,7 +28,7 @@ _POINTS, _FEW, _INPUTS = 161, 61, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DrawnCurve:
     """One number at every stop; ``drawn`` in the picture of the errors, as a line of this ``style``."""
 
     name: str
@@ -66,35 +66,41 @@ class Moving:
     start: int
     vectors: Mapping[str, Affine]
     constants: Mapping[str, Array]
-    curves: tuple[Curve, ...]
+    curves: tuple[DrawnCurve, ...]
     lines: tuple[tuple[str, float], ...]
     inputs: tuple[int, ...]
     notes: tuple[str, ...] = field(default=())
 
     def at(self, name: str, stop: int) -> Array:
-        """A quantity at one stop: what the page computes."""
+        """Return a quantity at one stop: what the page computes."""
         return self.vectors[name].at(self.path.states(self.stops[[stop]]))[:, 0]
 
     def numbers(self) -> dict[str, Any]:
         """State, vectors and constants in the shorter of two forms: by the formula, or by their values at the stops."""
         vectors = dict(self.vectors)
         if isinstance(self.path, GammaPath) and self.path.eigenvalues.size <= self.stops.size:
-            state: dict[str, Any] = {"eigenvalues": encoded(self.path.eigenvalues)}
+            state: dict[str, Any] = {"eigenvalues": encode_numbers(self.path.eigenvalues)}
         else:
             few = isinstance(self.path, KnotPath) and len(self.path.path) <= self.stops.size
             at = self.path.path.values if few else self.stops  # type: ignore[attr-defined]
             rows, vectors = _at_knots(self.path.states(at), vectors)
-            state = {"knots": encoded(at), "rows": encoded(rows), "width": int(rows.shape[1])}
-        known = {name: encoded(values) for name, values in self.constants.items()}
-        return {"state": state, "vectors": {name: _short(one) for name, one in vectors.items()}, "constants": known}
+            state = {"knots": encode_numbers(at), "rows": encode_numbers(rows), "width": int(rows.shape[1])}
+        constants = {name: encode_numbers(values) for name, values in self.constants.items()}
+        return {
+            "state": state,
+            "vectors": {name: _short(vector) for name, vector in vectors.items()},
+            "constants": constants,
+        }
 
     def size(self) -> int:
-        """Bytes of the numbers."""
+        """Return bytes of the numbers."""
         return len(json.dumps(self.numbers()))
 
 
-def encoded(values: Any) -> str:
-    """Numbers without any loss: 64-bit floats, least significant byte first, in base64; never NaN or infinite."""
+def encode_numbers(values: Any) -> str:
+    """Return numbers without any loss: 64-bit floats, least significant byte first, in base64; never NaN or
+    infinite.
+    """
     array = np.ascontiguousarray(values, dtype="<f8")
     if not np.isfinite(array).all():
         raise DataError("a page cannot draw numbers that are not finite; check the units of the columns")
@@ -102,36 +108,38 @@ def encoded(values: Any) -> str:
 
 
 def _at_knots(states: Array, vectors: dict[str, Affine]) -> tuple[Array, dict[str, Affine]]:
-    """The states, less the entries that nothing uses; or the values themselves, where these are fewer numbers."""
-    used = np.flatnonzero(np.any([one.matrix.any(axis=0) for one in vectors.values()], axis=0))
-    less = {name: Affine(one.offset, one.matrix[:, used]) for name, one in vectors.items()}
-    products = sum(one.matrix.size for one in less.values() if not _picked(one))
-    width = sum(len(one.offset) for one in vectors.values())
+    """Return the states, less the entries that nothing uses; or the values themselves, where these are fewer
+    numbers.
+    """
+    used = np.flatnonzero(np.any([vector.matrix.any(axis=0) for vector in vectors.values()], axis=0))
+    less = {name: Affine(vector.offset, vector.matrix[:, used]) for name, vector in vectors.items()}
+    products = sum(vector.matrix.size for vector in less.values() if not _is_selection(vector))
+    width = sum(len(vector.offset) for vector in vectors.values())
     if len(states) * used.size + products <= len(states) * width:
         return states[:, used], less
     places, start = {}, 0
-    for name, one in vectors.items():
-        place = np.eye(len(one.offset), width, start)
-        places[name], start = Affine(np.zeros(len(one.offset)), place), start + len(one.offset)
-    return np.hstack([one.at(states).T for one in vectors.values()]), places
+    for name, vector in vectors.items():
+        place = np.eye(len(vector.offset), width, start)
+        places[name], start = Affine(np.zeros(len(vector.offset)), place), start + len(vector.offset)
+    return np.hstack([vector.at(states).T for vector in vectors.values()]), places
 
 
-def _picked(one: Affine) -> bool:
-    """Whether every number is one entry of the state, or zero."""
-    ones = np.isin(one.matrix, (0.0, 1.0)).all() and not one.offset.any()
-    return bool(ones and (np.count_nonzero(one.matrix, axis=1) <= 1).all() and one.matrix.shape[1])
+def _is_selection(vector: Affine) -> bool:
+    """Return whether every number is one entry of the state, or zero."""
+    ones = np.isin(vector.matrix, (0.0, 1.0)).all() and not vector.offset.any()
+    return bool(ones and (np.count_nonzero(vector.matrix, axis=1) <= 1).all() and vector.matrix.shape[1])
 
 
-def _short(one: Affine) -> dict[str, Any]:
-    """Entries of the state by their numbers (-1 is zero), where that is all; else offset and matrix."""
-    if _picked(one):
-        place = np.argmax(one.matrix, axis=1)
-        return {"take": [int(k) if row[k] else -1 for k, row in zip(place, one.matrix, strict=True)]}
-    return {"offset": encoded(one.offset), "matrix": encoded(one.matrix)}
+def _short(vector: Affine) -> dict[str, Any]:
+    """Return entries of the state by number (-1 is zero), where that is all; else offset and matrix."""
+    if _is_selection(vector):
+        place = np.argmax(vector.matrix, axis=1)
+        return {"take": [int(k) if row[k] else -1 for k, row in zip(place, vector.matrix, strict=True)]}
+    return {"offset": encode_numbers(vector.offset), "matrix": encode_numbers(vector.matrix)}
 
 
 def moving(subject: Subject, largest: int = LARGEST, first: Sequence[int] = ()) -> Moving:
-    """Everything that a page of at most ``largest`` bytes needs; rows and points are thinned out if it is more.
+    """Return all that a page of at most ``largest`` bytes needs; rows and points are thinned out if it is more.
 
     ``first`` are inputs that come before the others where one is put on the x axis.
     """
@@ -142,53 +150,57 @@ def moving(subject: Subject, largest: int = LARGEST, first: Sequence[int] = ()) 
     inputs = _inputs(subject, path, first)
     rows, points = 400, 1.0
     while True:
-        made = _drawn(subject, path, stops, (X_val, y_val), (curves, lines), inputs, rows, points)
-        if made.size() <= largest or rows <= 10:
-            return made
+        drawing = _draw(subject, path, stops, (X_val, y_val), (curves, lines), inputs, rows, points)
+        if drawing.size() <= largest or rows <= 10:
+            return drawing
         rows, points = int(0.7 * min(rows, max(y.size, y_val.size))), max(0.8 * points, 0.2)
 
 
 def _curves(
     subject: Subject, path: ModelPath, stops: Array, X_val: Array, y_val: Array
-) -> tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]]:
-    """Errors of all rows at every stop, counts, and the bound on the error by which the weight was chosen."""
+) -> tuple[tuple[DrawnCurve, ...], tuple[tuple[str, float], ...]]:
+    """Return errors of all rows at every stop, counts, and the bound on the error by which the weight was chosen."""
     states, y = path.states(stops), path.y
     fitted = path.predictions(path.X).at(states)
     errors = y[:, None] - fitted
     if isinstance(path, GammaPath):
         errors = path.multipliers.at(states) / stops
         fitted = y[:, None] - errors
-    curves = [Curve("RMSE, training rows", _root(errors), "train")]
+    curves = [DrawnCurve("RMSE, training rows", _root(errors), "train")]
     if y_val.size:
         outside = path.predictions(X_val).at(states)
         wrong = y_val[:, None] - outside
-        curves.append(Curve("RMSE, held-out rows", _root(wrong), "held"))
+        curves.append(DrawnCurve("RMSE, held-out rows", _root(wrong), "held"))
         scatter = float(np.sum((y_val - y_val.mean()) ** 2))
         if scatter > 0.0 and not subject.classes:
-            curves.append(Curve("R², held-out rows", 1.0 - np.sum(wrong**2, axis=0) / scatter))
+            curves.append(DrawnCurve("R², held-out rows", 1.0 - np.sum(wrong**2, axis=0) / scatter))
         if subject.classes:
             curves.append(
-                Curve("wrong side of zero, held-out rows (share)", np.mean(outside * y_val[:, None] <= 0.0, axis=0))
+                DrawnCurve(
+                    "wrong side of zero, held-out rows (share)", np.mean(outside * y_val[:, None] <= 0.0, axis=0)
+                )
             )
     if subject.classes:
-        curves.append(Curve("wrong side of zero, training rows (share)", np.mean(fitted * y[:, None] <= 0.0, axis=0)))
+        curves.append(
+            DrawnCurve("wrong side of zero, training rows (share)", np.mean(fitted * y[:, None] <= 0.0, axis=0))
+        )
     if isinstance(path, GammaPath):
         left_out = path.multipliers.at(states) / path.leverages.at(states)
-        curves.append(Curve("RMSE, each row left out", _root(left_out), "loo"))
-        curves.append(Curve("degrees of freedom", path.degrees_of_freedom(stops)))
+        curves.append(DrawnCurve("RMSE, each row left out", _root(left_out), "loo"))
+        curves.append(DrawnCurve("degrees of freedom", path.degrees_of_freedom(stops)))
     if isinstance(path, ZetaPath):
         a, slack = path.multipliers.at(states), stops - np.abs(path.correlations.at(states))
-        curves.append(Curve("support vectors", np.count_nonzero(a, axis=0).astype(np.float64), whole=True))
-        curves.append(Curve("largest |multiplier × slack|", np.abs(a * slack).max(axis=0)))
+        curves.append(DrawnCurve("support vectors", np.count_nonzero(a, axis=0).astype(np.float64), whole=True))
+        curves.append(DrawnCurve("largest |multiplier × slack|", np.abs(a * slack).max(axis=0)))
     if isinstance(path, RhoPath):
         count = len(path.kernel.components(path.X.shape[1]))
         values = np.array([path.component(k, path.X).at(states) for k in range(count)])
         levels = np.abs(values).max(axis=1)
         used = levels > subject.estimator.relevance * levels.max(axis=0)
-        curves.append(Curve("inputs in use", used.sum(axis=0).astype(np.float64), whole=True))
+        curves.append(DrawnCurve("inputs in use", used.sum(axis=0).astype(np.float64), whole=True))
         xi = np.array([path.component_multipliers(k).at(states) for k in range(count)])
         curves.append(
-            Curve("largest |multiplier × slack|", np.abs(xi * (levels[:, None] - np.abs(values))).max((0, 1)))
+            DrawnCurve("largest |multiplier × slack|", np.abs(xi * (levels[:, None] - np.abs(values))).max((0, 1)))
         )
     return tuple(curves), _bound(subject)
 
@@ -198,7 +210,7 @@ def _root(errors: Array) -> Array:
 
 
 def _bound(subject: Subject) -> tuple[tuple[str, float], ...]:
-    """The lower bound of the error over the range of the weight, where it is one of this machine alone."""
+    """Return the lower bound of the error over the range of the weight, where it is one of this machine alone."""
     bound = np.ravel(getattr(subject.estimator, "criterion_lower_bound_", -np.inf))
     alone = bound.size == 1 and len(subject.classes) <= 2 and np.ndim(to_numpy(subject.y)) == 1
     judged = getattr(subject.estimator, "cv", "loo")
@@ -210,24 +222,24 @@ def _bound(subject: Subject) -> tuple[tuple[str, float], ...]:
 
 
 def _some(count: int, most: int) -> Any:
-    """All rows, or so many at equal distances."""
+    """Return all rows, or so many at equal distances."""
     return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(int))
 
 
-def _drawn(
+def _draw(
     subject: Subject,
     path: ModelPath,
     stops: Array,
-    held: tuple[Array, Array],
-    known: tuple[tuple[Curve, ...], tuple[tuple[str, float], ...]],
+    validation: tuple[Array, Array],
+    extras: tuple[tuple[DrawnCurve, ...], tuple[tuple[str, float], ...]],
     inputs: tuple[int, ...],
     most: int,
     share: float,
 ) -> Moving:
-    X_val, y_val = held
-    rows, other = _some(path.y.size, most), _some(y_val.size, most)
-    constants = {"y": path.y[rows], "y_held": y_val[other], "ends": np.array([path.y.min(), path.y.max()])}
-    vectors = {"held": path.predictions(X_val[other])} if other.size else {}
+    X_val, y_val = validation
+    rows, rows_val = _some(path.y.size, most), _some(y_val.size, most)
+    constants = {"y": path.y[rows], "y_held": y_val[rows_val], "ends": np.array([path.y.min(), path.y.max()])}
+    vectors = {"held": path.predictions(X_val[rows_val])} if rows_val.size else {}
     if isinstance(path, GammaPath):
         vectors["alpha"] = path.multipliers.some(rows)
     else:
@@ -239,35 +251,39 @@ def _drawn(
         grid = np.linspace(path.X[:, column].min(), path.X[:, column].max(), points)
         at = np.tile(middle, (points, 1))
         at[:, column] = grid
-        own = [subject.own_units(column, part) for part in (grid, path.X[rows, column], X_val[other, column])]
-        constants |= dict(zip((f"grid{k}", f"x{k}", f"x_held{k}"), own, strict=True))
+        unscaled = [
+            subject.own_units(column, values) for values in (grid, path.X[rows, column], X_val[rows_val, column])
+        ]
+        constants |= dict(zip((f"grid{k}", f"x{k}", f"x_held{k}"), unscaled, strict=True))
         if isinstance(path, RhoPath):
             vectors |= {f"curve{k}": path.component(column, at), f"part{k}": path.component(column, path.X[rows])}
             vectors[f"xi{k}"] = path.component_multipliers(column).some(rows)
         else:
             vectors[f"curve{k}"] = path.predictions(at)
     start = int(np.argmin(np.abs(stops - path.chosen)))
-    return Moving(path, stops, start, vectors, constants, *known, inputs, _notes(subject, path, rows, other, inputs))
+    return Moving(
+        path, stops, start, vectors, constants, *extras, inputs, _notes(subject, path, rows, rows_val, inputs)
+    )
 
 
 def _inputs(subject: Subject, path: ModelPath, first: Sequence[int]) -> tuple[int, ...]:
-    """The inputs that can be on the x axis: numbers that vary, at most six; of components the largest."""
+    """Return the inputs that can be on the x axis: numbers that vary, at most six; of components the largest."""
     moves = np.ptp(path.X, axis=0) > 0.0
     order = np.array([*first, *(k for k in range(path.X.shape[1]) if k not in first)], dtype=int)
-    found = order[(moves & ~subject.coded)[order]]
+    order_found = order[(moves & ~subject.coded)[order]]
     if isinstance(path, RhoPath):
-        parts = path.kernel.components(path.X.shape[1])
-        if [part.columns for part in parts] != [(k,) for k in range(path.X.shape[1])]:
+        components = path.kernel.components(path.X.shape[1])
+        if [component.columns for component in components] != [(k,) for k in range(path.X.shape[1])]:
             return ()
         order = np.argsort(-np.atleast_2d(subject.estimator.maximal_variation_)[0], kind="stable")
-        found = order[np.isin(order, found)]
-    return tuple(int(k) for k in found[:_INPUTS])
+        order_found = order[np.isin(order, order_found)]
+    return tuple(int(k) for k in order_found[:_INPUTS])
 
 
-def _notes(subject: Subject, path: ModelPath, rows: Array, other: Array, inputs: Sequence[int]) -> tuple[str, ...]:
+def _notes(subject: Subject, path: ModelPath, rows: Array, rows_val: Array, inputs: Sequence[int]) -> tuple[str, ...]:
     notes = []
-    if rows.size < path.y.size or other.size < len(subject.y_val):
-        drawn = f"{rows.size} of {path.y.size} training rows and {other.size} of {len(subject.y_val)} held-out rows"
+    if rows.size < path.y.size or rows_val.size < len(subject.y_val):
+        drawn = f"{rows.size} of {path.y.size} training rows and {rows_val.size} of {len(subject.y_val)} held-out rows"
         notes.append(f"To keep the page small, {drawn} are drawn; the errors are those of all rows.")
     if len(inputs) < len(subject.features) and len(inputs):
         notes.append(

@@ -11,7 +11,7 @@ from typing import Any
 
 from problems.command_line.report.formulas import spoken
 from problems.command_line.report.machine_paths import GammaPath, RhoPath, ZetaPath
-from problems.command_line.report.moving import Moving, encoded
+from problems.command_line.report.moving import Moving, encode_numbers
 from problems.command_line.report.page import paragraph
 from problems.command_line.report.subject import Subject
 
@@ -26,12 +26,12 @@ _SLOWLY = {
 
 @cache
 def script() -> str:
-    """The script of the page, which ships as a file of its own."""
+    """Return the script of the page, which ships as a file of its own."""
     return files("problems.command_line.report").joinpath("moving.js").read_text(encoding="utf-8")
 
 
 def script_policy() -> str:
-    """What a content security policy says of this script: it may run, and nothing else."""
+    """Return what a content security policy says of this script: it may run, and nothing else."""
     digest = base64.b64encode(hashlib.sha256(script().encode("utf-8")).digest()).decode("ascii")
     return f"script-src 'sha256-{digest}'"
 
@@ -41,22 +41,26 @@ def _panel(title: str, caption: str, x: dict[str, Any], y: dict[str, Any], *mark
 
 
 def _mark(kind: str, x: Any = None, y: Any = None, style: str = "", on: Any = None) -> dict[str, Any]:
-    given = {"kind": kind, "x": x, "y": y, "style": style, "on": on}
-    return {name: value for name, value in given.items() if value not in (None, "")}
+    mark = {"kind": kind, "x": x, "y": y, "style": style, "on": on}
+    return {name: value for name, value in mark.items() if value not in (None, "")}
 
 
-def panels_of(made: Moving, subject: Subject) -> list[dict[str, Any]]:
-    """What is drawn, picture by picture, in terms of the names in ``made``."""
-    path, target = made.path, "output" if subject.classes else subject.target
+def panels_of(drawing: Moving, subject: Subject) -> list[dict[str, Any]]:
+    """Return what is drawn, picture by picture, in terms of the names in ``made``."""
+    path, target = drawing.path, "output" if subject.classes else subject.target
     fitted: Any = ["-", "y", ["per weight", "alpha"]] if isinstance(path, GammaPath) else "train"
     errors: Any = ["per weight", "alpha"] if isinstance(path, GammaPath) else ["-", "y", "train"]
-    held = "held" in made.vectors
+    has_validation = "held" in drawing.vectors
     panels = []
-    if made.inputs and not isinstance(path, RhoPath):
+    if drawing.inputs and not isinstance(path, RhoPath):
         alone = path.X.shape[1] == 1
         marks = [_mark("line", "grid#", "curve#", "model")]
         if alone:
-            marks = [_mark("dot", "x#", "y"), *([_mark("cross", "x_held#", "y_held")] if held else []), *marks]
+            marks = [
+                _mark("dot", "x#", "y"),
+                *([_mark("cross", "x_held#", "y_held")] if has_validation else []),
+                *marks,
+            ]
         low, high = float(path.y.min()), float(path.y.max())
         room = 0.12 * (high - low) or 1.0
         title = "Data and fit" if alone else "Along one input, the others at their medians"
@@ -65,9 +69,9 @@ def panels_of(made: Moving, subject: Subject) -> list[dict[str, Any]]:
             caption += f" The class changes where the line crosses zero; +1 is {subject.plus}."
         y = {"label": target, "from": low - room, "to": high + room}
         panels.append(_panel(title, caption, {"label": "#"}, y, *marks))
-    if path.X.shape[1] > 1 or not made.inputs:
-        panels.append(_against(subject, fitted, held, target))
-    if isinstance(path, RhoPath) and made.inputs:
+    if path.X.shape[1] > 1 or not drawing.inputs:
+        panels.append(_against(subject, fitted, has_validation, target))
+    if isinstance(path, RhoPath) and drawing.inputs:
         band = [
             _mark("level", y=["largest", "part#"], style="bound"),
             _mark("level", y=["negative", ["largest", "part#"]], style="bound"),
@@ -85,15 +89,15 @@ def panels_of(made: Moving, subject: Subject) -> list[dict[str, Any]]:
             )
         )
     if not subject.classes:
-        rest = [_mark("cross", "held", ["-", "y_held", "held"])] if held else []
+        validation_marks = [_mark("cross", "held", ["-", "y_held", "held"])] if has_validation else []
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
         zero = _mark("level", y=0, style="axis")
         x, y = {"label": f"{target}, predicted"}, {"label": "residual", "even": True}
-        panels.append(_panel("Residuals", caption, x, y, zero, _mark("dot", fitted, errors), *rest))
+        panels.append(_panel("Residuals", caption, x, y, zero, _mark("dot", fitted, errors), *validation_marks))
     if isinstance(path, GammaPath):
         caption = "Equalities only, so every row has one and none is slack: α = γ × its residual, whatever γ is."
-        x = {"label": "#"} if path.X.shape[1] == 1 and made.inputs else {"label": f"{target}, predicted"}
-        where = "x#" if path.X.shape[1] == 1 and made.inputs else fitted
+        x = {"label": "#"} if path.X.shape[1] == 1 and drawing.inputs else {"label": f"{target}, predicted"}
+        where = "x#" if path.X.shape[1] == 1 and drawing.inputs else fitted
         stems = _mark("stem", where, "alpha")
         panels.append(
             _panel("Multipliers", caption, x, {"label": "α × class" if subject.classes else "α", "even": True}, stems)
@@ -104,20 +108,20 @@ def panels_of(made: Moving, subject: Subject) -> list[dict[str, Any]]:
                 "Multipliers and their slack",
                 "The pull of the errors on every row stays within ± ζ (dashed). A row supports the model (large dots) "
                 "only where the pull has reached ζ: multiplier × slack = 0.",
-                {"label": "#"} if made.inputs else {"label": f"{target}, predicted"},
+                {"label": "#"} if drawing.inputs else {"label": f"{target}, predicted"},
                 {"label": "pull on the row", "even": True},
                 _mark("level", y="weight", style="bound"),
                 _mark("level", y=["negative", "weight"], style="bound"),
-                _mark("dot", "x#" if made.inputs else "train", "c", on="a"),
+                _mark("dot", "x#" if drawing.inputs else "train", "c", on="a"),
             )
         )
-    panels.append(_errors(made))
+    panels.append(_errors(drawing))
     return panels
 
 
-def _against(subject: Subject, fitted: Any, held: bool, target: str) -> dict[str, Any]:
-    """Predicted against measured."""
-    rest = [_mark("cross", "y_held", "held")] if held else []
+def _against(subject: Subject, fitted: Any, has_validation: bool, target: str) -> dict[str, Any]:
+    """Draw predicted against measured."""
+    validation_marks = [_mark("cross", "y_held", "held")] if has_validation else []
     caption = "Dots: training rows. Crosses: held-out rows. On the dashed line predictions are exact."
     if subject.classes:
         caption = f"Dots: training rows. Crosses: held-out rows. +1 is {subject.plus}; zero divides the classes."
@@ -127,45 +131,51 @@ def _against(subject: Subject, fitted: Any, held: bool, target: str) -> dict[str
     if subject.classes:
         x = {"label": "class", "from": -1.5, "to": 1.5}
     title = "Output by class" if subject.classes else "Predicted against measured"
-    return _panel(title, caption, x, y, line, _mark("dot", "y", fitted), *rest)
+    return _panel(title, caption, x, y, line, _mark("dot", "y", fitted), *validation_marks)
 
 
-def _errors(made: Moving) -> dict[str, Any]:
-    """The errors over the weight, with the place of the slider."""
+def _errors(drawing: Moving) -> dict[str, Any]:
+    """Return the errors over the weight, with the place of the slider."""
     words = {"train": "thin: training rows", "held": "thick: held-out rows", "loo": "dotted: each row left out"}
-    lines = [_mark("line", "stops", f"curve:{one.name}", one.drawn + "-line") for one in made.curves if one.drawn]
-    levels = [_mark("level", y=value, style="bound") for _, value in made.lines]
-    caption = "; ".join(words[one.drawn] for one in made.curves if one.drawn)
-    if made.lines:
-        name, value = made.lines[0]
+    lines = [
+        _mark("line", "stops", f"curve:{curve.name}", curve.drawn + "-line") for curve in drawing.curves if curve.drawn
+    ]
+    levels = [_mark("level", y=value, style="bound") for _, value in drawing.lines]
+    caption = "; ".join(words[curve.drawn] for curve in drawing.curves if curve.drawn)
+    if drawing.lines:
+        name, value = drawing.lines[0]
         caption += f". Dashed: {name}, {value:.4g}: it is proved that no value of the range has less"
-    here = _mark("here", "weight", style="here")
-    x = {"label": spoken(made.path.parameter), "log": True}
+    position = _mark("here", "weight", style="here")
+    x = {"label": spoken(drawing.path.parameter), "log": True}
     return _panel(
-        "Error over the weight", f"{caption[0].upper()}{caption[1:]}.", x, {"label": "RMSE"}, *lines, *levels, here
+        "Error over the weight", f"{caption[0].upper()}{caption[1:]}.", x, {"label": "RMSE"}, *lines, *levels, position
     )
 
 
-def moving_section(made: Moving, subject: Subject, still: str = "") -> str:
-    """The slider and its pictures; ``still`` is HTML that is shown where no script runs."""
-    return moving_html(made.numbers() | _described(made, subject), made.notes, still, _SLOWLY[made.path.parameter])
+def moving_section(drawing: Moving, subject: Subject, still: str = "") -> str:
+    """Return the slider and its pictures; ``still`` is HTML that is shown where no script runs."""
+    return moving_html(
+        drawing.numbers() | _describe(drawing, subject), drawing.notes, still, _SLOWLY[drawing.path.parameter]
+    )
 
 
-def _described(made: Moving, subject: Subject) -> dict[str, Any]:
-    curves = [{"name": one.name, "values": encoded(one.values), "whole": one.whole} for one in made.curves]
+def _describe(drawing: Moving, subject: Subject) -> dict[str, Any]:
+    curves = [
+        {"name": curve.name, "values": encode_numbers(curve.values), "whole": curve.whole} for curve in drawing.curves
+    ]
     return {
-        "sign": spoken(made.path.parameter),
+        "sign": spoken(drawing.path.parameter),
         "own": "the model's own",
-        "stops": encoded(made.stops),
-        "start": made.start,
+        "stops": encode_numbers(drawing.stops),
+        "start": drawing.start,
         "curves": curves,
-        "inputs": [subject.features[k] for k in made.inputs] or [""],
-        "panels": panels_of(made, subject),
+        "inputs": [subject.features[k] for k in drawing.inputs] or [""],
+        "panels": panels_of(drawing, subject),
     }
 
 
 def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption: str) -> str:
-    """The slider, one picture for each panel, the numbers and the script."""
+    """Return the slider, one picture for each panel, the numbers and the script."""
     sign, inputs = escape(data["sign"]), data["inputs"]
     choices = "".join(f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(inputs))
     select = (
@@ -174,14 +184,14 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
         else ""
     )
     rows = "".join(
-        f'<tr><th scope="row">{escape(one["name"])}</th><td class="number"></td></tr>' for one in data["curves"]
+        f'<tr><th scope="row">{escape(row["name"])}</th><td class="number"></td></tr>' for row in data["curves"]
     )
     figures = "".join(
         f'<figure><h3>{escape(panel["title"])}</h3><svg id="panel-{k}" viewBox="0 0 480 320" role="img" '
         f'aria-label="{escape(panel["title"])}"></svg><figcaption>{escape(panel["caption"])}</figcaption></figure>'
         for k, panel in enumerate(data["panels"])
     )
-    held = f'<div id="still">{still}</div>' if still else ""
+    still_picture = f'<div id="still">{still}</div>' if still else ""
     without = "Without JavaScript the pictures stand still." if still else "This page needs JavaScript to draw."
     numbers = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":  # inside a script element nothing may look like a tag
@@ -193,7 +203,7 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
         f'value="{data["start"]}"><output id="weight-value" for="weight"></output>'
         f'<button type="button" id="own">back to {escape(data["own"])}</button>{select}</div>'
         f'<table class="curves"><tbody id="curves">{rows}</tbody></table><div class="panels">{figures}</div>'
-        f"{''.join(paragraph(note) for note in notes)}</div>{held}<noscript>{paragraph(without)}</noscript>"
+        f"{''.join(paragraph(note) for note in notes)}</div>{still_picture}<noscript>{paragraph(without)}</noscript>"
         f'<script type="application/json" id="numbers">{numbers}</script><script>{script()}</script>'
     )
 

@@ -104,7 +104,7 @@ _ICON = "data:,"
 
 
 def page(title: str, body: Iterable[str], scripts: str = "", kind: str = "") -> str:
-    """A whole page; ``title`` is plain text, ``body`` HTML, ``scripts`` the policy of the scripts that run."""
+    """Return a whole page; ``title`` is plain text, ``body`` HTML, ``scripts`` the policy of the scripts that run."""
     name, mark = escape(title), f' class="{kind}"' if kind else ""
     policy = f"{_POLICY}; {scripts}" if scripts else _POLICY
     head = (
@@ -117,24 +117,24 @@ def page(title: str, body: Iterable[str], scripts: str = "", kind: str = "") -> 
     return f"{start}{content}\n</body></html>\n"
 
 
-def section(heading: str, *parts: str) -> str:
-    """A heading in plain text, and HTML below it."""
-    return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(parts) + "\n</section>"
+def section(heading: str, *elements: str) -> str:
+    """Return a heading in plain text, and HTML below it."""
+    return f"<section>\n<h2>{escape(heading)}</h2>\n" + "\n".join(elements) + "\n</section>"
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of plain text."""
+    """Return a paragraph of plain text."""
     mark = f' class="{kind}"' if kind else ""
     return f"<p{mark}>{escape(text)}</p>"
 
 
 def code(text: str) -> str:
-    """A program."""
+    """Return a program."""
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
 def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of plain text; ``kinds`` are classes of columns: "", "number", "wide" or both.
+    """Return a table of plain text; ``kinds`` are classes of columns: "", "number", "wide" or both.
 
     In a cell, text after a line break is printed small below.
     """
@@ -145,14 +145,16 @@ def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[Sequence[str
 
 
 def _cell(tag: str, kind: str, text: str) -> str:
-    first, _, rest = text.partition("\n")
-    small = f"<small>{escape(rest)}</small>" if rest else ""
+    first, _, remainder = text.partition("\n")
+    small = f"<small>{escape(remainder)}</small>" if remainder else ""
     mark = f' class="{kind}"' if kind else ""
     return f"<{tag}{mark}>{escape(first)}{small}</{tag}>"
 
 
 def answers(lines: Iterable[tuple[str, str, str, str]]) -> str:
-    """The first screen: a question, its answer in few words, a sentence, and how it is marked, all plain text."""
+    """Return the first screen: a question, its answer in few words, a sentence, and how it is marked, all plain
+    text.
+    """
     boxes = "".join(
         f'<div class="{kind}"><h2>{escape(question)}</h2><strong>{escape(short)}</strong><p>{escape(more)}</p></div>'
         for question, short, more, kind in lines
@@ -165,7 +167,7 @@ _COLOUR = re.compile(r"(?<=: )#([0-9a-f]{6})")
 
 
 def both_themes(svg: str) -> str:
-    """The image with a second set of colours, which the browser takes where the system is dark."""
+    """Return the image with a second set of colours, which the browser takes where the system is dark."""
     used = sorted({"000000", *_COLOUR.findall(svg)})
     light = "".join(f"--c{code}:#{code};" for code in used)
     dark = "".join(f"--c{code}:{_on_dark(code)};" for code in used)
@@ -178,12 +180,12 @@ def both_themes(svg: str) -> str:
 
 
 def _on_dark(code: str) -> str:
-    """The same hue, as light as it was dark; white becomes the paper of a dark page."""
+    """Return the same hue, as light as it was dark; white becomes the paper of a dark page."""
     if code == "ffffff":
         return _DARK
     hue, lightness, saturation = rgb_to_hls(*(int(code[k : k + 2], 16) / 255.0 for k in (0, 2, 4)))
     turned = hls_to_rgb(hue, 0.12 + 0.8 * (1.0 - lightness), saturation)
-    return "#" + "".join(f"{round(255.0 * part):02x}" for part in turned)
+    return "#" + "".join(f"{round(255.0 * channel):02x}" for channel in turned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +203,15 @@ class Picture:
 
 
 def figures(drawn: Iterable[Picture]) -> Iterator[str]:
-    """The HTML of pictures, small ones beside each other."""
-    for small, group in groupby(drawn, key=lambda one: one.small):
-        figures = "".join(figure(one) for one in group)
+    """Yield the HTML of pictures, small ones beside each other."""
+    for small, group in groupby(drawn, key=lambda picture: picture.small):
+        figures = "".join(figure(picture) for picture in group)
         yield f'<div class="grid">{figures}</div>' if small else figures
 
 
-def figure(one: Picture) -> str:
-    """The HTML of a picture."""
-    title, caption = escape(one.title), escape(one.caption)
-    image = f'<img src="{one.address}" alt="{title}">' if one.address else ""
+def figure(picture: Picture) -> str:
+    """Return the HTML of a picture."""
+    title, caption = escape(picture.title), escape(picture.caption)
+    image = f'<img src="{picture.address}" alt="{title}">' if picture.address else ""
     below = f"<figcaption>{caption}</figcaption>" if caption else ""
     return f"<figure><h3>{title}</h3>{image}{below}</figure>\n"

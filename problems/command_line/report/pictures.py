@@ -32,7 +32,7 @@ from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
-__all__ = ["COVERAGES", "covered", "pictures"]
+__all__ = ["COVERAGES", "measure_coverage", "pictures"]
 
 _GRID = 400
 #: Coverages at which held-out rows are counted.
@@ -51,8 +51,10 @@ class _Plan(NamedTuple):
     still: bool = False
 
 
-def pictures(fit: Fit, found: LeftOutImportance | None = None, still: bool = False) -> list[Picture]:
-    """What can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says so."""
+def pictures(fit: Fit, importances: LeftOutImportance | None = None, still: bool = False) -> list[Picture]:
+    """Return what can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says
+    so.
+    """
     try:
         import matplotlib
     except ImportError:
@@ -60,11 +62,11 @@ def pictures(fit: Fit, found: LeftOutImportance | None = None, still: bool = Fal
         return [Picture("No pictures", reason, "")]
     matplotlib.use("agg")  # files only: no window, no display needed
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
-        planned = (one for one in _all(fit, found, still) if one.still or not still)
-        return [one if isinstance(one, Picture) else _drawn(one) for one in planned]
+        planned = (picture for picture in _all(fit, importances, still) if picture.still or not still)
+        return [picture if isinstance(picture, Picture) else _draw(picture) for picture in planned]
 
 
-def _all(fit: Fit, found: LeftOutImportance | None, still: bool) -> Iterator[_Plan | Picture]:
+def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[_Plan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
@@ -94,11 +96,11 @@ def _all(fit: Fit, found: LeftOutImportance | None, still: bool) -> Iterator[_Pl
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
             yield _Plan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
-    if found is not None:
+    if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
         relevance = getattr(model, "relevance_", None)
-        alike = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
-        shown = RelevanceDisplay(tuple(names), None if alike else relevance, found, target)
+        is_flat = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
+        shown = RelevanceDisplay(tuple(names), None if is_flat else relevance, importances, target)
         yield _Plan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
@@ -127,8 +129,8 @@ def _all(fit: Fit, found: LeftOutImportance | None, still: bool) -> Iterator[_Pl
     yield _Plan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
-def _drawn(plan: _Plan) -> Picture:
-    """A display as an image, or the reason why there is none."""
+def _draw(plan: _Plan) -> Picture:
+    """Return a display as an image, or the reason why there is none."""
     import matplotlib.pyplot as plt
 
     before = set(plt.get_fignums())
@@ -153,7 +155,7 @@ class _Canvas:
 
 
 def _plain(text: object) -> str:
-    """Text in which matplotlib does not find formulas."""
+    """Return text in which matplotlib does not find formulas."""
     return str(text).replace("$", r"\$")
 
 
@@ -162,13 +164,15 @@ def _names(fit: Fit) -> list[str]:
 
 
 def _numeric_inputs(fit: Fit) -> list[Input]:
-    """The input of every column of X; a category's column is in its own units already."""
-    return [one if one.categories is None else Input(f) for one in fit.preparation.inputs for f in one.features]
+    """Return the input of every column of X; a category's column is in its own units already."""
+    return [
+        input_ if input_.categories is None else Input(f) for input_ in fit.preparation.inputs for f in input_.features
+    ]
 
 
 def _own_units(fit: Fit, column: int, values: Array) -> Array:
-    one = _numeric_inputs(fit)[column]
-    return np.asarray(values * one.scale + one.center)
+    input_ = _numeric_inputs(fit)[column]
+    return np.asarray(values * input_.scale + input_.center)
 
 
 def _curve(fit: Fit) -> _Canvas:
@@ -176,8 +180,8 @@ def _curve(fit: Fit) -> _Canvas:
     grid = np.linspace(fit.X.min(), fit.X.max(), _GRID)
     axes.plot(_own_units(fit, 0, fit.X[:, 0]), fit.y, "o", color=GREY, markersize=4, label="training rows")
     if fit.y_val.size:
-        held = _own_units(fit, 0, fit.X_val[:, 0])
-        axes.plot(held, fit.y_val, "x", color="black", markersize=5, label="held-out rows")
+        validation_points = _own_units(fit, 0, fit.X_val[:, 0])
+        axes.plot(validation_points, fit.y_val, "x", color="black", markersize=5, label="held-out rows")
     predicted = fit.model.estimator.predict(grid[:, None])
     axes.plot(_own_units(fit, 0, grid), predicted, "-", color=ACCENT, linewidth=2.0, label="f")
     axes.set(xlabel=_names(fit)[0], ylabel=_plain(fit.preparation.target))
@@ -214,7 +218,7 @@ def _residuals(fit: Fit) -> _Canvas:
 
 
 def _coverages(fit: Fit) -> _Canvas:
-    shares = covered(fit)
+    shares = measure_coverage(fit)
     figure, (axes,) = axes_for(None)
     axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.35", linewidth=1.2, label="as promised")
     axes.plot(COVERAGES, shares, "o-", color=ACCENT, markersize=5, label=f"{fit.y_val.size} held-out rows")
@@ -223,19 +227,19 @@ def _coverages(fit: Fit) -> _Canvas:
     return _Canvas(figure)
 
 
-def covered(fit: Fit) -> list[float]:
-    """The share of held-out rows inside intervals of the training rows, at each of ``COVERAGES``."""
-    model, held = fit.model.estimator, []
+def measure_coverage(fit: Fit) -> list[float]:
+    """Return the share of held-out rows inside intervals of the training rows, at each of ``COVERAGES``."""
+    model, shares = fit.model.estimator, []
     for coverage in COVERAGES:
         low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "conformal")).T
-        held.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
-    return held
+        shares.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
+    return shares
 
 
 def _plane(fit: Fit) -> Any:
     names = _names(fit)
     drawn = SupportVectorsDisplay.from_estimator(fit.model.estimator, fit.X, fit.y, names=names)
-    grid = tuple(_own_units(fit, column, part) for column, part in enumerate(drawn.grid))
+    grid = tuple(_own_units(fit, column, coordinate) for column, coordinate in enumerate(drawn.grid))
     X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
     classes = [_plain(label) for label in fit.model.estimator.classes_]
     return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, classes).plot()
@@ -259,7 +263,7 @@ def _validation(fit: Fit) -> _Canvas:
 
 
 def _components(fit: Fit) -> Iterator[_Plan | Picture]:
-    """One small picture per component that matters, all with the same vertical axis."""
+    """Yield one small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
     mask = model.get_support()  # one component per input
@@ -269,13 +273,13 @@ def _components(fit: Fit) -> Iterator[_Plan | Picture]:
     if not drawn:
         yield Picture("Component functions", "Not drawn: no component varies.", "")
         return
-    seen = [np.concatenate([one.curve, _or_empty(one.partial_residuals)]) for one in drawn]
-    low, high = min(map(np.nanmin, seen)), max(map(np.nanmax, seen))
+    heights = [np.concatenate([component.curve, _or_empty(component.partial_residuals)]) for component in drawn]
+    low, high = min(map(np.nanmin, heights)), max(map(np.nanmax, heights))
     room = 0.05 * float(high - low)
-    for number, part in enumerate(drawn):
+    for number, shown_component in enumerate(drawn):
 
-        def draw(part: Any = part) -> Any:
-            display = ComponentFunctionsDisplay((part,), target).plot()
+        def draw(component: Any = shown_component) -> Any:
+            display = ComponentFunctionsDisplay((component,), target).plot()
             display.axes_[0].set_ylim(low - room, high + room)
             for legend in (display.axes_[0].get_legend(), *display.figure_.legends):
                 if legend is not None:
@@ -292,8 +296,10 @@ def _component(fit: Fit, model: Any, number: int, names: list[str], target: str)
 
     display = ComponentFunctionsDisplay.from_estimator(model, fit.X, fit.y, [number], names=names, target=target)
     plt.close(display.figure_)
-    (part,) = display.components
-    return replace(part, grid=_own_units(fit, number, part.grid), places=_own_units(fit, number, part.places))
+    (component,) = display.components
+    return replace(
+        component, grid=_own_units(fit, number, component.grid), places=_own_units(fit, number, component.places)
+    )
 
 
 def _or_empty(values: Array | None) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.fit import Bound, Fit, bound_of
+from problems.command_line.fit import Fit, WeightBound, bound_of
 from problems.command_line.models import MODELS
 from problems.command_line.quality import Confusion
 from problems.command_line.report.answers import first_screen, importance, important, measures
@@ -65,34 +65,34 @@ _MOVES = 4000
 
 
 def report(fit: Fit, model_path: str | None) -> str:
-    """The page as text."""
+    """Return the page as text."""
     prepared = fit.preparation
     bound = bound_of(fit)
-    found = importance(fit)
-    drawn = pictures(fit, found)
-    moves, scripts = _moving(fit, [one for one in drawn if one.still], found)
+    importances = importance(fit)
+    drawn = pictures(fit, importances)
+    moves, scripts = _moving(fit, [picture for picture in drawn if picture.still], importances)
     if scripts:
-        drawn = [one for one in drawn if not one.still]
+        drawn = [picture for picture in drawn if not picture.still]
     # the bars of the certificate belong beside its table
-    parts = [
-        answers(first_screen(fit, found)),
+    sections = [
+        answers(first_screen(fit, importances)),
         _summary(fit),
         _errors(fit, bound),
         moves,
         section("Pictures", *figures(drawn[:-1])) if len(drawn) > 1 else "",
-        _inputs(fit, found),
-        _fitted(fit, bound),
+        _inputs(fit, importances),
+        _describe_fit(fit, bound),
         _certificate(fit, drawn[-1]),
         _warnings(fit),
         _use(fit, model_path),
         f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
     ]
     title = f"{prepared.target} from {Path(prepared.source.removeprefix('@')).name}"
-    return page(title, filter(None, parts), scripts)
+    return page(title, filter(None, sections), scripts)
 
 
-def _moving(fit: Fit, still: list[Picture], found: LeftOutImportance | None) -> tuple[str, str]:
-    """The part that moves, and the policy of its script; or the reason why there is none, and no script."""
+def _moving(fit: Fit, still: list[Picture], importances: LeftOutImportance | None) -> tuple[str, str]:
+    """Return the part that moves, and the policy of its script; or the reason why there is none, and no script."""
     heading = f"Move {spoken(MODELS[fit.choices.model].weight)}"
     components = fit.X.shape[1] if isinstance(fit.model.estimator, AdditiveEstimator) else 1
     if fit.y.size * components > _MOVES:
@@ -100,10 +100,10 @@ def _moving(fit: Fit, still: list[Picture], found: LeftOutImportance | None) -> 
         return section(heading, paragraph(words)), ""
     subject = Subject.of(fit)
     try:
-        made = moving(subject, IN_REPORT, [] if found is None else important(found))
+        drawing = moving(subject, IN_REPORT, [] if importances is None else important(importances))
     except SubstrateError as error:
         return section(heading, paragraph(f"This page cannot move: {error}.")), ""
-    return section(heading, moving_section(made, subject, "".join(figures(still)))), script_policy()
+    return section(heading, moving_section(drawing, subject, "".join(figures(still)))), script_policy()
 
 
 def _summary(fit: Fit) -> str:
@@ -111,52 +111,52 @@ def _summary(fit: Fit) -> str:
 
 
 def _facts(fit: Fit) -> str:
-    return "<ul>" + "".join(f"<li>{escape(one[0].upper() + one[1:])}.</li>" for one in fit.description) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escape(fact[0].upper() + fact[1:])}.</li>" for fact in fit.description) + "</ul>"
 
 
-def _fitted(fit: Fit, bound: Bound | None) -> str:
+def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
     model, task, estimator = fit.choices.model, fit.preparation.task, fit.model.estimator
     kernel = estimator.kernel_
-    parts = [*problem_formulas(model, task), paragraph(_SYMBOLS[model])]
+    elements = [*problem_formulas(model, task), paragraph(_SYMBOLS[model])]
     n_classes = len(estimator.classes_) if task == "classification" else 0
     if task == "classification":
         several = n_classes > 2
         coded = "one such machine per class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
-        parts.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
-    parts += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
+        elements.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
+    elements += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
     n = estimator.support_values_.shape[0]
     rows = f"all {n} training rows" if n == fit.y.size else f"{n} of the {fit.y.size} training rows"
-    parts += [paragraph(f"The sum over i is over {rows}."), kernel_formula(kernel)]
+    elements += [paragraph(f"The sum over i is over {rows}."), kernel_formula(kernel)]
     if isinstance(kernel, Componentwise):
         inner = kernel.components(fit.X.shape[1])[0]
-        parts.append(kernel_formula(getattr(inner, "kernel", inner)))
-        parts.append(paragraph("The last is the kernel of one component; its width differs from input to input."))
+        elements.append(kernel_formula(getattr(inner, "kernel", inner)))
+        elements.append(paragraph("The last is the kernel of one component; its width differs from input to input."))
     elif hasattr(kernel, "sigma"):
         unit = " (inputs standardised)" if fit.preparation.standardised else ""
         each = ", ".join(f"{width:.4g}" for width in np.atleast_1d(kernel.sigma))
-        parts.append(paragraph(f"σ = {each}{unit}."))
+        elements.append(paragraph(f"σ = {each}{unit}."))
     if not kernel_formula(kernel):
-        parts.append(paragraph(f"The kernel is {kernel!r}."))
+        elements.append(paragraph(f"The kernel is {kernel!r}."))
     weight = MODELS[model].weight
     if bound is not None:
         size = fit.y.size if bound.by == "loo" else fit.y_val.size
         which = "every training row left out in turn" if bound.by == "loo" else "the held-out rows"
         words = f"{spoken(weight)} was chosen by the error of {which}, n = {size}:"
-        parts += [paragraph(words), choice_formula(weight, bound.by)]
+        elements += [paragraph(words), choice_formula(weight, bound.by)]
     elif fit.choices.weights.of(model) is not None:
-        parts.append(paragraph(f"{spoken(weight)} = {fit.choices.weights.of(model):g} was given."))
+        elements.append(paragraph(f"{spoken(weight)} = {fit.choices.weights.of(model):g} was given."))
     else:
-        parts.append(
+        elements.append(
             paragraph(f"{spoken(weight)} = {estimator.gamma:.4g}, chosen by the mean absolute leave-one-out error.")
         )
-    return section("What was fitted", *parts)
+    return section("What was fitted", *elements)
 
 
-def _errors(fit: Fit, bound: Bound | None) -> str:
+def _errors(fit: Fit, bound: WeightBound | None) -> str:
     classification = fit.preparation.task == "classification"
     head = ("measure", "training rows", fit.quality.rows, f"baseline\n{fit.quality.baseline}")
     rows = [[name, *map(_n, values)] for name, *values in measures(fit)]
-    parts = [table(head, ("", "number", "number", "number"), rows)]
+    elements = [table(head, ("", "number", "number", "number"), rows)]
     if bound is not None:
         rule = "leave-one-out" if bound.by == "loo" else "held-out"
         unit = " of the outputs against -1 and +1" if classification else ""
@@ -168,63 +168,63 @@ def _errors(fit: Fit, bound: Bound | None) -> str:
                 f" It is proved that no other {spoken(bound.weight)} of the range searched, with any kernel tried, has "
                 f"less than {bound.lower_bound:.7g}."
             )
-        parts.append(paragraph(words))
+        elements.append(paragraph(words))
         if bound.by == "validation":
             words = "The held-out rows chose this weight, so their error is slightly smaller than that of new rows."
-            parts.append(paragraph(words))
+            elements.append(paragraph(words))
     if fit.quality.caveat:
-        parts.append(paragraph(f"{fit.quality.caveat[0].upper()}{fit.quality.caveat[1:]}."))
+        elements.append(paragraph(f"{fit.quality.caveat[0].upper()}{fit.quality.caveat[1:]}."))
     if fit.quality.confusion is not None:
-        parts.append(_confusion(fit.quality.confusion, fit.quality.rows))
-    return section("Errors", *parts)
+        elements.append(_confusion(fit.quality.confusion, fit.quality.rows))
+    return section("Errors", *elements)
 
 
-def _confusion(known: Confusion, rows: str) -> str:
-    """Rows by class and predicted class."""
-    head = ["class", *(f"as {label}" for label in known.classes)]
-    lines = [[label, *map(str, row)] for label, row in zip(known.classes, known.counts.tolist(), strict=True)]
+def _confusion(confusion: Confusion, rows: str) -> str:
+    """Return rows by class and predicted class."""
+    head = ["class", *(f"as {label}" for label in confusion.classes)]
+    lines = [[label, *map(str, row)] for label, row in zip(confusion.classes, confusion.counts.tolist(), strict=True)]
     words = f"{rows[0].upper()}{rows[1:]} by their class (down) and the predicted one (across):"
-    return paragraph(words) + table(head, ["", *("number" for _ in known.classes)], lines)
+    return paragraph(words) + table(head, ["", *("number" for _ in confusion.classes)], lines)
 
 
 def _n(value: float | None) -> str:
     return "none" if value is None or np.isnan(value) else f"{value:.4g}"
 
 
-def _inputs(fit: Fit, found: LeftOutImportance | None) -> str:
+def _inputs(fit: Fit, importances: LeftOutImportance | None) -> str:
     model = fit.model.estimator
     additive = isinstance(model, AdditiveEstimator)
     head, kinds = ["input", "centre", "scale"], ["", "number", "number"]
     if additive:
         head, kinds = [*head, "variation", "selected"], [*kinds, "number", ""]
-    if found is not None:
+    if importances is not None:
         head, kinds = [*head, "importance"], [*kinds, "number"]
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0) if additive else np.zeros(0)
     mask = model.get_support() if additive else np.zeros(0)
     rows, column = [], 0
-    for one in fit.preparation.inputs:
-        for feature in one.features:
-            row = [feature, f"{one.center:.6g}", f"{one.scale:.6g}"]
+    for input_ in fit.preparation.inputs:
+        for feature in input_.features:
+            row = [feature, f"{input_.center:.6g}", f"{input_.scale:.6g}"]
             row += [f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []
-            if found is not None:
-                row.append(f"{found.importances_mean[column]:.3g} ± {found.importances_std[column]:.1g}")
+            if importances is not None:
+                row.append(f"{importances.importances_mean[column]:.3g} ± {importances.importances_std[column]:.1g}")
             rows.append(row)
             column += 1
     words = (
         "Each input x enters as (x - centre) / scale." if fit.preparation.standardised else "Inputs enter as they are."
     )
-    if any(one.categories is not None for one in fit.preparation.inputs):
+    if any(input_.categories is not None for input_ in fit.preparation.inputs):
         words += " A category enters as 1 where it is the row's and 0 elsewhere."
-    parts = [paragraph(words)]
-    if found is not None:
-        how = "grows" if "error" in found.score else "falls"
-        shuffled = f"the {found.score} of left-out rows {how} when the values of an input are shuffled"
-        parts.append(paragraph(f"Importance is by how much {shuffled}."))
+    elements = [paragraph(words)]
+    if importances is not None:
+        how = "grows" if "error" in importances.score else "falls"
+        shuffled = f"the {importances.score} of left-out rows {how} when the values of an input are shuffled"
+        elements.append(paragraph(f"Importance is by how much {shuffled}."))
     if additive:
         chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
         share = f"{model.relevance:g}"
-        parts.append(paragraph(f"Selected, varying by more than {share} of the largest: {chosen}."))
-    return section("Inputs", *parts, table(head, kinds, rows))
+        elements.append(paragraph(f"Selected, varying by more than {share} of the largest: {chosen}."))
+    return section("Inputs", *elements, table(head, kinds, rows))
 
 
 def _certificate(fit: Fit, bars: Picture) -> str:
@@ -249,15 +249,15 @@ def _certificate(fit: Fit, bars: Picture) -> str:
         "to be as small as requested."
     )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
-    verdict = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
-    parts = [paragraph(verdict), paragraph(words), table(head, kinds, rows), figure(bars), f"<ul>{facts}</ul>"]
-    return section("Certificate", *parts)
+    conclusion = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
+    elements = [paragraph(conclusion), paragraph(words), table(head, kinds, rows), figure(bars), f"<ul>{facts}</ul>"]
+    return section("Certificate", *elements)
 
 
 def _warnings(fit: Fit) -> str:
     if not fit.warnings:
         return section("Warnings", paragraph("None were raised."))
-    listed = "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in fit.warnings) + "</ul>"
+    listed = "<ul>" + "".join(f"<li>{escape(warning)}</li>" for warning in fit.warnings) + "</ul>"
     return section("Warnings", listed, paragraph("Columns are counted from 0, in the order of the table of inputs."))
 
 

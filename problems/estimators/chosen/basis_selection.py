@@ -39,7 +39,7 @@ from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.validation import Sum
 from substrate.namespaces import to_numpy
-from substrate.progress import Progress, stepped
+from substrate.progress import Progress, announce_steps
 from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
@@ -120,9 +120,9 @@ class SparseSearch(ModelSearch, SparseMachine):
         kernels = at_all_widths(given, middle)
         by_slopes = self.search == "gradient"
         if by_slopes:
-            check_slopes(kernels, data.source.taken(np.arange(1)), self._criterion)
+            check_slopes(kernels, data.source.take_rows(np.arange(1)), self._criterion)
         judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
-        for kernel in stepped(kernels, bool(self.verbose)):
+        for kernel in announce_steps(kernels, bool(self.verbose)):
             one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
             judged.append(one.judged)
             best = one if best is None or one.judged.score < best.judged.score else best
@@ -162,8 +162,8 @@ class SparseSearch(ModelSearch, SparseMachine):
         source, classes, kept = data.source, data.classes, data.weighed.kept
         if kept is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, Integral)):
             return folds_of(self._splits(*self._given_rows(data, X, y), classes is not None, kept), source.n_rows)
-        if source.held is not None:
-            X, Y = to_numpy(source.held.X), to_numpy(source.held.Y)
+        if source.block_in_memory is not None:
+            X, Y = to_numpy(source.block_in_memory.X), to_numpy(source.block_in_memory.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return folds_of(self._splits(X, labels, classes is not None), source.n_rows)
         count = self.cv

@@ -40,7 +40,7 @@ from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
-from substrate.streaming.array_source import drawn
+from substrate.streaming.array_source import draw_rows
 from substrate.streaming.source import Source
 
 __all__ = ["Way", "Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
@@ -89,10 +89,10 @@ class Way:
     @classmethod
     def on_a_basis(cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool) -> "Way":
         """Kernels are judged by passes over the rows; some that are in memory decide, as a machine on all of them."""
-        held, n = source.held, source.n_rows
+        held, n = source.block_in_memory, source.n_rows
         if held is None or is_sparse(held.X) or is_device_array(held.X):
             return cls(judged, X, n, None)
-        rows = drawn(n, _DECIDING, np.random.default_rng(0))
+        rows = draw_rows(n, _DECIDING, np.random.default_rng(0))
         weights = None if held.weights is None else np.asarray(held.weights)[rows]
         cv = criterion if criterion in OF_SPECTRUM else "loo"
         return cls(judged, X, n, Task(held.X[rows], held.Y[rows], cv, (), None, gap, pooled, weights=weights))

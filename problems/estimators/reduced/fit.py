@@ -93,10 +93,10 @@ class FitData:
 
     def width_rows(self) -> Any:
         """Rows that determine the width of a kernel: the same numbers wherever the rows are."""
-        some, held = width_rows(self.source.n_rows), self.source.held
+        some, held = width_rows(self.source.n_rows), self.source.block_in_memory
         if held is not None and some.size == self.source.n_rows:
             return held.X
-        return self.passes.taken(self.source, some)
+        return self.passes.take_rows(self.source, some)
 
 
 def _counts(labels: Any) -> Any:
@@ -161,7 +161,7 @@ def prepare(
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
     if whole is None and source.n_rows <= _FEW_ROWS:
         # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
-        gram_kind(basis.points).of(kernel, source.taken(np.arange(source.n_rows)))
+        gram_kind(basis.points).of(kernel, source.take_rows(np.arange(source.n_rows)))
     part = _basis_gram(kernel, whole, basis)
     features = eigen_features(part.matrix)
     if independent and not features.well_conditioned:
@@ -172,7 +172,7 @@ def prepare(
             features = eigen_features(part.matrix)
     record = part.record() if whole is None else whole.record()
     values = BasisValues.of(kernel, basis.points if whole is None else basis.rows, linear)
-    rows = KernelRows(values, source, data.passes.shared(source, basis.size))
+    rows = KernelRows(values, source, data.passes.share(source, basis.size))
     K = part.matrix
     error = _reconstruction(kernel, whole, values.of_kernel, source, basis, features)
     facts = basis_facts(record, basis, features, error)

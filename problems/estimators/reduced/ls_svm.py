@@ -192,7 +192,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
 
     def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         data = super()._data(X, y, sample_weight, coding, passes)
-        if data.source.held is None and self._keeps_rows():
+        if data.source.block_in_memory is None and self._keeps_rows():
             self._state().rows = (X, y, sample_weight)
         return data
 
@@ -203,7 +203,7 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         with self._reading_again(*rows) as data:
             read = self._training_rows(data)
             found = _thinned(left_out_rows(read, *self._columns(), self._leverage_factor(read.mass)), read.n_rows)
-            held = data.source.held
+            held = data.source.block_in_memory
         Y, errors, spare, weights, freedom = found
         if abs(self._trace(freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")

@@ -213,7 +213,7 @@ class SparseMachine(ReducedImportance):
         factor = self._leverage_factor(rows.mass)
         text = f"{self._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
-        if rows.source.held is None:
+        if rows.source.block_in_memory is None:
             sums = sum_left_out(parts, self.n_rows_, rows.mass, one, self._wrong)
             certificate = Certificate(text, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)

@@ -178,10 +178,10 @@ class ReducedMachine(CheckedAgain, RowStream):
 
     def _check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
-        if source.held is None:
+        if source.block_in_memory is None:
             self._refuse_passes()
         else:
-            check_home(self, self.support_values_, source.held.X)
+            check_home(self, self.support_values_, source.block_in_memory.X)
 
     def _training_rows(self, data: FitData) -> KernelRows:
         source = data.source

@@ -33,7 +33,7 @@ from substrate.streaming.source import Source
 from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
 from substrate.streaming.weighed_source import WeighedSource, weights_of_source
-from substrate.whole_file import refuse_taken, writable_file
+from substrate.whole_file import refuse_inputs, writable_file
 
 __all__ = ["RowStream"]
 
@@ -78,7 +78,7 @@ class RowStream(KernelEstimator):
                 return
             kept = Checkpoint(path, self._problem(data))
             yield replace(data, passes=replace(passes, checkpoint=kept))
-            kept.done()
+            kept.finish()
 
     def _check_coding(self) -> None:
         """Targets are numbers; classifiers have another one."""
@@ -156,7 +156,7 @@ class RowStream(KernelEstimator):
             return source_of(X, y)
         if self.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
-        return NpySource.mapped(X, y) if y is None or is_mapped(y, 1) else None
+        return NpySource.from_memory_map(X, y) if y is None or is_mapped(y, 1) else None
 
     def _take_names(self, rows: Source) -> None:
         self.n_features_in_ = rows.n_features
@@ -164,7 +164,7 @@ class RowStream(KernelEstimator):
             self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 
     def _problem(self, data: FitData) -> str:
-        held, weights = data.source.held, data.source.row_weights()
+        held, weights = data.source.block_in_memory, data.source.row_weights()
         more = () if weights is None else (weights,)
         if held is not None:
             rows = held.X.tocsr() if is_sparse(held.X) else held.X
@@ -178,7 +178,7 @@ class RowStream(KernelEstimator):
 
     def _data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """The kernel, or that of the machine, with its width; warned about where columns are on different scales."""
-        kernel, survey, held = kernel or self._own_kernel(), data.survey, data.source.held
+        kernel, survey, held = kernel or self._own_kernel(), data.survey, data.source.block_in_memory
         if held is not None:
             X = held.X
             if kernel.pairwise:
@@ -301,4 +301,4 @@ def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
     writable_file(path)
-    refuse_taken(path, rows, *files_behind(rows))
+    refuse_inputs(path, rows, *files_behind(rows))

@@ -168,7 +168,7 @@ class L1Check:
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
         """The check in one pass over the rows, plain or accurate."""
-        unit, centre = self.sums.unit, self.targets.about(self.sums.unit)
+        unit, centre = self.sums.unit, self.targets.means_in(self.sums.unit)
         if careful:
             residuals, rounded = careful_pass(self.rows, unit, beta, bias, self.sizes, centre)
         else:

@@ -212,7 +212,7 @@ class VariationJudge:
         """The row from one pass over the rows."""
         parts = self.values.components
         sizes = np.column_stack([part.sizes(parts[0].points) for part in parts])
-        centre = float(self.targets.about(self.unit)[0])
+        centre = float(self.targets.means_in(self.unit)[0])
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, found, coefficients, sizes).upper() * self.unit / math.sqrt(found.mass)

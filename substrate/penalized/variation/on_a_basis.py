@@ -165,7 +165,7 @@ class VariationRows:
     def sums(self) -> tuple[Array, Array, Array, float, float]:
         """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
         near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
-        origin = Origin(near, self.targets.about(self.unit), self.unit)
+        origin = Origin(near, self.targets.means_in(self.unit), self.unit)
         function = MomentsOfLeaf(self.values, origin)
         total, _ = self.passes.sums(self.source, function, "sums of component features").moments()
         mean, target = total.first / total.mass, total.targets / total.mass
@@ -177,7 +177,7 @@ class VariationRows:
         """Numbers of rows spread over all of them, enough for every direction of a component."""
         wanted = min(2 * max(self.values.ranks), self.source.n_rows)
         numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
-        return dict(zip(numbers.tolist(), self.values.matrix(self.source.taken(numbers)), strict=True))
+        return dict(zip(numbers.tolist(), self.values.matrix(self.source.take_rows(numbers)), strict=True))
 
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
         """One pass with the machine v, b."""
@@ -216,7 +216,7 @@ class ReducedVariation:
             self.mean,
             rho / rows.unit,
             ridge,
-            rows.source.taken(numbers[order]) if numbers.size else None,
+            rows.source.take_rows(numbers[order]) if numbers.size else None,
             self.xi[:, order] if numbers.size else self.xi,
             tolerance if self.exact else unpolished(tolerance),
         )

@@ -123,7 +123,7 @@ def test_signals_that_somebody_else_hears_are_left_to_them(tmp_path, monkeypatch
     heard = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     try:
-        monkeypatch.setattr(fitting, "treated", sent(signal.SIGTERM))
+        monkeypatch.setattr(fitting, "treat", sent(signal.SIGTERM))
         with pytest.raises(AttributeError):
             main([*LINE, "--out", str(tmp_path / "m.npz")])
     finally:

@@ -14,7 +14,7 @@ import problems
 from problems.command_line.explore import moving_document
 from problems.command_line.report.machine_paths import path_of
 from problems.command_line.report.map_page import map_data, map_page
-from problems.command_line.report.moving import encoded, moving
+from problems.command_line.report.moving import encode_numbers, moving
 from problems.command_line.report.moving_page import moving_section, script, script_policy
 from problems.command_line.report.subject import Subject
 from substrate.errors import DataError, DeclarationError
@@ -230,9 +230,9 @@ def test_names_cannot_become_tags(subjects):
 
 def test_numbers_are_finite_and_lose_nothing():
     values = np.array([0.1, -1e300, 5e-324])
-    assert np.array_equal(decoded(encoded(values)), values)
+    assert np.array_equal(decoded(encode_numbers(values)), values)
     with pytest.raises(DataError, match="numbers that are not finite"):
-        encoded([1.0, np.nan])
+        encode_numbers([1.0, np.nan])
 
 
 def test_the_script_is_short_plain_and_named_by_its_digest():

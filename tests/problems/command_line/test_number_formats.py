@@ -13,7 +13,7 @@ from problems.command_line.main import main
 from problems.command_line.number_format import PLAIN, NumberFormat, readings
 from problems.command_line.table import Table, read_table
 from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import Wishes, treated
+from problems.command_line.treatment import ColumnOptions, treat
 from substrate.errors import DataError
 
 
@@ -244,11 +244,11 @@ def test_predictions_of_tables_in_other_ways_are_right_or_refused(tmp_path, caps
     assert main([*line, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     own = TabularModel.load(model)
-    expected = own.estimator.predict(own.preparation.scaled(u[:, None]))
+    expected = own.estimator.predict(own.preparation.scale(u[:, None]))
     for other in TABLES:
         for decimals, few in ((2, u[:4]), (0, np.array([365.0, 1777.0])), (0, np.array([1777.0]))):
             cells = [written(x, decimals, *WAYS[other]) for x in few]
-            right = own.estimator.predict(own.preparation.scaled(few[:, None]))
+            right = own.estimator.predict(own.preparation.scale(few[:, None]))
             new = write_table(tmp_path / "new.csv", delimiter, u=cells, y=[0.0] * len(cells))
             found = predictions(capsys, model, new)
             if found is None:
@@ -290,7 +290,7 @@ def test_numbers_are_never_called_a_name_or_a_category(way, kind):
             "t.csv", {"u": tuple(some), "v": tuple(map(str, range(len(some)))), "y": tuple(map(str, range(len(some))))}
         )
         try:
-            found = treated(table, Wishes("y", "regression", impute="drop"))
+            found = treat(table, ColumnOptions("y", "regression", impute="drop"))
         except DataError:
             continue
         assert found.left_out == ()
@@ -299,7 +299,7 @@ def test_numbers_are_never_called_a_name_or_a_category(way, kind):
 
 def test_categories_and_ids_stay_as_they_are_written(tmp_path):
     path = write_table(tmp_path / "t.csv", code=["1 234", "5 678"] * 20, k=["1,777"] * 40, u=range(40), y=range(40))
-    found = treated(read_table(path), Wishes("y", one_hot=["code"], ids=["k"]))
+    found = treat(read_table(path), ColumnOptions("y", one_hot=["code"], ids=["k"]))
     assert found.inputs[0].categories == ("1 234", "5 678")
     assert found.table.column("k")[0] == "1,777"
 

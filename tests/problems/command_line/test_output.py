@@ -264,7 +264,7 @@ def test_inputs_of_another_form_are_refused(table, model, capsys, change):
 @pytest.mark.parametrize("column", ["a", "b", "y"])
 @pytest.mark.parametrize("options", [[], ["--no-standardise"], ["--model", "sparse"]], ids=["plain", "as is", "sparse"])
 def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, monkeypatch, column, options):
-    monkeypatch.setattr(fitting, "fitted", never)
+    monkeypatch.setattr(fitting, "fit_model", never)
     spoilt = np.column_stack([X, Y])
     spoilt[3, "aby".index(column)] = 1e200
     table = write_table(tmp_path / "rows.csv", spoilt[:, :2], spoilt[:, 2])

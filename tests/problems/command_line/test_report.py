@@ -17,7 +17,7 @@ from problems.command_line.fit import Choices, bound_of, fit_table
 from problems.command_line.models import Weights
 from problems.command_line.report.answers import importance, important, measures
 from problems.command_line.report.formulas import kernel_formula
-from problems.command_line.report.pictures import COVERAGES, covered
+from problems.command_line.report.pictures import COVERAGES, measure_coverage
 from problems.command_line.report.report import report
 from problems.command_line.table import Table, read_table
 from substrate.kernels import RBF, Laplacian
@@ -147,7 +147,7 @@ def test_the_inputs_that_matter_are_those_whose_shuffled_values_do_harm(additive
 
 def test_coverages_are_counted_on_held_out_rows(motorcycle):
     fit, text = motorcycle
-    shares = covered(fit)
+    shares = measure_coverage(fit)
     assert len(shares) == len(COVERAGES)
     assert np.all(np.diff(shares) >= 0.0)
     ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "conformal")

@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 import problems
 from problems.command_line import fit as fitting
 from problems.command_line.effort import Effort, effort_of
-from problems.command_line.fit import Choices, fit_prepared, fit_table, prepared
+from problems.command_line.fit import Choices, fit_prepared, fit_table, prepare
 from problems.command_line.main import main
 from problems.command_line.models import Weights
 from problems.command_line.quality import quality_of
@@ -125,7 +125,7 @@ def test_the_lines_come_in_order_and_the_long_table_by_verbose():
 
 
 def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
-    ready = prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=4))
+    ready = prepare(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=4))
     fit = fit_prepared(ready)
     by_hand = problems.LSSVMRegressorCV(kernels="families", search="gradient", max_evaluations=4, random_state=0)
     by_hand.fit(fit.X, fit.y)
@@ -137,13 +137,13 @@ def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
     assert judged > 5, "every family and what the search ended with"
     families = "Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
     assert re.match(rf"tried: {families}, along slopes \({judged} judged, \d+ more tried on the way\)", line)
-    without = fit_prepared(prepared(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
+    without = fit_prepared(prepare(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
     assert len(without.model.estimator.cv_results_["params"]) == 21
     assert "along slopes" not in "\n".join(summary(without, None, verbose=False))
 
 
 def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
-    monkeypatch.setattr(fitting, "fitted", lambda *_: None)
+    monkeypatch.setattr(fitting, "fit_model", lambda *_: None)
     ticks = iter(range(1000))
     monkeypatch.setattr(fitting.time, "perf_counter", lambda: float(next(ticks)))  # one kernel takes one second
     table, choices = table_of(Y[:40], 40), Choices("y", kernel="families")
@@ -152,7 +152,7 @@ def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
         (30.0, "families", 6, "kernels: 21, then 6 evaluations of 40, for which there is time (--seconds 30)"),
         (1e6, "families", None, None),
     ):
-        ready = prepared(table, replace(choices, seconds=seconds))
+        ready = prepare(table, replace(choices, seconds=seconds))
         assert (ready.choices.kernel, ready.choices.evaluations) == (kernel, evaluations)
         assert words is None or words in ready.preparation.remarks
         assert words is None or words in ready.description
@@ -160,14 +160,14 @@ def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
 
 def test_where_only_the_second_certificate_fails_the_first_model_is_kept(monkeypatch):
     failing = Certificate("Broken", (Row("broken row", 1.0, 1.0, 1e-9, "1 - 0"),))
-    true = fitting.refitted
+    true = fitting.refit_model
 
     def broken(*arguments):
         made = true(*arguments)
         made.certificate_ = failing
         return made
 
-    monkeypatch.setattr(fitting, "refitted", broken)
+    monkeypatch.setattr(fitting, "refit_model", broken)
     fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
     assert fit.saved is fit.model
     assert not fit.saved.preparation.refitted
@@ -239,24 +239,22 @@ def test_quiet_says_nothing_and_nothing_need_be_kept(tmp_path, capsys):
 
 def test_unequal_classes_are_said():
     rare = (np.arange(80) % 10 == 0).astype(int)
-    assert any(
-        "unequal: --class-weight balanced" in line for line in prepared(table_of(rare), Choices("y")).description
-    )
-    even = prepared(table_of(np.arange(80) % 2), Choices("y")).description
+    assert any("unequal: --class-weight balanced" in line for line in prepare(table_of(rare), Choices("y")).description)
+    even = prepare(table_of(np.arange(80) % 2), Choices("y")).description
     assert "classes: 0 (40 rows), 1 (40 rows)" in even
 
 
 def test_many_rows_are_fitted_on_a_basis_and_the_estimate_is_said_before(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_DENSE", 50)
     monkeypatch.setattr(fitting, "_LONG", 0.0)
-    ready = prepared(table_of(Y), Choices("y", model="auto", n_basis=7))
+    ready = prepare(table_of(Y), Choices("y", model="auto", n_basis=7))
     assert ready.choices.model == "sparse"
     text = "\n".join(ready.description)
     assert "model: sparse, on 7 basis vectors, since more than 50 rows train" in text
     assert "--model lssvm for all rows takes about" in text
     assert f"estimate: {ready.effort}" in text
-    assert prepared(table_of(Y[:40], 40), Choices("y", model="auto")).choices.model == "lssvm"
-    assert prepared(table_of(Y), Choices("y", model="lssvm")).choices.model == "lssvm"
+    assert prepare(table_of(Y[:40], 40), Choices("y", model="auto")).choices.model == "lssvm"
+    assert prepare(table_of(Y), Choices("y", model="lssvm")).choices.model == "lssvm"
 
 
 def test_the_estimate_grows_as_the_work_does():

@@ -111,7 +111,7 @@ def test_an_unknown_set_is_refused_by_name():
 def test_many_columns_are_read_and_a_message_names_a_few(tmp_path):
     names = [f"c{k}" for k in range(20_000)]
     table = read_table(write(tmp_path, f"{','.join(names)}\n{','.join(map(str, range(20_000)))}\n"))
-    assert table.without(names[1:-1]).columns == {"c0": ("0",), "c19999": ("19999",)}
+    assert table.drop_columns(names[1:-1]).columns == {"c0": ("0",), "c19999": ("19999",)}
     with pytest.raises(DataError, match=r"no column 'x'; it has c0, c1, c2, c3, c4 and 19995 more$"):
         table.column("x")
 

@@ -13,7 +13,7 @@ from problems.command_line.inputs import dates_of
 from problems.command_line.main import main
 from problems.command_line.table import Table, read_table
 from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import Wishes, task_of, treated
+from problems.command_line.treatment import ColumnOptions, task_of, treat
 from substrate.errors import DataError
 from substrate.kernels import RBF
 
@@ -51,9 +51,9 @@ def predicted(capsys, *words):
 
 
 def test_the_index_of_pandas_and_names_and_empty_columns_are_left_out_and_said():
-    found = treated(
+    found = treat(
         table_of(**{"Unnamed: 0": range(40), "u": U, "name": NAMES, "note": [""] * 40, "town": TOWNS, "y": Y}),
-        Wishes("y"),
+        ColumnOptions("y"),
     )
     assert [one.name for one in found.inputs] == ["u", "town"]
     assert found.left_out == ("Unnamed: 0", "name", "note")
@@ -78,7 +78,7 @@ def test_only_what_numbers_rows_under_no_name_is_an_index(tmp_path, header, cell
     path.write_text(
         f"{header},u,y\n" + "".join(f"{cell},{k}.5,{k}.1\n" for k, cell in enumerate(cells)), encoding="utf-8"
     )
-    found = treated(read_table(path), Wishes("y", "regression"))
+    found = treat(read_table(path), ColumnOptions("y", "regression"))
     assert [one.name for one in found.inputs] == (["u"] if index else [header, "u"])
 
 
@@ -96,14 +96,14 @@ def test_a_column_that_could_be_two_things_is_refused_with_the_option_that_decid
         (typed, r"is not numeric \(row 40 has 'abc'\); correct that cell, code the column by --one-hot u"),
     ):
         with pytest.raises(DataError, match=message):
-            treated(table_of(u=cells, y=Y), Wishes("y"))
+            treat(table_of(u=cells, y=Y), ColumnOptions("y"))
     long = {"u": [f"c{k % 60}" for k in range(400)], "y": np.arange(400.0)}
     with pytest.raises(
         DataError, match="a text with 60 values, each of which would be an input; code them by --one-hot u"
     ):
-        treated(table_of(**long), Wishes("y"))
-    assert len(treated(table_of(**long), Wishes("y", one_hot=["u"])).inputs[0].categories) == 60
-    assert len(treated(table_of(u=many, y=Y), Wishes("y")).inputs[0].categories) == 19
+        treat(table_of(**long), ColumnOptions("y"))
+    assert len(treat(table_of(**long), ColumnOptions("y", one_hot=["u"])).inputs[0].categories) == 60
+    assert len(treat(table_of(u=many, y=Y), ColumnOptions("y")).inputs[0].categories) == 19
 
 
 @pytest.mark.parametrize(
@@ -138,28 +138,28 @@ def test_a_target_that_is_neither_is_refused(cells, message):
 
 def test_rows_without_a_target_are_left_out_and_counted_and_rows_keep_their_numbers():
     cells = ["", *Y[1:39], "NA"]
-    found = treated(table_of(u=U, y=cells), Wishes("y"))
+    found = treat(table_of(u=U, y=cells), ColumnOptions("y"))
     assert found.rows == tuple(range(1, 39))
     assert "left out: 2 rows without a target (rows 1, 40)" in found.remarks
     np.testing.assert_array_equal(found.y, Y[1:39])
     with pytest.raises(DataError, match=r"column 'u' of t\.csv has no value in row 6; give --impute median"):
-        treated(table_of(u=[*U[:5], "?", *U[6:]], y=cells), Wishes("y"))
+        treat(table_of(u=[*U[:5], "?", *U[6:]], y=cells), ColumnOptions("y"))
     with pytest.raises(DataError, match=r"'y' of t\.csv has no value in any row"):
-        treated(table_of(u=U, y=[""] * 40), Wishes("y"))
+        treat(table_of(u=U, y=[""] * 40), ColumnOptions("y"))
 
 
 def test_rows_with_missing_cells_are_dropped_where_asked_for():
     town = ["Mons", *TOWNS[1:]]
-    found = treated(table_of(u=["", *U[1:]], town=town, y=Y), Wishes("y", impute="drop"))
+    found = treat(table_of(u=["", *U[1:]], town=town, y=Y), ColumnOptions("y", impute="drop"))
     assert found.rows == tuple(range(1, 40))
     assert "left out: 1 row with missing cells (row 1)" in found.remarks
     assert found.inputs[1].categories == ("Bruges", "Ghent", "Leuven"), "Mons has no row left"
     with pytest.raises(DataError, match="--impute drop would leave none"):
-        treated(table_of(u=U, v=[*V[:20], *[""] * 20], w=[*[""] * 20, *V[20:]], y=Y), Wishes("y", impute="drop"))
+        treat(table_of(u=U, v=[*V[:20], *[""] * 20], w=[*[""] * 20, *V[20:]], y=Y), ColumnOptions("y", impute="drop"))
 
 
 def test_a_handful_of_rows_is_warned_about():
-    assert any(line.startswith("few rows: 6") for line in treated(table_of(u=U[:6], y=Y[:6]), Wishes("y")).remarks)
+    assert any(line.startswith("few rows: 6") for line in treat(table_of(u=U[:6], y=Y[:6]), ColumnOptions("y")).remarks)
 
 
 @pytest.mark.parametrize(

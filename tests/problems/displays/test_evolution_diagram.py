@@ -26,7 +26,7 @@ def lines(axes):
 def test_the_curves_are_the_path(plt, fused):
     display = EvolutionDiagramDisplay.from_estimator(fused)
     above, below = display.axes_
-    path, drawn = fused.path_, display.drawn()
+    path, drawn = fused.path_, display.values_to_draw()
     assert np.isin(path["values"][path["values"] >= drawn[0]], drawn).all()
     assert drawn[0] < fused.rho_ < drawn[-1] == path["values"][-1]
     known = lines(above)
@@ -65,8 +65,8 @@ def test_axes_have_units_and_a_line_at_the_optimum(plt, fused):
 
 def test_from_zero_on_the_axis_is_linear(plt, fused):
     display = EvolutionDiagramDisplay.from_estimator(fused, rho_min=0.0)
-    assert display.drawn()[0] == fused.path_["values"][0]
-    if display.drawn()[0] == 0.0:
+    assert display.values_to_draw()[0] == fused.path_["values"][0]
+    if display.values_to_draw()[0] == 0.0:
         assert display.axes_[0].get_xscale() == "linear"
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_drawn_in_a_hole(plt, fused):
     low, high = 2.0 * fused.rho_, 3.0 * fused.rho_
     display.holes = ((low, high),)
     display.plot()
-    inside = (low < display.drawn()) & (display.drawn() < high)
+    inside = (low < display.values_to_draw()) & (display.values_to_draw() < high)
     assert inside.any()
     for line in (display.axes_[0].lines[0], display.axes_[1].lines[0]):
         assert_array_equal(np.isnan(line.get_ydata()), inside)

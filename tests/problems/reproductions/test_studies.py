@@ -36,7 +36,7 @@ def with_curve(measured, name, factor):
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_committed_record_is_what_the_judge_makes_of_its_numbers(name):
     outcome, study = committed(name), STUDIES[name]
-    again = study.judged(outcome.measured, outcome.quick, outcome.cpu_seconds)
+    again = study.conclude(outcome.measured, outcome.quick, outcome.cpu_seconds)
     assert again == outcome
     assert not outcome.quick
     assert set(study.published) <= set(outcome.measured.of), "every printed figure has ours beside it"
@@ -110,9 +110,9 @@ def test_the_published_numbers_reproduce_and_worse_ones_do_not(name):
     study, measured = STUDIES[name], committed(name).measured
     good = with_numbers(measured, ALL_HOLD[name])
     failing = [claim.says for claim in study.judge(good) if not claim.holds]
-    assert study.judged(good, False, 0.0).verdict == "reproduces", failing
+    assert study.conclude(good, False, 0.0).verdict == "reproduces", failing
     reversed_order = {key: 100.0 / (1e-3 + value) for key, value in ALL_HOLD[name].items()}
-    assert study.judged(with_numbers(measured, reversed_order), False, 0.0).verdict != "reproduces"
+    assert study.conclude(with_numbers(measured, reversed_order), False, 0.0).verdict != "reproduces"
 
 
 def held_claims(study, measured):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from problems.reproductions.measured import Claim, Measured, Printed, Round, better, collected, level, verdict
+from problems.reproductions.measured import Claim, Measured, Printed, Round, better, collect, level, verdict
 from substrate.errors import DataError, DeclarationError
 
 
@@ -59,10 +59,10 @@ def test_words_have_no_level():
 
 def test_seeds_are_collected_by_name_and_curves_by_quartiles():
     rounds = [Round({"a": value}, {"c": ((1, 2), (value, 2.0 * value))}) for value in (1.0, 2.0, 3.0)]
-    measured = collected(rounds)
+    measured = collect(rounds)
     assert measured.of == {"a": (1.0, 2.0, 3.0)}
     assert measured.curves["c"].low == (1.5, 3.0)
     assert measured.curves["c"].middle == (2.0, 4.0)
     assert (measured.seeds, measured.mean("a"), measured.deviation("a")) == (3, 2.0, 1.0)
     with pytest.raises(DataError, match="different things"):
-        collected([Round({"a": 1.0}), Round({"b": 1.0})])
+        collect([Round({"a": 1.0}), Round({"b": 1.0})])

@@ -116,7 +116,7 @@ CASES = [
 
 @pytest.mark.parametrize(("build", "loss"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_what_is_returned_has_the_error_and_nothing_is_below_the_bound(build, loss):
-    X, y, V, w = rows(n=12, d=2, held=10)
+    X, y, V, w = rows(n=12, d=2, validation=10)
     machine, box = build(X, y)
     known = targets_of(build, w)
     gap = 0.05 if len(box) == 1 else 0.2
@@ -136,7 +136,7 @@ def test_what_is_returned_has_the_error_and_nothing_is_below_the_bound(build, lo
 
 
 def test_values_without_a_solution_are_left_out_and_named():
-    X, y, V, w = rows(n=8, d=2, held=6)
+    X, y, V, w = rows(n=8, d=2, validation=6)
     s, least = Substrate(RBF(1.0), X, y), cp.Parameter(name="least")
     top = s.f(X[:1])
     machine = Machine(
@@ -167,7 +167,7 @@ def sparse(X, y, v=None):
 @pytest.mark.parametrize(("build", "over"), [(svr, "C"), (sparse, "zeta")])
 def test_weights_of_rows_count_as_rows(build, over):
     """Two of a row are a row of weight two, in training and in validation."""
-    X, y, V, w = rows(n=10, d=2, held=6)
+    X, y, V, w = rows(n=10, d=2, validation=6)
     twice = np.array([2.0, 1.0, 1.0, 3.0, 1.0, 1.0])
     again = np.repeat(np.arange(6), twice.astype(int))
     box = {over: (0.1, 5.0)}
@@ -229,7 +229,7 @@ def test_splitters_and_codes():
 
 
 def test_losses_that_make_no_sense_are_refused():
-    X, y, V, w = rows(n=6, d=2, held=4)
+    X, y, V, w = rows(n=6, d=2, validation=4)
     machine = svr(X, y)
     for loss, error, words in [
         ("cubic", DeclarationError, r"loss must be one of squared, .*received 'cubic'"),
@@ -244,7 +244,7 @@ def test_losses_that_make_no_sense_are_refused():
 
 
 def test_an_interrupt_while_the_machine_is_solved_returns_it(monkeypatch):
-    X, y, V, w = rows(n=8, d=2, held=6)
+    X, y, V, w = rows(n=8, d=2, validation=6)
     machine, original, calls = svr(X, y), Machine.solve, []
 
     def interrupted(self, *args, **options):

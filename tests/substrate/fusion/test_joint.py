@@ -116,7 +116,7 @@ def test_a_ridge_and_infinite_ends():
 
 def test_a_budget_that_is_spent_is_said_also_with_three_parameters():
     X, y, V, w = rows(n=6, d=3)
-    machine, parameters = two_groups(X, y, parts=3)
+    machine, parameters = two_groups(X, y, components=3)
     ends = box_of(parameters, [(1.0, 4.0)] * 3)
     best = fuse(machine, over=parameters, validation=(V, w), gap=1e-6, budget=14, box=ends)
     assert best.path.stop == "the budget of 14 solves is spent"

@@ -60,7 +60,7 @@ def test_no_point_of_thousands_of_simplices_is_below_its_bound(name):
 def test_no_point_of_a_random_tetrahedron_is_below_its_bound():
     X, y, *held = rows(n=8)
     box = ((0.0, 20.0),) * 3
-    store = store_of(*two_groups(X, y, parts=3), box, held)
+    store = store_of(*two_groups(X, y, components=3), box, held)
     assert scan(store, box, np.random.default_rng(0), simplices=4, points=2) >= 1.0 - ROUNDING
 
 

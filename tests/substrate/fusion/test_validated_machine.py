@@ -84,7 +84,7 @@ BOXES = {
 
 
 def fused(build, seed, noise, gap=0.05):
-    X, y, V, w = rows(n=12, d=2, held=10, seed=seed)
+    X, y, V, w = rows(n=12, d=2, validation=10, seed=seed)
     if not noise:  # the best weight is then at or near zero, where optima are not unique
         y, w = (np.sin(P[:, 0]) + 0.3 * P[:, 1] for P in (X, V))
     machine, parameters = build(X, y)

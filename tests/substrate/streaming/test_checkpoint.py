@@ -54,7 +54,7 @@ def test_a_broken_pass_goes_on_to_the_same_bits(tmp_path):
         assert begun == row
     kept = Checkpoint(path, "these rows")
     assert bits(OpenPasses(checkpoint=kept).sums(SOURCE, FUNCTION, "sums")) == expected
-    kept.done()
+    kept.finish()
     assert not path.exists()
 
 

@@ -110,7 +110,7 @@ def test_dask_workers_give_the_same_bits(client, files, expected):
         outputs = [np.concatenate(list(one.each(source, OUTPUTS, "outputs"))) for one in (OpenPasses(), passes)]
         assert np.array_equal(*outputs)
     wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
-    assert np.array_equal(passes.taken(files, wanted), X[wanted])
+    assert np.array_equal(passes.take_rows(files, wanted), X[wanted])
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
 
     monkeypatch.setattr(passes, "threads_for", lambda order: 3 if order >= 8 else 1)
     source = ArraySource(X, Y)
-    shared = OpenPasses().shared(source, 8)
+    shared = OpenPasses().share(source, 8)
     assert shared.executor == Joblib(3)
     assert bits(shared.sums(source, FUNCTION, "sums")) == expected
-    assert OpenPasses().shared(source, 7).executor == Serial()
-    assert OpenPasses(Serial(alone=True)).shared(source, 8).executor == Serial(alone=True)
-    assert OpenPasses().shared(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
+    assert OpenPasses().share(source, 7).executor == Serial()
+    assert OpenPasses(Serial(alone=True)).share(source, 8).executor == Serial(alone=True)
+    assert OpenPasses().share(source_of([(X[:9], Y[:9, 0])]), 8).executor == Serial()
     monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
-    assert OpenPasses().shared(source, 8).executor == Serial()
+    assert OpenPasses().share(source, 8).executor == Serial()
 
 
 def test_every_word_has_its_executor(client):

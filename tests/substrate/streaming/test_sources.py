@@ -50,7 +50,7 @@ def sources(folder):
 
     return {
         "npy": source_of(folder / "X.npy", folder / "y.npy"),
-        "mapped": NpySource.mapped(*mapped),
+        "mapped": NpySource.from_memory_map(*mapped),
         "parquet": source_of(str(folder / "rows.parquet"), "y"),
         "folder": source_of(folder / "folder", "y"),
         "list": source_of(blocks),
@@ -69,12 +69,12 @@ def test_every_source_has_the_same_rows(made):
             assert [block.start for block in blocks] == list(range(start, stop, step)), name
             assert np.array_equal(np.concatenate([block.X for block in blocks]), X[start:stop]), name
             assert np.array_equal(np.concatenate([block.Y for block in blocks]), Y[start:stop]), name
-        assert np.array_equal(source.taken(wanted), X[wanted]), name
+        assert np.array_equal(source.take_rows(wanted), X[wanted]), name
 
 
 def test_a_source_that_is_read_says_so(made):
     for name, source in sources(made).items():
-        assert (source.home, source.held) == (HOST, None), name
+        assert (source.home, source.block_in_memory) == (HOST, None), name
         assert source.beside(X) is X, name
         with pytest.raises(DataError, match=r"a proof needs all rows, and .* is read in passes"):
             source.whole("a proof needs all rows")
@@ -91,10 +91,10 @@ def test_arrays_say_where_they_are(home):
     assert (here.home, there.home) == (HOST, where_it_lives(send(X)))
     for source in (here, there):
         assert source.whole("all rows").X is source.X
-        assert source.held.Y is source.Y
+        assert source.block_in_memory.Y is source.Y
     assert here.beside(X) is X
     assert_close(there.beside(X[:4]), X[:4])
-    assert_close(there.taken(np.array([0, 7, N - 1])), X[[0, 7, N - 1]])
+    assert_close(there.take_rows(np.array([0, 7, N - 1])), X[[0, 7, N - 1]])
 
 
 def test_what_is_sent_to_workers_is_small(made):
@@ -106,7 +106,7 @@ def test_a_part_of_a_mapped_file_is_that_part(made):
     from substrate.streaming.sources import NpySource
 
     part = np.load(made / "X.npy", mmap_mode="r")[100:5000]
-    (block,) = NpySource.mapped(part, None).blocks(0, 4900, LEAF)
+    (block,) = NpySource.from_memory_map(part, None).blocks(0, 4900, LEAF)
     assert np.array_equal(block.X, X[100:5000])
 
 

@@ -40,9 +40,9 @@ COMBINED = {
     "TargetSummary": {"low": np.minimum, "high": np.maximum},
     "Survey": {"low": np.minimum, "high": np.maximum},
     "Bins": {},
-    "Gathered": {"found": join},
+    "Gathered": {"numbers": join},
     "ColumnFactor": {"low": np.minimum, "high": np.maximum},
-    "Counted": {"parts": add_in_pairs, "largest": max},
+    "Counted": {"brackets": add_in_pairs, "largest": max},
 }
 KINDS = {kind.__name__: kind for kind in Tally.__subclasses__() if kind.__module__.startswith("substrate.")}
 
@@ -127,7 +127,7 @@ def test_a_field_must_state_its_type():
     class Hidden(Tally):
         largest: "Annotated[float, max]"
 
-    with pytest.raises(TypeError, match=r"Hidden\.largest must have a type"):
+    with pytest.raises(TypeError, match=r"Hidden\.largest must have a type, not a text"):
         Hidden(1.0) + Hidden(2.0)
 
 

@@ -50,7 +50,7 @@ def test_the_rows_left_are_numbered_without_the_others(rows, step):
         for found, expected in zip(joined(blocks), (X[here], Y[here], V[here]), strict=True):
             assert_array_equal(found, expected)
     some = np.array([0, 3, MICRO, KEPT.size - 1])
-    assert_array_equal(source.taken(some), X[KEPT[some]])
+    assert_array_equal(source.take_rows(some), X[KEPT[some]])
     assert_array_equal(source.row_weights(), V[KEPT])
 
 
@@ -91,7 +91,7 @@ def test_a_worker_is_sent_its_part_of_the_weights(tmp_path, where, numbered):
     rows = ArraySource(X, Y) if where == "arrays" else source_of(tmp_path / "X.npy", tmp_path / "y.npy")
     source = weighed(rows) if numbered else WeighedSource(rows, V + 1.0)
     start, stop = MICRO, 2 * MICRO
-    sent = CodedSource(source, numbers).sent(Client(), start, stop)
+    sent = CodedSource(source, numbers).send(Client(), start, stop)
     assert sent.row_weights().size == MICRO
     for found, expected in zip(sent.blocks(start, stop, 1000), source.blocks(start, stop, 1000), strict=True):
         assert_array_equal(found.X, expected.X)
@@ -102,7 +102,7 @@ def test_a_worker_is_sent_its_part_of_the_weights(tmp_path, where, numbered):
 
 def test_arrays_have_weights_in_every_block():
     source = ArraySource(X, Y[:, None], weights=V)
-    assert_array_equal(source.held.weights, V)
+    assert_array_equal(source.block_in_memory.weights, V)
     parts = list(OpenPasses().each(source, _weights, "weights"))
     assert_array_equal(np.concatenate(parts), V)
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import isotonic_regression
 
-from substrate.uncertainty.calibration import pooled
-from substrate.uncertainty.venn_abers import VennAbers, merged
+from substrate.uncertainty.calibration import pool_scores
+from substrate.uncertainty.venn_abers import VennAbers, merge_pairs
 
 
 def refitted(scores, positive, weights, new):
@@ -14,7 +14,7 @@ def refitted(scores, positive, weights, new):
     pair = []
     for label in (0.0, 1.0):
         known = (np.append(scores, new), np.append(positive, label), np.append(weights, 1.0))
-        distinct, total, own = pooled(*known)
+        distinct, total, own = pool_scores(*known)
         values = isotonic_regression(own / total, weights=total).x
         pair.append(values[np.searchsorted(distinct, new)])
     return pair
@@ -56,6 +56,6 @@ def test_no_new_score_gives_no_pair():
 
 def test_the_merged_probability_is_inside_the_pair():
     pairs = np.array([[0.0, 1.0], [0.2, 0.4], [0.0, 0.0], [1.0, 1.0]])
-    one = merged(pairs)
+    one = merge_pairs(pairs)
     assert_allclose(one, [0.5, 1.0 / 3.0, 0.0, 1.0], rtol=1e-15)
     assert ((one >= pairs[:, 0]) & (one <= pairs[:, 1])).all()
