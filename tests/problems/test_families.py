@@ -49,6 +49,7 @@ def columns_that_differ(n=60, noise=0.05):
     ],
     ids=lambda value: type(value).__name__,
 )
+@pytest.mark.some_cases(1)
 def test_families_are_never_worse_by_the_criterion_than_a_listed_kernel(machine, targets):
     model = clone(machine).set_params(kernels="families").fit(X, targets)
     kernels = model.cv_results_["param_kernel"]

@@ -43,6 +43,7 @@ def refitted(gamma, cv, points):
     "points", [pytest.param(FEW, id="few"), pytest.param(MANY, id="as many as rows", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("cv", ["loo", "gcv", 3])
+@pytest.mark.some_cases(1)
 def test_the_criterion_is_that_of_weighted_refits_and_its_bound_is_below_a_grid(cv, points):
     model = SparseLSSVMRegressorCV(RBF(1.0), basis=points, cv=cv, gamma_range=(1e-3, 10.0)).fit(X, Y, V)
     assert model.certificate_.holds

@@ -322,7 +322,7 @@ sys.exit(status)
 @pytest.mark.parametrize(
     "place", first(3, ["returned", "exit function", "modules", "thread", "twice", "last exit function", "never"])
 )
-@pytest.mark.some_cases(3)
+@pytest.mark.some_cases(1)
 def test_a_signal_during_shutdown_has_the_line_or_comes_too_late(tmp_path, number, place):
     """Wherever it arrives, the status is that of a shell or of the finished command, and the file is whole."""
     words = [sys.executable, "-c", SHUTDOWN, str(int(number)), place]

@@ -52,6 +52,7 @@ def test_every_paper_has_a_quick_study():
 
 
 @pytest.mark.parametrize("name", OVER_STUDIES)
+@pytest.mark.some_cases(2)
 def test_a_quick_run_writes_a_figure_and_a_record_and_tells_both(name, tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
     assert main(["reproduce", name, "--quick", "--seeds", "1", "--out", str(folder)]) == 0

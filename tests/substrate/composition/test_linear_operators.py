@@ -36,6 +36,7 @@ KERNELS = [RBF(1.0), Matern(1.5, 3.5), Polynomial(4, 1.0), RBF(2.0) * Polynomial
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.some_cases(3)
 def test_second_derivatives_are_limits_of_differences_of_predictions(plane, kernel):
     X, y = plane
     P = np.random.default_rng(2).normal(size=(5, 2))
@@ -192,6 +193,7 @@ def test_what_is_no_operator_or_has_no_derivative_is_refused(plane):
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Componentwise(RBF(1.5)), Polynomial(2, 1.0) + RBF(2.0)], ids=repr)
+@pytest.mark.some_cases(2)
 def test_an_integral_is_that_of_predictions(plane, kernel):
     """Constrained, with its bias, and beside derivatives; against the middles of a fine grid."""
     X, y = plane

@@ -148,6 +148,7 @@ def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
 
 
 @pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])
+@pytest.mark.some_cases(1)
 def test_a_range_of_ones_own(up_to):
     machine, rho, held = lasso(lambda s: cp.norm1(s.alpha))
     best = fuse(machine, over=rho, validation=held, up_to=up_to)

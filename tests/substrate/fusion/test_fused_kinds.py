@@ -115,6 +115,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("build", "loss"), CASES, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.some_cases(5)
 def test_what_is_returned_has_the_error_and_nothing_is_below_the_bound(build, loss):
     X, y, V, w = rows(n=12, d=2, validation=10)
     machine, box = build(X, y)

@@ -50,6 +50,7 @@ def assert_law(machine, best, rng, count):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_no_weight_of_a_machine_is_below_the_bound(kind):
     machine = fused_machine(kind, 1)
     best = fused(machine)

@@ -219,6 +219,7 @@ ORDERS = (({0: 2}, {}), ({0: 1, 2: 1}, {}), ({0: 2}, {0: 2}), ({0: 1, 2: 1}, {2:
 
 
 @pytest.mark.parametrize("kernel", HIGHER, ids=repr)
+@pytest.mark.some_cases(6)
 def test_derivatives_of_higher_order_are_those_of_the_exact_formula(kernel):
     flint.ctx.prec = 3000
     rng = np.random.default_rng(2)
