@@ -38,8 +38,9 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
+from substrate.fusion.unsaved_proof import UnsavedProof
 
-__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "prove_fusion"]
+__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "collect_proof", "prove_fusion"]
 
 _KIND = "proof of a fusion"
 #: Entries of the largest program that is proved in balls.
@@ -158,7 +159,7 @@ class FusionProof:
         divisor: float = 1.0,
     ) -> "FusionProof":
         """Copy what a :class:`~substrate.fusion.cell_search.CellSearch` found."""
-        cells = [*search.settled, *(cell for _, _, cell in search.open)]
+        cells = search.cells
         if not search.covered or any(len(getattr(cell, "places", ())) > 1 for cell in cells):
             raise DeclarationError(
                 "this fusion has no proof that can be saved: its box is not covered, or a parameter is in a constraint"
@@ -291,6 +292,32 @@ class FusionProof:
         family = FusedFamily(problem, [known[name] for name in self.names], validation)
         fold = self.folds[0]
         return fold.base.equals(ProgramNumbers.of(family.base)) and fold.both.equals(ProgramNumbers.of(family.both))
+
+
+def collect_proof(
+    search: Any,
+    names: Sequence[str],
+    box: Sequence[tuple[float, float]],
+    values: Mapping[str, float],
+    error: float,
+    lower: float,
+    divisor: float = 1.0,
+) -> FusionProof | UnsavedProof:
+    """Return the numbers behind the bound of a search, or why they cannot be written."""
+    placed = [search.families[0].base.parameters[k].name() for k in search.families[0].base.placed]
+    if not (math.isfinite(lower) and search.covered):
+        return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
+    if placed:
+        return UnsavedProof(
+            f"{' and '.join(map(repr, placed))} stands in a constraint or is the width of a tube, whose bounds are not "
+            "saved yet; proofs over weights of the objective are"
+        )
+    if search.ended_early:
+        return UnsavedProof(f"the search ended before its cells had bounds of their own: {search.stop}")
+    try:
+        return FusionProof.of(search, names, box, values, error, lower, divisor)
+    except KeyboardInterrupt:
+        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
 def check_fusion(path: str | os.PathLike[str], max_bytes: float | None = None) -> Certificate:

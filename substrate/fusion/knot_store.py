@@ -69,13 +69,9 @@ class KnotStore:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
-    def ended_by(self, error: BaseException) -> str:
-        """Why a search stopped at an interruption or a solver's failure; raised where there is nothing to keep."""
-        if not self.corners:
-            raise error
-        if isinstance(error, KeyboardInterrupt):
-            return "interrupted; the best so far is kept"
-        return f"a solver failed: {error}"
+    def holds(self, corner: Corner) -> bool:
+        """Whether the knot at a corner is solved."""
+        return corner in self._number
 
     def add(self, corner: Corner) -> int:
         """The number of the knot at a corner, solved if it is new."""
@@ -88,12 +84,23 @@ class KnotStore:
             found = [fold.program.solve(corner) for fold in self.folds]
         return self._kept(corner, found)
 
+    def trim(self) -> None:
+        """Drop what an interrupt left of a knot that was not kept whole."""
+        count = min(len(self.corners), self.squares.size)
+        for corner in self.corners[count:]:
+            self._number.pop(corner, None)
+        del self.corners[count:]
+        for own in self.knots:
+            del own[count:]
+        self.errors, self.blurs, self.squares = self.errors[:count], self.blurs[:count], self.squares[:count]
+
     def _kept(self, corner: Corner, found: list[Knot]) -> int:
+        self.trim()
         self.solves += len(found)
-        for own, knot in zip(self.knots, found, strict=True):
-            own.append(knot)
         e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, found, strict=True)])
         blur = sum(fold.blur(knot) for fold, knot in zip(self.folds, found, strict=True))
+        for own, knot in zip(self.knots, found, strict=True):
+            own.append(knot)
         self.errors = np.vstack([self.errors, e])
         self.blurs = np.append(self.blurs, blur)
         self.squares = np.append(self.squares, float(e @ e))
