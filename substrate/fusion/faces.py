@@ -86,6 +86,8 @@ class Faces:
     store: KnotStore
     ends: Box
     growing: tuple[int, ...]
+    #: Whether an interrupt ended the search beyond the box.
+    interrupted: bool = False
     _points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
 
     @classmethod
@@ -154,7 +156,8 @@ def bound_beyond(faces: Faces, target: float, budget: int | Limits) -> tuple[flo
     """
     try:
         return _covered(faces, target, budget if isinstance(budget, Limits) else Limits(budget))
-    except (KeyboardInterrupt, SolverError, SpentError):  # the box has its bound all the same
+    except (KeyboardInterrupt, SolverError, SpentError) as error:  # the box has its bound all the same
+        faces.interrupted = isinstance(error, KeyboardInterrupt)
         return np.inf, ()
 
 

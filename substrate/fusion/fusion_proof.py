@@ -317,6 +317,7 @@ def collect_proof(
     try:
         return FusionProof.of(search, names, box, values, error, lower, divisor)
     except KeyboardInterrupt:
+        search.stop = f"{search.stop}; interrupted while the numbers of the proof were collected"
         return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 

@@ -91,8 +91,11 @@ def fuse_jointly(
     beyond, covered = np.inf, tuple[int, ...]()
     if not (found.unproved or found.stop == INTERRUPTED or limits.seconds_left <= 0.0):
         target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
-        beyond, covered = bound_beyond(Faces.of(store, ends, inner), target, limits)
+        faces = Faces.of(store, ends, inner)
+        beyond, covered = bound_beyond(faces, target, limits)
         store.trim()
+        if faces.interrupted:
+            found = replace(found, stop=f"{found.stop}; interrupted while larger values were bounded")
     limits.spent += store.solves
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
     return _fusion(final, machines, names, store, sets, found, min(found.lower_bound, beyond), proved, gap, limits)

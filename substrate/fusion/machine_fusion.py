@@ -94,6 +94,7 @@ def fuse_over_box(
     search.stop = end_of_search(search.stop, chosen)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
+    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, one)}")
@@ -116,7 +117,6 @@ def fuse_over_box(
     path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
     proved = dict(zip(names, ends, strict=True))
     words = sets[0].loss.words
-    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
     known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
     return Fusion(*known, words, least, chosen.folds, proof, limits.estimate)
 

@@ -203,6 +203,7 @@ def _result(
     knot = search.knots[theta][0]
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
+    proof = collect_proof(search, names, box, values, error, lower)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
@@ -216,7 +217,6 @@ def _result(
         share = f"{error - lower:.2g} above the least over the box"
         facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
     certificate = Certificate(title, (optimal, found), (*facts, *cut_off, *search_facts(search)))
-    proof = collect_proof(search, names, box, values, error, lower)
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)
