@@ -4,9 +4,13 @@ Every function states its share of what it is multiplied by. The unit roundoff i
 next number, EPS = 2 u.
 """
 
-from substrate.arrays import EPS
+from typing import TypeVar
 
-__all__ = ["OF_PAIRS", "rank_cutoff", "relative_rounding", "target_rounding"]
+from substrate.arrays import EPS, Array
+
+__all__ = ["OF_PAIRS", "rank_cutoff", "relative_rounding", "subtract_below", "target_rounding"]
+
+_Number = TypeVar("_Number", float, Array)
 
 #: What sums of a few unevaluated sums of two doubles lose of the sizes of their terms: 2^-98, where EPS^2 is 2^-104.
 OF_PAIRS = EPS**1.9
@@ -28,3 +32,8 @@ def target_rounding(count: int, largest: float) -> float:
 def rank_cutoff(size: int) -> float:
     """Return the share of the largest singular value that a backward stable decomposition of this size may lose."""
     return size * EPS
+
+
+def subtract_below(value: _Number, loss: _Number) -> _Number:
+    """Return what is not above value - loss, where both are correct to a rounding of their own, a product included."""
+    return value - loss - relative_rounding(4.0) * (abs(value) + abs(loss))

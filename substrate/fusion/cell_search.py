@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.fusion.fused_family import FusedColumn, FusedFamily, FusedKnot, FusedVertex, excesses
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
@@ -279,8 +280,7 @@ class CellSearch:
                     gains = [h - 0.5 * s * d for s, h in known]
                     chosen.append(known[int(np.argmax(gains))])
                 weights, values = np.array(chosen).T
-                rounding = 1e-15 * (np.abs(values) + weights * np.abs(D))
-                total += bound_game(values - weights * D - rounding)
+                total += bound_game(subtract_below(values, weights * D))
         return total
 
     def priority(self, cell: Cell) -> float:
@@ -309,7 +309,8 @@ class CellSearch:
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
             blur = 4.0 * (knot if model is None else model).blur
-            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
+            rounding = relative_rounding(4.0) * abs(knot.value) + np.finfo(float).tiny
+            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + rounding
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)

@@ -29,7 +29,8 @@ from itertools import combinations
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
@@ -130,7 +131,7 @@ class Faces:
             blurs += [fold.blur(one) + fold.blur(other) for one, other in zip(known, near, strict=True)]
             forms.append(_forms(store, f, at, known, near))
         E = np.concatenate(errors, axis=1)
-        blurs = blurs + EPS * np.linalg.norm(E, axis=1)
+        blurs = blurs + relative_rounding(1.0) * np.linalg.norm(E, axis=1)
         return bounded(E, blurs, forms, lambda u: store.along(u, at), enough)
 
     def _vanished(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
@@ -215,12 +216,12 @@ def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: lis
     D = np.array([one.x - other.x for one, other in zip(far, near, strict=True)])
     sizes = np.array(
         [
-            one.apart + other.apart + 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+            one.apart + other.apart + relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
             for one, other in zip(far, near, strict=True)
         ]
     )
     products, doubt = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
     lengths = np.sqrt(np.maximum(products.diagonal(), 0.0))
-    rounding = P.shape[0] * EPS * (np.abs(D) @ (abs(P) @ np.abs(D).T))
+    rounding = relative_rounding(P.shape[0]) * (np.abs(D) @ (abs(P) @ np.abs(D).T))
     # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2 with s = 1e-6
     return np.asarray(products + rounding + 1e-6 * np.outer(lengths, lengths) + 1.1e6 * float(doubt.max(initial=0.0)))

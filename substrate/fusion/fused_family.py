@@ -20,7 +20,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.conic_family import ConicFamily, parameters_at
 
@@ -208,7 +209,7 @@ def excesses(vertices: Sequence[FusedVertex]) -> Array:
 
 def _excess(one: FusedKnot, other: FusedKnot, weights: Array) -> float:
     sizes = float(np.abs(weights) @ (np.abs(one.terms) + np.abs(other.terms)))
-    rounded = float(np.abs(weights) @ one.errors) + 8.0 * EPS * sizes
+    rounded = float(np.abs(weights) @ one.errors) + relative_rounding(8.0) * sizes
     return float(weights @ (one.terms - other.terms)) + rounded
 
 
@@ -244,7 +245,7 @@ class FusedFamily:
         weights = base.coefficients(own)
         lowest = base.lower_bound(own, point)
         epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
-        epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
+        epsilon += relative_rounding(8.0) * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
         validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
         knot = FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
         knot.feasible = found[0]
@@ -288,7 +289,7 @@ class FusedFamily:
         column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
         column.drops[s] = max(-float(parts.sum() - parts[-2]), 0.0)
         sizes = abs(lowest) + max(float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots)
-        return s * (lowest - 16.0 * EPS * sizes)
+        return s * (lowest - relative_rounding(16.0) * sizes)
 
     def _look_for_others(self, knot: FusedKnot, s: float) -> None:
         """Look for an optimum that validates better where v - h(s) does not fall as s grows: once, at a large s."""
@@ -314,7 +315,7 @@ class FusedFamily:
         values, _ = both.terms(point.x, np.zeros_like(point.x))
         knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
-        h = s * (lowest - knot.value - 8.0 * EPS * sizes)
+        h = s * (lowest - knot.value - relative_rounding(8.0) * sizes)
         self._adopt(knot, point.x, knot.validation - h, s)
         return h
 

@@ -30,10 +30,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from substrate.archive import read_archive, write_archive
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
+from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.simplex_search import between, cell_simplices
@@ -372,7 +373,7 @@ class _Fold:
             k = int(vertex)
             weights = np.append(self.weights[k], 1.0 / s)
             lowest = both.lower_bound(weights, dual[:m], dual[m:])
-            self.pairs[k].append((float(s), s * _down(lowest - self.p[k], abs(lowest) + abs(self.p[k]))))
+            self.pairs[k].append((float(s), s * subtract_below(lowest, self.p[k])))
 
     def bound(self, cell: Sequence[int]) -> float:
         """The bound on a cell."""
@@ -391,7 +392,7 @@ class _Fold:
             gains = [h - 0.5 * s * d for s, h in known]
             chosen.append(known[int(np.argmax(gains))])
         s, h = np.array(chosen).T
-        return bound_game(h - s * D - 4.0 * EPS * (np.abs(h) + s * np.abs(D)))
+        return bound_game(subtract_below(h, s * D))
 
 
 class _Program:
@@ -516,7 +517,8 @@ def _exponential(number: Any) -> Any:
         return Double(np.float64(0.0), np.inf)
     value = math.exp(middle)
     # the library's exponential is taken to be within four units in the last place
-    return Double(np.float64(value), 4.0 * EPS * value + value * math.expm1(radius) * (1.0 + 8.0 * EPS))
+    moved = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
+    return Double(np.float64(value), relative_rounding(4.0) * value + moved)
 
 
 def _midpoint(number: Any) -> float:
@@ -537,10 +539,6 @@ def _upper(number: Any) -> float:
     if isinstance(number, Balls):
         return above(number.value)
     return -_lower(-number)
-
-
-def _down(value: float, size: float) -> float:
-    return value - 4.0 * EPS * size
 
 
 def _check_cover(proof: FusionProof) -> None:

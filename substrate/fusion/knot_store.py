@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.parametric_qp import Knot
@@ -32,8 +33,8 @@ class ProgramFold:
 
     def blur(self, knot: Knot) -> float:
         """How far they are from those of the exactly feasible point, by rounding."""
-        products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
-        each = self.program.unit * products + 2.0 * EPS * np.abs(self.known)
+        products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
+        each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.known)
         return 1.001 * float(np.linalg.norm(each))
 
 
@@ -150,4 +151,4 @@ class KnotStore:
         size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
         radius = np.maximum(self._radius(f, i), self._radius(f, j))
         Q = Q + (1.0 + YOUNG) * 0.5 * apart * (untied + float(left @ radius))
-        return Q, (1.0 + YOUNG) * (1.0 + 4.0 * EPS) * apart * (size + tied)
+        return Q, (1.0 + YOUNG) * (1.0 + relative_rounding(4.0)) * apart * (size + tied)
