@@ -13,7 +13,7 @@ Several parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 """
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -182,14 +182,15 @@ def fuse(
             held.enter_context(one.lock)
         names = _names(final, over)
         given = _given_ends(names, box)
-        shown = _shown(progress, limits)
+        late = held.enter_context(late_progress("fuse", limits))
+        shown = late if progress is None else _shown(progress)
         first: Fusion | None = None
         refusal = None
         if judged == SQUARED and (several or (box is None and top is None)):
             found = _by_simplices(machines, sets, final, names, box, target, limits, shown, n_jobs)
             if isinstance(found, DeclarationError):
                 refusal = found
-            elif several or _is_final(found, limits):
+            elif several or _is_final(found, limits, len(machines)):
                 return found
             else:
                 first = found
@@ -212,12 +213,17 @@ def fuse(
             if first is None:
                 raise
             return _restate_stop(first, end_by(error, True))
-        return second if first is None or second.certificate.holds or second.gap <= first.gap else first
+        if first is None or second.certificate.holds or second.gap <= first.gap:
+            return second
+        with suppress(KeyboardInterrupt, SolverError):  # the expressions of the substrates have the second's values
+            final.solve(**first.values)
+        return first
 
 
-def _is_final(found: Fusion, limits: Limits) -> bool:
+def _is_final(found: Fusion, limits: Limits, folds: int) -> bool:
     """Whether a first search over one weight needs no second one: it proves the gap, or nothing more may be solved."""
-    return found.certificate.holds or "interrupted" in found.stop or limits.is_spent
+    spent = limits.spent + folds > limits.budget or limits.seconds_left <= 0.0
+    return found.certificate.holds or "interrupted" in found.stop or spent
 
 
 def _restate_stop(found: Fusion, stop: str) -> Fusion:
@@ -349,12 +355,10 @@ def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
     return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
-def _shown(progress: Progress | bool | None, limits: Limits) -> Progress:
+def _shown(progress: Progress | bool) -> Progress:
     """The function called during the search: the user's, one that writes a line to a terminal, or none."""
     if callable(progress):
         return progress
-    if progress is None:
-        return late_progress("fuse", limits)
     if not progress or not sys.stderr.isatty():
         return lambda *_: None
     return lambda solves, best, lower: print(

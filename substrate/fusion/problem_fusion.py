@@ -155,10 +155,11 @@ def fuse_problem(
     parameters, box = _checked_over(problem, over)
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
-    search = CellSearch([family], target, limits, progress or late_progress("fuse_problem", limits), floor)
-    box, cut_off = solvable_box([family], box)
-    search.run(box)
-    return _result(parameters, box, cut_off, family, search)
+    with late_progress("fuse_problem", limits) as shown:
+        search = CellSearch([family], target, limits, progress or shown, floor)
+        box, cut_off = solvable_box([family], box)
+        search.run(box)
+        return _result(parameters, box, cut_off, family, search)
 
 
 def solvable_box(
@@ -201,6 +202,7 @@ def _result(
     error, theta = search.best_vertex
     lower = min(search.lower_bound, error)
     knot = search.knots[theta][0]
+    family.sharpen(knot)
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
     proof = collect_proof(search, names, box, values, error, lower)

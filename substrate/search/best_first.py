@@ -22,7 +22,8 @@ import heapq
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -131,11 +132,6 @@ class Limits:
     started: float = field(default_factory=time.monotonic)
 
     @property
-    def is_spent(self) -> bool:
-        """Whether earlier searches have left no solves, or no time."""
-        return self.spent >= self.budget or self.seconds_left <= 0.0
-
-    @property
     def seconds_left(self) -> float:
         """What is left of the time."""
         return self.time_limit - (time.monotonic() - self.started)
@@ -178,15 +174,19 @@ def end_by(error: BaseException, found: bool) -> str:
     return str(error) if isinstance(error, SpentError) else f"a solver failed: {error}"
 
 
-def late_progress(what: str, limits: Limits) -> Progress:
-    """Return a function that writes a line to a terminal from ten seconds on, with the estimate of the time."""
+@contextmanager
+def late_progress(what: str, limits: Limits) -> Iterator[Progress]:
+    """Yield a function that writes a line to a terminal from ten seconds on, with the estimate of the time."""
     line = LateProgress()
 
     def show(solves: int, best: float, lower: float) -> None:
         estimate = "" if limits.estimate is None else f", estimated: {limits.estimate}"
         line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}{estimate}")
 
-    return show
+    try:
+        yield show
+    finally:
+        line.close()
 
 
 @dataclass(slots=True)
