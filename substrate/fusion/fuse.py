@@ -215,8 +215,9 @@ def fuse(
             return _restate_stop(first, end_by(error, True))
         if first is None or second.certificate.holds or second.gap <= first.gap:
             return second
+        kept: dict[str, Any] = dict(first.values)
         with suppress(KeyboardInterrupt, SolverError):  # the expressions of the substrates have the second's values
-            final.solve(**first.values)
+            final.solve(**kept)
         return first
 
 
