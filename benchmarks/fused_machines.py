@@ -1,6 +1,5 @@
 """``fuse`` over a parameter of machines with other losses and constraints, against cold solves of the same machine."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +8,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.table import Headline, Table, yes_no
+from benchmarks import fusion as one_weight
+from benchmarks.table import Headline, Table, measure_rows, yes_no
 from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
-from substrate.datasets import additive_function
 from substrate.kernels import RBF, Componentwise
 
 __all__ = ["run"]
@@ -74,10 +73,8 @@ def l1(n: int) -> Built:
 
 def variation(n: int) -> Built:
     """Maximal variation of five inputs."""
-    X, y = additive_function(n_samples=2 * n, n_features=5, random_state=1)
-    s, rho = Substrate(Componentwise(RBF(1.0)), X[:n], y[:n]), cp.Parameter(nonneg=True, name="rho")
-    cost = 0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation)
-    return Machine(s, minimize=cost), "rho", (X[n:], y[n:])
+    X, y, X_val, y_val = one_weight.data(n, 5, n)
+    return one_weight.machine_of(X, y, Componentwise(RBF(1.0)))[0], "rho", (X_val, y_val)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +144,7 @@ def row(case: Case, shortfalls: list[str], summary: list[Headline]) -> tuple[str
 
 
 def run(quick: bool) -> Table:
-    rows: list[tuple[str, ...]] = []
-    shortfalls: list[str] = []
-    summary: list[Headline] = []
-    for case in QUICK if quick else CASES:
-        rows.append(row(case, shortfalls, summary))
-        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    rows, shortfalls, summary = measure_rows(QUICK if quick else CASES, row)
     return Table(
         "Fusion: other losses, constraints and penalties with proof",
         f"`fuse` over the weight of a machine from {RANGE[0]:g} to {RANGE[1]:g} (maximal variation: over all weights), "

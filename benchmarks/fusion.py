@@ -32,8 +32,8 @@ def data(n: int, d: int, n_val: int) -> tuple[Array, Array, Array, Array]:
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def machine_of(X: Array, y: Array) -> tuple[Any, Any]:
-    s = Substrate(KERNEL, X, y)
+def machine_of(X: Array, y: Array, kernel: Any = KERNEL) -> tuple[Any, Any]:
+    s = Substrate(kernel, X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation)), rho
 

@@ -1,6 +1,5 @@
 """``fuse`` over two and three weights, against a grid, random search and SCIP; one weight by two kinds of bounds."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,10 +12,9 @@ import numpy as np
 
 from benchmarks import fusion as one_weight
 from benchmarks.grouped_complementarity import bounds_by_scip
-from benchmarks.table import Headline, Table, yes_no
+from benchmarks.table import Headline, Table, measure_rows, yes_no
 from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
-from substrate.datasets import additive_function
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import checked_box
 from substrate.fusion.joint import _fold
@@ -37,18 +35,13 @@ TINY, TINY_ROWS, SCIP_SECONDS = (7, 2), 5, 30.0
 Built = tuple[Any, tuple[Any, ...], dict[Any, tuple[float, float]], tuple[Array, Array]]
 
 
-def rows_of(n: int, d: int, n_val: int) -> tuple[Array, Array, Array, Array]:
-    X, y = additive_function(n_samples=n + n_val, n_features=max(d, 4), random_state=1)
-    return X[:n, :d], y[:n], X[n:, :d], y[n:]
-
-
 def length(y: Array) -> float:
     return float(np.linalg.norm(y - y.mean()))
 
 
 def groups(n: int, d: int, cutoff: float, count: int, n_val: int) -> Built:
     """(a) One weight of maximal variation for each group of inputs."""
-    X, y, X_val, y_val = rows_of(n, d, n_val)
+    X, y, X_val, y_val = one_weight.data(n, d, n_val)
     s = Substrate(Componentwise(RBF(1.0)), X, y, cutoff=cutoff)
     rho = tuple(cp.Parameter(nonneg=True, name=f"rho{k + 1}") for k in range(count))
     parts = np.array_split(np.arange(d), count)
@@ -59,7 +52,7 @@ def groups(n: int, d: int, cutoff: float, count: int, n_val: int) -> Built:
 
 def l1_and_ridge(n: int) -> Built:
     """(b) The L1 norm of the support values, up to where they vanish, and a ridge."""
-    X, y, X_val, y_val = rows_of(n, 4, n)
+    X, y, X_val, y_val = one_weight.data(n, 4, n)
     s = Substrate(RBF(1.0), X, y)
     zeta, tau = cp.Parameter(nonneg=True, name="zeta"), cp.Parameter(nonneg=True, name="tau")
     loss = 0.5 * cp.sum_squares(s.e) + 0.5 * tau * s.squared_norm
@@ -71,7 +64,7 @@ def l1_and_ridge(n: int) -> Built:
 
 def variation_and_ridge(n: int, d: int) -> Built:
     """(c) One weight of maximal variation and a ridge."""
-    X, y, X_val, y_val = rows_of(n, d, n)
+    X, y, X_val, y_val = one_weight.data(n, d, n)
     s = Substrate(Componentwise(RBF(1.0)), X, y, cutoff=FINE)
     rho, tau = cp.Parameter(nonneg=True, name="rho"), cp.Parameter(nonneg=True, name="tau")
     loss = 0.5 * cp.sum_squares(s.e) + 0.5 * tau * s.squared_norm
@@ -215,12 +208,10 @@ def one_weight_row(n: int, d: int, n_val: int, shortfalls: list[str]) -> tuple[s
 
 
 def run(quick: bool) -> Table:
-    rows: list[tuple[str, ...]] = []
-    shortfalls: list[str] = []
-    summary: list[Headline] = []
-    for case in QUICK if quick else CASES:
-        rows.append(row(case, shortfalls, summary, case.grid and not quick))
-        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    def measure(case: Case, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:
+        return row(case, shortfalls, summary, case.grid and not quick)
+
+    rows, shortfalls, summary = measure_rows(QUICK if quick else CASES, measure)
     for n, d in one_weight.QUICK if quick else one_weight.SIZES:
         rows.append(one_weight_row(n, d, n, shortfalls))
     rows.append(one_weight_row(*one_weight.TINY, 5, shortfalls))
@@ -262,7 +253,7 @@ def by_scip(quick: bool) -> str:
         start = time.process_time()
         ours = fuse(machine, over=over, validation=validation, box=box, gap=GAPS[-1])
         seconds = time.process_time() - start
-        X, y, _, _ = rows_of(n, d, n_val)
+        X, y, _, _ = one_weight.data(n, d, n_val)
         other = bounds_by_scip(X, y, validation, RBF(1.0), TOP, COARSE, limit)
         ended = f"ends after {other.seconds:.1f} s" if other.status == "optimal" else f"does not end in {limit:g} s"
         sentences.append(

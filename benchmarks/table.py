@@ -1,8 +1,11 @@
 """The result of a topic: a table, a sentence for every target that was missed, and its headline rows."""
 
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Headline", "Table", "yes_no"]
+__all__ = ["Headline", "Table", "measure_rows", "yes_no"]
 
 
 def yes_no(met: bool) -> str:
@@ -76,3 +79,16 @@ class Table:
         if self.shortfalls:
             lines += ["", "Where a target was missed:", "", *(f"- {sentence}" for sentence in self.shortfalls)]
         return "\n".join(lines) + "\n"
+
+
+def measure_rows(
+    cases: Iterable[Any], measure: Callable[[Any, list[str], list[Headline]], tuple[str, ...]]
+) -> tuple[list[tuple[str, ...]], list[str], list[Headline]]:
+    """Measure one row per case, shown as it is done; return the rows, the shortfalls and the headlines."""
+    rows: list[tuple[str, ...]] = []
+    shortfalls: list[str] = []
+    summary: list[Headline] = []
+    for case in cases:
+        rows.append(measure(case, shortfalls, summary))
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    return rows, shortfalls, summary

@@ -14,8 +14,9 @@ for themselves, and :mod:`~substrate.certificates.rows`, whose tolerances are LA
 """
 
 import math
+from typing import TypeVar
 
-from substrate.arrays import EPS
+from substrate.arrays import EPS, Array
 
 __all__ = [
     "OF_PAIRS",
@@ -36,12 +37,14 @@ __all__ = [
     "rank_cutoff",
     "relative_rounding",
     "single_rounding",
+    "subtract_below",
     "sum_rounding",
     "target_rounding",
 ]
 
 #: The unit roundoff u.
 UNIT = EPS / 2.0
+_Number = TypeVar("_Number", float, Array)
 
 #: What sums of a few unevaluated sums of two doubles lose of the sizes of their terms: 2^-98, where EPS^2 is 2^-104.
 OF_PAIRS = EPS**1.9
@@ -194,3 +197,8 @@ def lost_beside(size: float) -> float:
 def is_singular(condition: float) -> bool:
     """Return whether a system of this condition has no digit of its solution: 1/eps, and whatever is not a number."""
     return not condition <= 1.0 / EPS
+
+
+def subtract_below(value: _Number, loss: _Number) -> _Number:
+    """Return what is not above value - loss, where both are correct to a rounding of their own, a product included."""
+    return value - loss - relative_rounding(4.0) * (abs(value) + abs(loss))

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import Span
@@ -62,7 +63,6 @@ DEFAULT_CUTOFF = CUTOFF
 #: Smallest share of the largest eigenvalue at which coefficients represent fitted values to a millionth.
 REPRESENTED = 1e-10
 
-_EPS = float(np.finfo(np.float64).eps)
 #: Number of rows from which features come from pivots.
 _PIVOTED = 400
 
@@ -142,7 +142,7 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewh
 
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Frame:
     """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
-    relative = gram.n * _EPS if cutoff is None else cutoff
+    relative = rank_cutoff(gram.n) if cutoff is None else cutoff
     K = np.array(gram.matrix)
     if cutoff is None and gram.n >= _PIVOTED:
         inner = _centred(K, bias)
@@ -183,11 +183,12 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
 
 def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame:
     """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
-    relative = span.size * _EPS if cutoff is None else cutoff
+    relative = rank_cutoff(span.size) if cutoff is None else cutoff
     lengths, m = span.lengths(), span.values
     G = lengths[:, None] * span.matrix() * lengths
     inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
-    rounding = _EPS * float(np.linalg.norm(G))  # of what centring leaves; beyond it a negative eigenvalue is refused
+    # of what centring leaves; beyond it a negative eigenvalue is refused
+    rounding = relative_rounding(1.0) * float(np.linalg.norm(G))
     found = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
     U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
     if span.balanced:
@@ -216,7 +217,7 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, large
         norm_factor = s.gram.coordinates().factor.T if with_norm else None
         return Frame("coefficients", span.size, None, K, components, norm_factor, np.zeros(span.size), 0.0)
     if with_norm:
-        relative = span.size * _EPS if s.cutoff is None else s.cutoff
+        relative = rank_cutoff(span.size) if s.cutoff is None else s.cutoff
         found = s.gram.coordinates(relative)
         kind, A, rank = "features", found.basis / np.sqrt(found.values), found.rank
     else:
@@ -230,7 +231,7 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, large
 
 def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:
     """A for which the columns of ``values @ A`` are orthonormal, and how many are kept."""
-    rounding = values.shape[1] * _EPS * float(np.linalg.norm(values))
+    rounding = relative_rounding(values.shape[1]) * float(np.linalg.norm(values))
     with blas_threads(values.shape[1]):
         _, s, Vt = np.linalg.svd(values, full_matrices=False)
     keep = s > max(relative * float(s[0]), rounding)

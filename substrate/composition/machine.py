@@ -34,6 +34,7 @@ from substrate.composition.refusals import (
     refuse_non_convex,
     refuse_parameters,
 )
+from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
@@ -93,7 +94,7 @@ _HOMOGENEOUS = frozenset({"nonneg", "nonpos", "pos", "neg", "symmetric", "diag",
 
 def knows_units(problem: Any) -> bool:
     """Whether no variable has an attribute that depends on its unit."""
-    return all(_attributes(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
+    return all(attributes_of(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
 
 
 def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
@@ -104,12 +105,8 @@ def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
     return cp.Minimize(objective), constraints
 
 
-def _attributes(variable: Any) -> dict[str, Any]:
-    return {name: value for name, value in variable.attributes.items() if value is not None and value is not False}
-
-
 def _like(variable: Any) -> Any:
-    return cp.Variable(variable.shape, name=variable.name(), **_attributes(variable))
+    return cp.Variable(variable.shape, name=variable.name(), **attributes_of(variable))
 
 
 def _divided(constraint: Any, unit: float) -> Any:
@@ -162,6 +159,15 @@ class Machine:
                 "of two numbers is a plain bool, so make sure that one side is an expression of the substrate"
             )
         refuse_broadcast([objective, *self._given])
+        #: The constraints as they were declared, which are given the multipliers, and variables with attributes.
+        self._declared = self._given
+        self._restricted = RestrictedVariables.of([objective, *self._given])
+        if self._restricted.pairs:
+            plain = [self._restricted.exchange(part) for part in (objective, *self._declared)]
+            self._restricted.refuse_lost_convexity(
+                (cp.Minimize(objective), *self._given), (cp.Minimize(plain[0]), *plain[1:])
+            )
+            objective, self._given = plain[0], [*plain[1:], *self._restricted.constraints]
         self._prepare(objective)
 
     def _prepare(self, objective: Any) -> None:
@@ -174,12 +180,14 @@ class Machine:
 
     def __getstate__(self) -> dict[str, Any]:
         """The declaration; what was compiled and solved is made anew where it is read."""
-        names = ("substrates", "outputs", "_labels", "_given", "_objective")
+        names = ("substrates", "outputs", "_labels", "_given", "_objective", "_declared", "_restricted")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        give_new_identities([self._objective, *self._given, *(h.leaf for s in self.substrates for h in s.holders())])
+        self.__dict__.update({"_declared": state["_given"], "_restricted": RestrictedVariables((), ())} | state)
+        own = [variable for pair in self._restricted.pairs for variable in pair]
+        parts = [self._objective, *self._given, *self._declared, *own]
+        give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
         self._prepare(self._objective)
 
     def solve(
@@ -220,7 +228,8 @@ class Machine:
             structure = sum(len(compiled.constraints) for compiled in self._compiled)
             reduced = self.problem.constraints[len(self.problem.constraints) - structure - 1]
             self._equalities.save_multipliers(self._own, reduced)
-        for mine, theirs in zip(self._given, self._own, strict=True):
+        self._restricted.write_back()
+        for mine, theirs in zip(self._declared, self._own[: len(self._declared)], strict=True):
             for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
                 dual.save_value(other.value)
         return Result(

@@ -206,7 +206,7 @@ class _Moves:
         m, n = program.b.size, program.q.size
         A, P = program.A.toarray().T, program.P.toarray()
         sizes = np.abs(X)
-        # a sum of k products, in any order, is wrong by k u / (1 - k u) of their sizes; u is half of EPS
+        # a sum of k products, in any order, is wrong by k u / (1 - k u) of their sizes; u the unit roundoff
         rounding = relative_rounding(0.51) * (m + n + 4)
         rest = np.abs(np.eye(n) - A @ W - P @ X) + rounding * (np.eye(n) + np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
         squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0)

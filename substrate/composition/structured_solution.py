@@ -32,8 +32,8 @@ _FAILED = "failed (no convergence)"
 #: Relative gap down to which an iterate counts as well inside.
 _INSIDE = 1e-7
 #: Relative gaps of the iterates that a similar program may begin with, and the largest residual of such an iterate
-#: there, in units of its gap: a program that differs much begins farther back.
-_EARLY, _READY = (1e-1, 3e-2, 1e-2, 3e-3), 20.0
+#: there, in units of its gap: a program that differs much begins farther back, or anew.
+_EARLY, _READY = (1e-1, 3e-2, 1e-2, 3e-3), 5.0
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
 #: Share of the way to the boundary that a step takes.
@@ -114,13 +114,11 @@ def _without_rows(p: ScaledProgram) -> _Found | str:
 
 def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
     """The latest of the iterates whose residual here is not too large for its gap; or a first one."""
-    if warm is None:
-        return _cold(p)
-    for given in reversed(warm):
+    for given in reversed(warm or ()):
         state = State.of(p, *p.into(given))
         if state.residual <= _READY * state.gap:
             return p.into(given)
-    return p.into(warm[0])
+    return _cold(p)
 
 
 def _iterated(

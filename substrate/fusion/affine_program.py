@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiplied
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateTies
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
@@ -52,7 +53,7 @@ _TINY = 1e-9
 #: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
 _PLACES = 64.0
 #: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
-MARGIN = 32.0 * EPS
+MARGIN = relative_rounding(32.0)
 
 Corner = tuple[float, ...]
 
@@ -159,10 +160,10 @@ class AffineProgram:
         if self.ridge >= 0:
             more = extra * (self.P1 @ point.x)
             size = extra * (self._sizes1 @ np.abs(point.x))
-            left = np.abs(r + more) + error + 8.0 * EPS * (size * self._depth + np.abs(r))
+            left = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
             left += extra * (self._sizes1 @ point.apart)
         left = left + self.program.sizes[0] @ point.apart + self._rounding(theta)
-        return np.asarray(left + _PLACES * EPS * self._weight(theta, point.x, dual))
+        return np.asarray(left + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
 
     def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
         """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
@@ -200,7 +201,7 @@ class AffineProgram:
 
         In the norm that the quadratic term determines, and times the assumed radius elsewhere.
         """
-        rounding = 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+        rounding = relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
         sizes = self._sizes1 @ (one.apart + other.apart + self._depth.max(initial=1.0) * rounding)
         radius = np.maximum(self.radius(one.x), self.radius(other.x))
         a, untied = self._ties.split(sizes, radius)

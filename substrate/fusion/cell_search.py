@@ -10,15 +10,11 @@ and the loss of a cell is about :math:`c_k / s + s D_k / 2`, smallest at :math:`
 the vertices alone, and c from the nearest vertex with a known h: a cell whose bound is predicted to be too low is cut
 at once, without a fused solve. The bounds of several folds add up.
 
-A cell is settled when its bound is within the gap of the best vertex. The search ends when all cells are, when the
-budget of solves or the time is spent, by an interrupt, or when a cell has collapsed; what is proved until then stays
-proved.
+A cell is settled when its bound is within the gap of the best vertex (:mod:`substrate.search.best_first`).
 """
 
-import heapq
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -26,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.errors import SolverError
+from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.fusion.fused_family import FusedColumn, FusedFamily, FusedKnot, FusedVertex, excesses
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
+from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress
 
 __all__ = ["Cell", "CellSearch", "Progress", "starting_levels"]
 
-Progress = Callable[[int, float, float], None]
 Theta = tuple[float, ...]
 
 #: Ratio of neighbouring values at the start, for one parameter and for several.
@@ -91,30 +87,32 @@ class CellSearch:
 
     families: Sequence[FusedFamily]
     gap: float
-    budget: int
-    time_limit: float
+    limits: Limits
     progress: Progress
     floor: float = -np.inf
     #: The error below which one counts as none; None: a millionth of the largest one so far.
     least: float | None = None
     scale: float = 0.0
+    box: Sequence[tuple[float, float]] = ()
     stop: str = ""
     knots: dict[Theta, tuple[FusedKnot, ...]] = field(default_factory=dict)
-    settled: list[Cell] = field(default_factory=list)
-    open: list[tuple[float, int, Cell]] = field(default_factory=list)
-    covered: bool = False
-    _number: int = 0
+    collapsed: str = "the cells have collapsed: the optimum is not unique there, or not known well enough"
+    goes_on: bool = False
+    #: A vertex has about this many solves with the validation error beside it, and there are a few times the first.
+    usual: float = 15.0
+    _search: BestFirst[Cell] = field(init=False)
     #: For each fold the vertices where h is known, and the columns of parameters in constraints.
     _fused: list[list[FusedVertex]] = field(init=False)
     _columns_at: list[dict[tuple[Theta, tuple[Theta, ...]], FusedColumn]] = field(init=False)
     _positions: list[Array] = field(init=False)
-    _started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._fused = [[] for _ in self.families]
         self._columns_at = [{} for _ in self.families]
         count = len(self.families[0].base.parameters) if self.families else 0
         self._positions = [np.zeros((0, count)) for _ in self.families]
+        met = f"the gap of {self.gap:g} is met"
+        self._search = BestFirst(self, self.limits, self.progress, met, self.floor)
 
     @property
     def solves(self) -> int:
@@ -122,45 +120,54 @@ class CellSearch:
         return sum(family.solves for family in self.families)
 
     @property
-    def best(self) -> tuple[float, Theta]:
+    def best(self) -> float:
+        """The smallest validation error at a vertex."""
+        return self.best_vertex[0] if self.knots else np.inf
+
+    @property
+    def best_vertex(self) -> tuple[float, Theta]:
         """The smallest validation error at a vertex, and the vertex."""
         return min((sum(knot.validation for knot in knots), theta) for theta, knots in self.knots.items())
 
     @property
+    def cells(self) -> list[Cell]:
+        """The cells that cover the box."""
+        return self._search.cells
+
+    @property
+    def covered(self) -> bool:
+        """Whether they do."""
+        return self._search.covered
+
+    @property
     def lower_bound(self) -> float:
         """What no parameter of the box is below."""
-        cells = [*self.settled, *(cell for _, _, cell in self.open)]
-        return min((cell.bound for cell in cells), default=-np.inf) if self.covered else self.floor
+        return self._search.lower_bound
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether an interrupt or the clock ended the search: nothing more is solved then."""
+        return self.stop == INTERRUPTED or self.limits.seconds_left <= 0.0
 
     def run(self, box: Sequence[tuple[float, float]]) -> None:
-        """Search a box; an interrupt, a failure of the solver or a spent budget ends it with the best so far."""
-        levels = [starting_levels(low, high, len(box) > 1) for low, high in box]
+        """Search a box; an interrupt, a failure of the solver, a spent budget or time ends it with the best so far."""
+        self.box = box
+        self._search.run()
+        self.stop = self._search.stop
+
+    def cover(self) -> list[Cell]:
+        """Solve the problem at the vertices of the first cells."""
+        levels = [starting_levels(low, high, len(self.box) > 1) for low, high in self.box]
         weights, places = (cell_simplices(part) for part in self._join.split(levels))
         cells = [Cell(corners, self.floor, 0, at) for corners in weights for at in places]
-        try:
-            for cell in cells:
-                for theta, place in product(cell.corners, cell.places):
-                    self._solve(theta, place)
-            for cell in cells:
-                self._push(cell)
-            self.covered = True
-            while self.open and not self.stop:
-                self._step()
-            self.stop = self.stop or f"the gap of {self.gap:g} is met"
-        except _SpentError as spent:
-            self.stop = str(spent)
-        except KeyboardInterrupt:
-            if not self.knots:
-                raise
-            self.stop = "interrupted"
-        except SolverError as error:
-            if not self.knots:
-                raise
-            self.stop = str(error)
+        for cell in cells:
+            for theta, place in product(cell.corners, cell.places):
+                self._solve(theta, place)
+        return cells
 
     def target(self) -> float:
         """What a cell's bound must reach."""
-        best = self.best[0]
+        best = self.best
         return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.smallest)
 
     @property
@@ -168,14 +175,8 @@ class CellSearch:
         """The error below which one counts as none."""
         return SMALLEST * self.scale if self.least is None else self.least
 
-    def _check(self) -> None:
-        if self.solves >= self.budget:
-            raise _SpentError(f"the budget of {self.budget} solves is spent")
-        self._check_time()
-
-    def _check_time(self) -> None:
-        if time.monotonic() - self._started > self.time_limit:
-            raise _SpentError(f"the time limit of {self.time_limit:g} s is reached")
+    def _check(self, more: int = 1) -> None:
+        self.limits.check(self.solves, more)
 
     @property
     def _join(self) -> Any:
@@ -187,13 +188,9 @@ class CellSearch:
         if theta in self.knots:
             return
         if self.knots:  # the first one is solved whatever the budget
-            self._check()
+            self._check(len(self.families))
         self.knots[theta] = tuple(family.solve(theta) for family in self.families)
         self.scale = max(self.scale, abs(sum(knot.validation for knot in self.knots[theta])))
-
-    def _push(self, cell: Cell) -> None:
-        self._number += 1
-        heapq.heappush(self.open, (self._predicted(cell), self._number, cell))
 
     def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
         """The vertices of a cell, fold by fold."""
@@ -211,17 +208,13 @@ class CellSearch:
             )
         return known[theta, places]
 
-    def _step(self) -> None:
-        """Settle the most doubtful cell, or cut it."""
-        self._check_time()
-        _, number, cell = self.open[0]
-        best = self.best[0]
-        self.progress(self.solves, best, min(cell.bound, best))
-        target = self.target()
+    def refine(self, cell: Cell, target: float) -> list[Cell]:
+        """Bound a cell by fused solves at its vertices where that is likely to settle it; cut it elsewhere."""
+        best = self.best
         for family in self.families:
             family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
         cell.bound = max(cell.bound, self._known(cell))
-        hopeful = self._predicted(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
+        hopeful = self.priority(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
                 for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
@@ -232,20 +225,7 @@ class CellSearch:
                             self._fused[fold].append(knot)
             target = self.target()
             cell.bound = max(cell.bound, self._known(cell))
-        if cell.bound >= target:
-            self.settled.append(cell)
-            children = []
-        else:
-            children = self._cut(cell, 0 if hopeful else cell.blind + 1)
-            if not children:
-                self.stop = "the cells have collapsed: the optimum is not unique there, or not known well enough"
-                return
-        cells = [entry for entry in self.open if entry[1] != number]
-        for child in children:
-            self._number += 1
-            cells.append((self._predicted(child), self._number, child))
-        heapq.heapify(cells)
-        self.open = cells  # at once, so that an interrupt leaves no hole
+        return [cell] if cell.bound >= target else self._cut(cell, 0 if hopeful else cell.blind + 1)
 
     def confirm(self, cells: Sequence[Cell]) -> None:
         """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
@@ -300,11 +280,10 @@ class CellSearch:
                     gains = [h - 0.5 * s * d for s, h in known]
                     chosen.append(known[int(np.argmax(gains))])
                 weights, values = np.array(chosen).T
-                rounding = 1e-15 * (np.abs(values) + weights * np.abs(D))
-                total += bound_game(values - weights * D - rounding)
+                total += bound_game(subtract_below(values, weights * D))
         return total
 
-    def _predicted(self, cell: Cell) -> float:
+    def priority(self, cell: Cell) -> float:
         """What the bound of a cell would be with the best s, by the model of h."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
@@ -330,7 +309,8 @@ class CellSearch:
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
             blur = 4.0 * (knot if model is None else model).blur
-            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + 1e-15 * abs(knot.value) + np.finfo(float).tiny
+            rounding = relative_rounding(4.0) * abs(knot.value) + np.finfo(float).tiny
+            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + rounding
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)
@@ -363,7 +343,3 @@ def _position(vertex: FusedVertex) -> Array:
     """The logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
     values = np.array([*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0)])
     return np.where(values > 0.0, np.log(np.maximum(np.abs(values), np.finfo(float).tiny)), -_FAR + values)
-
-
-class _SpentError(Exception):
-    """The budget or the time is spent."""

@@ -42,7 +42,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import power_of_two
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import CONES, StandardForm
@@ -233,7 +234,7 @@ class ConicFamily:
         simple = (np.abs(self._b_places) == 1.0) | (self._b_places == 0.0)
         alone = simple.all(axis=0) & ((products != 0.0).sum(axis=0) + (self._b0 != 0.0) <= 1)
         size = np.abs(self._b0) + np.abs(products).sum(axis=0)
-        return np.where(alone, 0.0, 2.0 * (len(place) + 1) * EPS * size)
+        return np.where(alone, 0.0, relative_rounding(2.0 * (len(place) + 1)) * size)
 
     def slopes(self, point: ConicPoint) -> Array:
         """The slope of the optimal value in the parameters of constraints, by the multipliers of a solved point."""
@@ -249,9 +250,8 @@ class ConicFamily:
         found = copy.copy(self.at(corners[0]))
         n, m = self.q.shape[1], self.b.size
         rises = steps @ self._b_places
-        found._b_rounding = np.concatenate(
-            [found._b_rounding + 4.0 * EPS * (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0), np.zeros(more + 1)]
-        )
+        moved = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
+        found._b_rounding = np.append(found._b_rounding + relative_rounding(4.0) * moved, np.zeros(more + 1))
         shares = sp.vstack([sp.eye_array(more), sp.csr_array(np.full((1, more), -1.0))])
         found.A = sp.csr_array(
             sp.vstack([sp.hstack([self.A, sp.csr_array(rises.T)]), sp.hstack([sp.csr_array((more + 1, n)), shares])])
@@ -457,9 +457,10 @@ class ConicFamily:
             P = sp.csr_array((data, self._indices, self._indptr), shape=(x.size,) * 2)
             Px, sizes = P @ x, abs(P) @ size
             values[i] = 0.5 * float(x @ Px) + float(q @ x) + d
-            rounding = EPS * float((self._depths + x.size) @ (size * (0.5 * sizes + np.abs(q)))) + 4.0 * EPS * abs(d)
+            products = float((self._depths + x.size) @ (size * (0.5 * sizes + np.abs(q))))
+            rounding = relative_rounding(1.0) * products + relative_rounding(4.0) * abs(d)
             moved = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ apart)) @ apart)
-            errors[i] = 1.01 * (rounding + moved) + 4.0 * EPS * abs(values[i])
+            errors[i] = 1.01 * (rounding + moved) + relative_rounding(4.0) * abs(values[i])
         return values, errors
 
     def lower_bound(self, theta: Sequence[float], point: ConicPoint, enough: float = 0.0) -> float:
@@ -492,7 +493,7 @@ class ConicFamily:
         linear = np.abs(weights) @ np.abs(self.q)
         slack = self.A @ w + self.b
         spread = self._sizes @ np.abs(w) + np.abs(self.b)
-        error = EPS * self._depths * (sizes + linear + self._sizes.T @ np.abs(z))
+        error = relative_rounding(1.0) * self._depths * (sizes + linear + self._sizes.T @ np.abs(z))
         diagonal = P.data[self._diagonal]
         alone = self._single & (diagonal > 0.0)
         left = np.abs(r) + error
@@ -501,7 +502,7 @@ class ConicFamily:
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)
         lengths = w.size + z.size + int(self._heights.max(initial=0)) + int(self._depths.max(initial=0))
-        rounding = EPS * lengths * size + 8.0 * EPS * float(np.abs(weights) @ np.abs(self.d))
+        rounding = relative_rounding(lengths) * size + relative_rounding(8.0) * float(np.abs(weights) @ np.abs(self.d))
         rounding += float(np.abs(z) @ self._b_rounding)
         rest = 1.001 * float(lost.sum())
         return value - rest - 1.01 * rounding, rest

@@ -26,12 +26,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 
 __all__ = ["copositive", "least_difference", "pairwise_difference"]
 
 #: Relative rounding of the entries and of the tests.
-_ROUNDING = 64.0 * EPS
+_ROUNDING = relative_rounding(64.0)
 #: Rounds of the search for the largest beta, and candidates in each.
 _ROUNDS, _CANDIDATES = 3, 33
 

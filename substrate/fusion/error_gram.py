@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import represented
 
@@ -37,9 +38,9 @@ class ErrorGram:
             return None
         X, left = found
         gram = X.T @ (program.P @ X)
-        doubt = X.shape[0] * EPS * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+        doubt = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
         gram = (gram + gram.T) / 2.0
-        doubt = 2.0 * (doubt + F.shape[0] * EPS * float(np.linalg.norm(gram)))
+        doubt = 2.0 * (doubt + relative_rounding(F.shape[0]) * float(np.linalg.norm(gram)))
         return cls(gram, doubt, left) if np.isfinite(gram).all() and np.isfinite(doubt) else None
 
     def along(self, u: Array) -> tuple[float, Array]:

@@ -29,7 +29,8 @@ from itertools import combinations
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
@@ -38,6 +39,7 @@ from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import SimplexBound, bounded
 from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
+from substrate.search.best_first import Limits, SpentError
 
 __all__ = ["Faces", "bound_beyond", "outer_ends"]
 
@@ -47,7 +49,7 @@ _NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 20
 _ZERO, _FARTHER = 1e-9, 1e3
 
 
-def outer_ends(store: KnotStore, ends: Box) -> Box:
+def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box:
     """The box with every infinite end replaced by a value at which the penalties have vanished if all of these have it.
 
     At smaller values of the others a penalty may last longer; whether the end was large enough is proved afterwards.
@@ -61,6 +63,8 @@ def outer_ends(store: KnotStore, ends: Box) -> Box:
     for _ in range(_STEPS):
         for k in infinite:
             corner[k] = value
+        if limits is not None and store.corners:  # the first one is solved whatever the limits
+            limits.check(store.solves, len(store.folds))
         at = store.add(tuple(corner))
         pairs = zip(store.folds, store.knots, strict=True)
         left = max(fold.program.penalty(k, own[at].x) for fold, own in pairs for k in infinite)
@@ -83,6 +87,8 @@ class Faces:
     store: KnotStore
     ends: Box
     growing: tuple[int, ...]
+    #: Whether an interrupt ended the search beyond the box.
+    interrupted: bool = False
     _points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
 
     @classmethod
@@ -125,7 +131,7 @@ class Faces:
             blurs += [fold.blur(one) + fold.blur(other) for one, other in zip(known, near, strict=True)]
             forms.append(_forms(store, f, at, known, near))
         E = np.concatenate(errors, axis=1)
-        blurs = blurs + EPS * np.linalg.norm(E, axis=1)
+        blurs = blurs + relative_rounding(1.0) * np.linalg.norm(E, axis=1)
         return bounded(E, blurs, forms, lambda u: store.along(u, at), enough)
 
     def _vanished(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
@@ -142,31 +148,34 @@ class Faces:
         return self._points[key]
 
 
-def bound_beyond(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
+def bound_beyond(faces: Faces, target: float, budget: int | Limits) -> tuple[float, tuple[int, ...]]:
     """A lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
 
     Simplices of the faces are cut until their bounds reach the target. A parameter is given up where a single knot
-    keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves is spent.
+    keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves or the time is
+    spent.
     """
     try:
-        return _covered(faces, target, budget)
-    except (KeyboardInterrupt, SolverError):  # the box has its bound all the same
+        return _covered(faces, target, budget if isinstance(budget, Limits) else Limits(budget))
+    except (KeyboardInterrupt, SolverError, SpentError) as error:  # the box has its bound all the same
+        faces.interrupted = isinstance(error, KeyboardInterrupt)
         return np.inf, ()
 
 
-def _covered(faces: Faces, target: float, budget: int) -> tuple[float, tuple[int, ...]]:
+def _covered(faces: Faces, target: float, limits: Limits) -> tuple[float, tuple[int, ...]]:
     store, given_up = faces.store, set[int]()
     reached: dict[tuple[int, ...], float] = {}
     for beyond, corners in faces.pieces():
         waiting: list[Simplex] = [tuple(store.add(corner) for corner in corners)]
         while waiting and not given_up.intersection(beyond):
+            limits.check_time()
             simplex = waiting.pop()
             found = faces.bound(simplex, beyond, target)
             if found is not None and found.value >= target:
                 reached[beyond] = min(reached.get(beyond, np.inf), found.value)
                 continue
             parts: list[Simplex] = []
-            if found is not None and store.solves + 2 * len(store.folds) <= budget:
+            if found is not None and store.solves + 2 * len(store.folds) <= limits.budget:
                 alone = [faces.bound([one], beyond, target) for one in simplex]
                 if all(one is not None and one.value >= target for one in alone):
                     parts = halves(store, simplex, found.radii)
@@ -207,12 +216,12 @@ def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: lis
     D = np.array([one.x - other.x for one, other in zip(far, near, strict=True)])
     sizes = np.array(
         [
-            one.apart + other.apart + 4.0 * EPS * (np.abs(one.x) + np.abs(other.x))
+            one.apart + other.apart + relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
             for one, other in zip(far, near, strict=True)
         ]
     )
     products, doubt = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
     lengths = np.sqrt(np.maximum(products.diagonal(), 0.0))
-    rounding = P.shape[0] * EPS * (np.abs(D) @ (abs(P) @ np.abs(D).T))
+    rounding = relative_rounding(P.shape[0]) * (np.abs(D) @ (abs(P) @ np.abs(D).T))
     # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2 with s = 1e-6
     return np.asarray(products + rounding + 1e-6 * np.outer(lengths, lengths) + 1.1e6 * float(doubt.max(initial=0.0)))

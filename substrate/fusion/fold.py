@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.penalized.homotopy.chord_certificate import Track
@@ -52,7 +53,7 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
     if point is None or point.x[weighed].any() or point.apart[weighed].any():
         return None
     vanished = program.at(last.value, point, last.dual)
-    doubt = float(np.abs(program.q1) @ (before.apart + before.x.size * EPS * np.abs(before.x)))
+    doubt = float(np.abs(program.q1) @ (before.apart + relative_rounding(before.x.size) * np.abs(before.x)))
     penalty = max(float(program.q1 @ before.x), 0.0) + doubt
     penalty += before.gap / ((last.value - before.value) / program.unit)
     beyond = vanished.gap + last.value / program.unit * penalty
@@ -155,8 +156,9 @@ class Fold:
         """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""
         blurs = [0.0]
         for knot in knots:
-            products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
-            blurs.append(float(np.linalg.norm(products + 2.0 * EPS * np.abs(self.errors_at_zero) / self.program.unit)))
+            products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
+            targets = relative_rounding(2.0) * np.abs(self.errors_at_zero) / self.program.unit
+            blurs.append(float(np.linalg.norm(products + targets)))
         return self.program.unit * (self.rest + max(blurs))
 
     def tail(self, values: Array) -> float | None:

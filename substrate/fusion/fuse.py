@@ -13,8 +13,7 @@ Several parameters are searched by simplices (:mod:`substrate.fusion.joint`).
 """
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ import numpy as np
 from substrate.arrays import positive
 from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
-from substrate.errors import DeclarationError
+from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import checked_box, parameters_of
 from substrate.fusion.error_gram import ErrorGram
@@ -35,6 +34,7 @@ from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import ParametricQP
 from substrate.fusion.refinement import Refined, refined
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validated_machine import (
     Candidate,
     certify_search,
@@ -45,10 +45,9 @@ from substrate.fusion.validated_machine import (
 from substrate.fusion.validation import Validation, checked_pair, checked_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, checked_loss
 from substrate.fusion.variations import component_variations
+from substrate.search.best_first import Limits, Progress, SpentError, end_by, late_progress
 
 __all__ = ["fuse"]
-
-Progress = Callable[[int, float, float], None]
 
 #: Largest number of solves, for one parameter and for several.
 _BUDGETS = (500, 2000)
@@ -72,6 +71,7 @@ def fuse(
     data: tuple[Any, ...] | None = None,
     box: Any = None,
     budget: int | None = None,
+    time_limit: float | None = None,
     up_to: float | None = None,
     n_jobs: int = 1,
     progress: Progress | bool | None = None,
@@ -118,6 +118,9 @@ def fuse(
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.
+    time_limit
+        Largest number of seconds, from the call on; None: as long as it takes. A solve that has begun is finished, and
+        the machine that is returned is solved after it. The result's ``estimate`` is what was expected.
     up_to
         The largest value of the parameter that is considered, or of 1/parameter where it is the weight of all squares;
         ``None`` ends where a larger one changes nothing.
@@ -125,7 +128,8 @@ def fuse(
         How many folds are solved at a time.
     progress
         Called with the number of solves, the best error and the bound (sums of squares) during the search; True writes
-        them to a terminal.
+        them to a terminal, None does so from ten seconds on, with an estimate of the time. One of more than ten
+        minutes is a :class:`~substrate.errors.LongFitWarning` too.
 
     Returns
     -------
@@ -141,6 +145,7 @@ def fuse(
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise DeclarationError(f"{name} must be a positive integer, received {count!r}")
+    limits = Limits(budget, np.inf if time_limit is None else positive(time_limit, "time_limit"))
     top = None if up_to is None else positive(up_to, "up_to")
     if several and top is not None:
         raise DeclarationError("up_to is for one parameter; for several give box={name: (low, high)}")
@@ -151,6 +156,8 @@ def fuse(
             raise DeclarationError("an estimator is fused over its one parameter; for several fuse a Machine")
         if top is not None:
             raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
+        if time_limit is not None:
+            raise DeclarationError("time_limit is for machines; an estimator follows its path to the end of its range")
         if judged != SQUARED:
             raise DeclarationError(f"an estimator is validated by squared errors; fuse a Machine for loss={loss!r}")
         fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
@@ -175,28 +182,94 @@ def fuse(
             held.enter_context(one.lock)
         names = _names(final, over)
         given = _given_ends(names, box)
-        shown = _shown(progress)
+        late = held.enter_context(late_progress("fuse", limits))
+        shown = late if progress is None else _shown(progress)
+        first: Fusion | None = None
         refusal = None
         if judged == SQUARED and (several or (box is None and top is None)):
-            found = _by_simplices(machines, sets, final, names, box, target, budget, shown, n_jobs)
-            if isinstance(found, Fusion):
+            found = _by_simplices(machines, sets, final, names, box, target, limits, shown, n_jobs)
+            if isinstance(found, DeclarationError):
+                refusal = found
+            elif several or _is_final(found, limits, len(machines)):
                 return found
-            refusal = found
-        parameters = [parameters_of(one, names) for one in machines]
-        folds: list[Fold] | DeclarationError = DeclarationError("")
-        if not several and box is None and judged == SQUARED:
-            folds = _folds(machines, [one for (one,) in parameters], sets)
-        if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
-            if top is not None:
-                inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
-                given = [_range_up_to(top, inverse)]
-            families = _families(machines, parameters, sets, folds, refusal)
-            if families is not None:
-                return fuse_over_box(families, machines, sets, final, names, given, target, budget, shown)
-        assert not isinstance(folds, DeclarationError)
-        least = least_error(sets) * sum(known.weight for known in sets)
-        path = refined(folds, target, budget, shown, n_jobs, top, least)
-        return _fusion(final, machines, names[0], folds, sets, path, target)
+            else:
+                first = found
+        try:
+            second = _by_intervals_or_cells(
+                machines,
+                sets,
+                final,
+                names,
+                box is None and judged == SQUARED,
+                top,
+                given,
+                refusal,
+                target,
+                limits,
+                shown,
+                n_jobs,
+            )
+        except (KeyboardInterrupt, SolverError, SpentError) as error:
+            if first is None:
+                raise
+            return _restate_stop(first, end_by(error, True))
+        if first is None or second.certificate.holds or second.gap <= first.gap:
+            return second
+        kept: dict[str, Any] = dict(first.values)
+        with suppress(KeyboardInterrupt, SolverError):  # the expressions of the substrates have the second's values
+            final.solve(**kept)
+        return first
+
+
+def _is_final(found: Fusion, limits: Limits, folds: int) -> bool:
+    """Whether a first search over one weight needs no second one: it proves the gap, or nothing more may be solved."""
+    spent = limits.spent + folds > limits.budget or limits.seconds_left <= 0.0
+    return found.certificate.holds or "interrupted" in found.stop or spent
+
+
+def _restate_stop(found: Fusion, stop: str) -> Fusion:
+    """The result of a first search where the second one ended before it found anything."""
+    words = f"{found.stop}; then {stop}"
+    record = tuple(
+        (title, text.replace(found.stop, words) if title == "search" else text)
+        for title, text in found.certificate.record
+    )
+    return replace(found, path=replace(found.path, stop=words), certificate=replace(found.certificate, record=record))
+
+
+def _by_intervals_or_cells(
+    machines: list[Machine],
+    sets: list[Validation],
+    final: Machine,
+    names: list[str],
+    chords: bool,
+    top: float | None,
+    given: list[tuple[float, float] | None],
+    refusal: DeclarationError | None,
+    gap: float,
+    limits: Limits,
+    progress: Progress,
+    n_jobs: int,
+) -> Fusion:
+    """The fusion over one weight by chords between knots, or over a box by the universal bound.
+
+    ``chords`` is whether the first are asked for: squared validation errors, and no range.
+    """
+    parameters = [parameters_of(one, names) for one in machines]
+    folds: list[Fold] | DeclarationError = DeclarationError("")
+    if len(names) == 1 and chords:
+        folds = _folds(machines, [one for (one,) in parameters], sets)
+    if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
+        if top is not None:
+            inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
+            given = [_range_up_to(top, inverse)]
+        families = _families(machines, parameters, sets, folds, refusal)
+        if families is not None:
+            return fuse_over_box(families, machines, sets, final, names, given, gap, limits, progress)
+    assert not isinstance(folds, DeclarationError)
+    least = least_error(sets) * sum(known.weight for known in sets)
+    path = refined(folds, gap, limits, progress, n_jobs, top, least)
+    return _fusion(final, machines, names[0], folds, sets, path, gap, limits)
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
@@ -214,7 +287,7 @@ def _by_simplices(
     names: list[str],
     box: Any,
     gap: float,
-    budget: int,
+    limits: Limits,
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | DeclarationError:
@@ -229,16 +302,17 @@ def _by_simplices(
     if len(names) == 1 and terms[0].ridge >= 0:
         return DeclarationError("")
     if len(names) > 1:
-        found = fuse_jointly(machines, sets, final, names, box, gap, budget, progress, n_jobs)
+        found = fuse_jointly(machines, sets, final, names, box, gap, limits, progress, n_jobs)
         return DeclarationError("") if found is None else found
-    first = min(budget, _FIRST * len(machines))
+    # near a weight of zero the refinement of one parameter has better knots, and proves more
+    first = replace(limits, budget=min(limits.budget, _FIRST * len(machines)))
     try:
         found = fuse_jointly(machines, sets, final, names, box, gap, first, progress, n_jobs)
     except DeclarationError as refusal:  # no upper end is found
         return refusal
-    ended = found is not None and ("interrupted" in found.stop or ("budget" in found.stop and first == budget))
-    # near a weight of zero the refinement of one parameter has better knots, and proves more
-    return found if found is not None and (ended or found.certificate.holds) else DeclarationError("")
+    finally:
+        limits.spent, limits.estimate = first.spent, first.estimate
+    return DeclarationError("") if found is None else found
 
 
 def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation]) -> list[Fold] | DeclarationError:
@@ -282,11 +356,11 @@ def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
     return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
-def _shown(progress: Progress | bool | None) -> Progress:
+def _shown(progress: Progress | bool) -> Progress:
     """The function called during the search: the user's, one that writes a line to a terminal, or none."""
     if callable(progress):
         return progress
-    if progress is not True or not sys.stderr.isatty():
+    if not progress or not sys.stderr.isatty():
         return lambda *_: None
     return lambda solves, best, lower: print(
         f"\rfuse: {solves} solves, squares {best:.6g}, bound {lower:.6g} ", end="", file=sys.stderr, flush=True
@@ -332,12 +406,13 @@ def _fusion(
     sets: list[Validation],
     found: Refined,
     gap: float,
+    limits: Limits,
 ) -> Fusion:
     weight = sum(known.weight for known in sets)
     inverse = folds[0].program.inverse
     order = found.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
     knots = [float(found.values[k]) for k in order]
-    chosen = solve_candidates(final, machines, sets, (_candidate(name, rho, folds, inverse) for rho in knots))
+    chosen = solve_candidates(final, machines, sets, (_candidate(name, rho, folds, inverse) for rho in knots), limits)
     found = replace(found, stop=end_of_search(found.stop, chosen))
     value = chosen.values[name]
     error = chosen.total / weight
@@ -368,7 +443,8 @@ def _fusion(
     path = _path(name, final, folds, found, weight)
     proved = {name: path.coverage}
     words, least = SQUARED.words, least_error(sets)
-    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
+    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
+    return Fusion(*known, words, least, chosen.folds, CHORDS, limits.estimate)
 
 
 def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:

@@ -20,7 +20,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.conic_family import ConicFamily, parameters_at
 
@@ -124,6 +125,8 @@ class FusedKnot(FusedVertex):
     adopted: bool = False
     #: Whether another optimum was looked for.
     examined: bool = False
+    #: Whether its dual point is corrected as far as rounding allows.
+    sharp: bool = False
     #: The point behind ``terms``; x is another one where it is adopted.
     feasible: Array = field(default_factory=lambda: np.zeros(0))
 
@@ -208,8 +211,15 @@ def excesses(vertices: Sequence[FusedVertex]) -> Array:
 
 def _excess(one: FusedKnot, other: FusedKnot, weights: Array) -> float:
     sizes = float(np.abs(weights) @ (np.abs(one.terms) + np.abs(other.terms)))
-    rounded = float(np.abs(weights) @ one.errors) + 8.0 * EPS * sizes
+    rounded = float(np.abs(weights) @ one.errors) + relative_rounding(8.0) * sizes
     return float(weights @ (one.terms - other.terms)) + rounded
+
+
+def _distance_to_optimum(weights: Array, terms: Array, errors: Array, lowest: float) -> float:
+    """How far the objective at a point may be above its smallest value, rounded up."""
+    sizes = np.abs(weights)
+    rounding = relative_rounding(8.0) * (float(sizes @ np.abs(terms)) + abs(lowest))
+    return max(float(weights @ terms) + float(sizes @ errors) - lowest + rounding, 0.0)
 
 
 class FusedFamily:
@@ -227,8 +237,9 @@ class FusedFamily:
         both = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
         self.both = ConicFamily(both, [*parameters, weight], unit)
         self.solves = 0
-        #: The validation error that counts as none in h, which a search sets.
+        #: The validation error that counts as none in h, which a search sets, and the largest s so far.
         self.resolution = 0.0
+        self.largest = 0.0
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
@@ -242,13 +253,22 @@ class FusedFamily:
             raise SolverError(f"no feasible point was found next to the solver's at {theta}; nothing can be proved")
         terms, errors = base.terms(*found)
         weights = base.coefficients(own)
-        lowest = base.lower_bound(own, point)
-        epsilon = float(weights @ terms) + float(np.abs(weights) @ errors) - lowest
-        epsilon += 8.0 * EPS * (float(np.abs(weights) @ np.abs(terms)) + abs(lowest))
+        # what s times the residual takes off need be small in the cells only
+        lowest = base.lower_bound(own, point, self.resolution / self.largest if self.largest else 0.0)
+        epsilon = _distance_to_optimum(weights, terms, errors, lowest)
         validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
-        knot = FusedKnot(own, place, weights, found[0], terms, errors, lowest, max(epsilon, 0.0), validation, slopes)
+        knot = FusedKnot(own, place, weights, found[0], terms, errors, lowest, epsilon, validation, slopes)
         knot.feasible = found[0]
         return knot
+
+    def sharpen(self, knot: FusedKnot) -> None:
+        """Correct the dual point of a vertex as far as rounding allows, where several optima are looked for."""
+        if knot.sharp:
+            return
+        knot.sharp = True
+        base = self.base.at(knot.place)
+        knot.lowest = max(knot.lowest, base.lower_bound(knot.theta, base.witnesses[knot.theta]))
+        knot.epsilon = min(knot.epsilon, _distance_to_optimum(knot.weights, knot.terms, knot.errors, knot.lowest))
 
     def validation_at(self, x: Array) -> float:
         """The validation error at a point of the problem; its variables are left there."""
@@ -288,7 +308,7 @@ class FusedFamily:
         column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
         column.drops[s] = max(-float(parts.sum() - parts[-2]), 0.0)
         sizes = abs(lowest) + max(float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots)
-        return s * (lowest - 16.0 * EPS * sizes)
+        return s * (lowest - relative_rounding(16.0) * sizes)
 
     def _look_for_others(self, knot: FusedKnot, s: float) -> None:
         """Look for an optimum that validates better where v - h(s) does not fall as s grows: once, at a large s."""
@@ -298,6 +318,7 @@ class FusedFamily:
             return
         if lost > _FLAT * (knot.validation - knot.fused[before]):
             knot.examined = True
+            self.sharpen(knot)
             large = 2.0 ** math.ceil(math.log2(lost / knot.allowed))
             if large > s:
                 knot.fused[large] = self._fused(knot, large)
@@ -305,6 +326,7 @@ class FusedFamily:
     def _fused(self, knot: FusedKnot, s: float) -> float:
         theta, both = (*knot.theta, 1.0 / s), self.both.at(knot.place)
         self.solves += 1
+        self.largest = max(self.largest, s)
         try:
             point = both.solve(theta)
         except SolverError:
@@ -314,7 +336,7 @@ class FusedFamily:
         values, _ = both.terms(point.x, np.zeros_like(point.x))
         knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
-        h = s * (lowest - knot.value - 8.0 * EPS * sizes)
+        h = s * (lowest - knot.value - relative_rounding(8.0) * sizes)
         self._adopt(knot, point.x, knot.validation - h, s)
         return h
 
@@ -323,8 +345,11 @@ class FusedFamily:
 
         ``lost`` is v - h(s); the point's objective exceeds the smallest one by at most lost / s.
         """
+        if not lost > _WORTH * abs(knot.validation) or lost / s > knot.allowed:
+            return
+        self.sharpen(knot)
         allowed = knot.allowed
-        if not lost > _WORTH * abs(knot.validation) or lost / s > allowed:
+        if lost / s > allowed:
             return
         self.both.assign(x)
         validation = float(np.asarray(self.validation.value).item())

@@ -30,16 +30,18 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from substrate.archive import read_archive, write_archive
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
+from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
+from substrate.fusion.unsaved_proof import UnsavedProof
 
-__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "prove_fusion"]
+__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "collect_proof", "prove_fusion"]
 
 _KIND = "proof of a fusion"
 #: Entries of the largest program that is proved in balls.
@@ -158,7 +160,7 @@ class FusionProof:
         divisor: float = 1.0,
     ) -> "FusionProof":
         """Copy what a :class:`~substrate.fusion.cell_search.CellSearch` found."""
-        cells = [*search.settled, *(cell for _, _, cell in search.open)]
+        cells = search.cells
         if not search.covered or any(len(getattr(cell, "places", ())) > 1 for cell in cells):
             raise DeclarationError(
                 "this fusion has no proof that can be saved: its box is not covered, or a parameter is in a constraint"
@@ -293,6 +295,33 @@ class FusionProof:
         return fold.base.equals(ProgramNumbers.of(family.base)) and fold.both.equals(ProgramNumbers.of(family.both))
 
 
+def collect_proof(
+    search: Any,
+    names: Sequence[str],
+    box: Sequence[tuple[float, float]],
+    values: Mapping[str, float],
+    error: float,
+    lower: float,
+    divisor: float = 1.0,
+) -> FusionProof | UnsavedProof:
+    """Return the numbers behind the bound of a search, or why they cannot be written."""
+    placed = [search.families[0].base.parameters[k].name() for k in search.families[0].base.placed]
+    if not (math.isfinite(lower) and search.covered):
+        return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
+    if placed:
+        return UnsavedProof(
+            f"{' and '.join(map(repr, placed))} stands in a constraint or is the width of a tube, whose bounds are not "
+            "saved yet; proofs over weights of the objective are"
+        )
+    if search.ended_early:
+        return UnsavedProof(f"the search ended before its cells had bounds of their own: {search.stop}")
+    try:
+        return FusionProof.of(search, names, box, values, error, lower, divisor)
+    except KeyboardInterrupt:
+        search.stop = f"{search.stop}; interrupted while the numbers of the proof were collected"
+        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
+
+
 def check_fusion(path: str | os.PathLike[str], max_bytes: float | None = None) -> Certificate:
     """Check a saved proof of a fusion in double precision with all rounding; nothing is solved.
 
@@ -344,7 +373,7 @@ class _Fold:
             k = int(vertex)
             weights = np.append(self.weights[k], 1.0 / s)
             lowest = both.lower_bound(weights, dual[:m], dual[m:])
-            self.pairs[k].append((float(s), s * _down(lowest - self.p[k], abs(lowest) + abs(self.p[k]))))
+            self.pairs[k].append((float(s), s * subtract_below(lowest, self.p[k])))
 
     def bound(self, cell: Sequence[int]) -> float:
         """The bound on a cell."""
@@ -363,7 +392,7 @@ class _Fold:
             gains = [h - 0.5 * s * d for s, h in known]
             chosen.append(known[int(np.argmax(gains))])
         s, h = np.array(chosen).T
-        return bound_game(h - s * D - 4.0 * EPS * (np.abs(h) + s * np.abs(D)))
+        return bound_game(subtract_below(h, s * D))
 
 
 class _Program:
@@ -488,7 +517,8 @@ def _exponential(number: Any) -> Any:
         return Double(np.float64(0.0), np.inf)
     value = math.exp(middle)
     # the library's exponential is taken to be within four units in the last place
-    return Double(np.float64(value), 4.0 * EPS * value + value * math.expm1(radius) * (1.0 + 8.0 * EPS))
+    moved = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
+    return Double(np.float64(value), relative_rounding(4.0) * value + moved)
 
 
 def _midpoint(number: Any) -> float:
@@ -509,10 +539,6 @@ def _upper(number: Any) -> float:
     if isinstance(number, Balls):
         return above(number.value)
     return -_lower(-number)
-
-
-def _down(value: float, size: float) -> float:
-    return value - 4.0 * EPS * size
 
 
 def _check_cover(proof: FusionProof) -> None:

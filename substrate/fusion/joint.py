@@ -25,7 +25,8 @@ from substrate.fusion.faces import Faces, bound_beyond, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.result import FusedPath, Fusion, JointPath
-from substrate.fusion.simplex_search import Progress, Searched, cell_simplices, searched
+from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, searched
+from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validated_machine import (
     Candidate,
     certify_search,
@@ -36,6 +37,7 @@ from substrate.fusion.validated_machine import (
 from substrate.fusion.validation import Validation
 from substrate.fusion.validation_loss import SQUARED
 from substrate.fusion.variations import component_variations
+from substrate.search.best_first import INTERRUPTED, Limits, SpentError, end_by
 
 __all__ = ["fuse_jointly"]
 
@@ -54,7 +56,7 @@ def fuse_jointly(
     over: Sequence[Any],
     box: Any,
     gap: float,
-    budget: int,
+    limits: Limits,
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | None:
@@ -70,17 +72,33 @@ def fuse_jointly(
     ends = checked_box(box, names, names[ridge] if ridge >= 0 else None)
     folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
-    inner = outer_ends(store, ends)
-    first = store.add(tuple(high for _, high in inner))
+    try:
+        inner = outer_ends(store, ends, limits)
+        first = store.add(tuple(high for _, high in inner))
+    except (KeyboardInterrupt, SpentError) as error:
+        store.trim()
+        stop = end_by(error, bool(store.corners))
+        found = Searched((), np.zeros(0), -np.inf, stop, NOT_COVERED)
+        tried = np.array(store.corners)
+        reached = tuple((low, float(top)) for (low, _), top in zip(ends, tried.max(axis=0), strict=True))
+        return _fusion(final, machines, names, store, sets, found, -np.inf, reached, gap, limits)
     if not all(fold.reach.determined(own[first].x) for fold, own in zip(store.folds, store.knots, strict=True)):
         return None
     least = least_error(sets) * sum(known.weight for known in sets)
     cells = cell_simplices([levels(one, len(inner)) for one in inner])
-    found = searched(store, cells, gap, budget, progress, least)
-    target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
-    beyond, covered = (np.inf, ()) if found.unproved else bound_beyond(Faces.of(store, ends, inner), target, budget)
+    found = searched(store, cells, gap, limits, progress, least)
+    store.trim()
+    beyond, covered = np.inf, tuple[int, ...]()
+    if not (found.unproved or found.stop == INTERRUPTED or limits.seconds_left <= 0.0):
+        target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
+        faces = Faces.of(store, ends, inner)
+        beyond, covered = bound_beyond(faces, target, limits)
+        store.trim()
+        if faces.interrupted:
+            found = replace(found, stop=f"{found.stop}; interrupted while larger values were bounded")
+    limits.spent += store.solves
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
-    return _fusion(final, machines, names, store, sets, found, min(found.lower_bound, beyond), proved, gap)
+    return _fusion(final, machines, names, store, sets, found, min(found.lower_bound, beyond), proved, gap, limits)
 
 
 def _fold(machine: Machine, terms: AffineTerms, known: Validation, ends: Box) -> ProgramFold:
@@ -101,9 +119,10 @@ def _fusion(
     bound: float,
     ends: Box,
     gap: float,
+    limits: Limits,
 ) -> Fusion:
     weight = sum(known.weight for known in sets)
-    chosen = solve_candidates(final, machines, sets, _candidates(names, store))
+    chosen = solve_candidates(final, machines, sets, _candidates(names, store), limits)
     found = replace(found, stop=end_of_search(found.stop, chosen))
     error = chosen.total / weight
     lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
@@ -141,7 +160,8 @@ def _fusion(
     if not several:
         path = _line(names[0], final, store, ends[0], weight, found.stop)
     words, least = SQUARED.words, least_error(sets)
-    return Fusion(chosen.values, error, lower, proved, chosen.result, path, certificate, words, least, chosen.folds)
+    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
+    return Fusion(*known, words, least, chosen.folds, CHORDS, limits.estimate)
 
 
 def _line(

@@ -24,11 +24,14 @@ from substrate.fusion.fuse import fuse
 from substrate.fusion.result import Fusion, JointPath
 from substrate.fusion.validated_machine import describe_values, state_proof
 from substrate.kernels import as_kernel
+from substrate.search.best_first import Limits, TimeEstimate
 
 __all__ = ["KernelFusion", "fuse_kernels"]
 
 #: What is proved of kernels that are not in the list.
 _NOT_COVERED = "nothing is proved of kernels that are not listed, such as widths between two of them"
+#: What a kernel is given where the time is spent before any is fused.
+_LEAST_SECONDS = 1e-9
 _STYLES = ("-", "--", ":", "-.")
 #: The chosen machine, as on the map of two weights.
 _ACCENT = "#b03060"
@@ -90,6 +93,22 @@ class KernelFusion:
             name: (max(one[name][0] for one in ranges), min(one[name][1] for one in ranges)) for name in self.values
         }
 
+    @property
+    def stop(self) -> str:
+        """Why the searches ended, in words; the same words once."""
+        reasons = dict.fromkeys([*(fusion.stop for fusion in self.fusions.values()), *self.failures.values()])
+        return "; ".join(reasons)
+
+    @property
+    def estimate(self) -> TimeEstimate | None:
+        """How long the kernels that were fused were expected to take, together."""
+        known = [one.estimate for one in self.fusions.values() if one.estimate is not None]
+        if not known:
+            return None
+        return TimeEstimate(
+            sum(one.seconds for one in known), sum(one.most for one in known), sum(one.solves for one in known)
+        )
+
     def predict(self, X: Any) -> Any:
         """The values of the chosen machine at the rows of X."""
         return self.best.predict(X)
@@ -150,6 +169,7 @@ def fuse_kernels(
     validation: tuple[Any, Any] | None = None,
     cv: Any = None,
     gap: float = 1e-3,
+    time_limit: float | None = None,
     **options: Any,
 ) -> KernelFusion:
     """Choose a kernel of a list, and the weights, whose machine validates best; bound what all others could do.
@@ -171,14 +191,17 @@ def fuse_kernels(
     gap
         Relative distance between validation error and lower bound at which the search of every kernel ends, and which
         the whole list has to meet.
+    time_limit
+        Largest number of seconds for the whole list; kernels that are not reached by then are not covered, so that
+        nothing is proved of the list.
     **options
         What else :func:`substrate.fuse` takes: ``box``, ``budget`` (for every kernel), ``progress``, ...
 
     Returns
     -------
     KernelFusion
-        The certificate holds where the gap is proved for the whole list. An interrupt ends with the kernels that were
-        fused until then, and the certificate does not hold.
+        The certificate holds where the gap is proved for the whole list. An interrupt, or the time limit, ends with
+        the kernels that were fused until then, and the certificate does not hold.
 
     Examples
     --------
@@ -201,7 +224,13 @@ def fuse_kernels(
         raise DeclarationError(f"build is a function (kernel, X, y) -> Machine, received {build!r}")
     fusions: dict[str, Fusion] = {}
     failures: dict[str, str] = {}
+    clock = Limits(1, np.inf if time_limit is None else positive(time_limit, "time_limit"))
     for name, kernel in listed.items():
+        left = None if time_limit is None else clock.seconds_left
+        if left is not None and left <= 0.0 and fusions:
+            failures[name] = f"the time limit of {time_limit:g} s was reached before it"
+            continue
+        options["time_limit"] = None if left is None else max(left, _LEAST_SECONDS)
         try:
             fusions[name] = fuse(
                 partial(build, kernel), over=over, data=data, validation=validation, cv=cv, gap=target, **options
@@ -214,7 +243,7 @@ def fuse_kernels(
             failures |= {other: "interrupted" for other in listed if other not in fusions}
             break
         else:
-            if fusions[name].path.stop == "interrupted":
+            if "interrupted" in fusions[name].stop:
                 failures |= {other: "interrupted" for other in listed if other not in fusions}
                 break
     if not fusions:

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.parametric_qp import Knot
@@ -32,8 +33,8 @@ class ProgramFold:
 
     def blur(self, knot: Knot) -> float:
         """How far they are from those of the exactly feasible point, by rounding."""
-        products = np.abs(self.M) @ ((self.M.shape[1] + 4) * EPS * np.abs(knot.x) + knot.apart)
-        each = self.program.unit * products + 2.0 * EPS * np.abs(self.known)
+        products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
+        each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.known)
         return 1.001 * float(np.linalg.norm(each))
 
 
@@ -69,13 +70,9 @@ class KnotStore:
         """The knot with the smallest error."""
         return int(self.squares.argmin())
 
-    def ended_by(self, error: BaseException) -> str:
-        """Why a search stopped at an interruption or a solver's failure; raised where there is nothing to keep."""
-        if not self.corners:
-            raise error
-        if isinstance(error, KeyboardInterrupt):
-            return "interrupted; the best so far is kept"
-        return f"a solver failed: {error}"
+    def holds(self, corner: Corner) -> bool:
+        """Whether the knot at a corner is solved."""
+        return corner in self._number
 
     def add(self, corner: Corner) -> int:
         """The number of the knot at a corner, solved if it is new."""
@@ -88,12 +85,23 @@ class KnotStore:
             found = [fold.program.solve(corner) for fold in self.folds]
         return self._kept(corner, found)
 
+    def trim(self) -> None:
+        """Drop what an interrupt left of a knot that was not kept whole."""
+        count = min(len(self.corners), self.squares.size)
+        for corner in self.corners[count:]:
+            self._number.pop(corner, None)
+        del self.corners[count:]
+        for own in self.knots:
+            del own[count:]
+        self.errors, self.blurs, self.squares = self.errors[:count], self.blurs[:count], self.squares[:count]
+
     def _kept(self, corner: Corner, found: list[Knot]) -> int:
+        self.trim()
         self.solves += len(found)
-        for own, knot in zip(self.knots, found, strict=True):
-            own.append(knot)
         e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, found, strict=True)])
         blur = sum(fold.blur(knot) for fold, knot in zip(self.folds, found, strict=True))
+        for own, knot in zip(self.knots, found, strict=True):
+            own.append(knot)
         self.errors = np.vstack([self.errors, e])
         self.blurs = np.append(self.blurs, blur)
         self.squares = np.append(self.squares, float(e @ e))
@@ -143,4 +151,4 @@ class KnotStore:
         size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
         radius = np.maximum(self._radius(f, i), self._radius(f, j))
         Q = Q + (1.0 + YOUNG) * 0.5 * apart * (untied + float(left @ radius))
-        return Q, (1.0 + YOUNG) * (1.0 + 4.0 * EPS) * apart * (size + tied)
+        return Q, (1.0 + YOUNG) * (1.0 + relative_rounding(4.0)) * apart * (size + tied)

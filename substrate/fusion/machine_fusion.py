@@ -18,7 +18,7 @@ from substrate.composition import Machine
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import Cell, CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily
-from substrate.fusion.fusion_proof import FusionProof
+from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
 from substrate.fusion.result import FusedPath, Fusion, JointPath
@@ -30,6 +30,7 @@ from substrate.fusion.validated_machine import (
     solve_candidates,
 )
 from substrate.fusion.validation import Validation
+from substrate.search.best_first import Limits
 
 __all__ = ["RANGE", "MachineFamily", "fuse_over_box"]
 
@@ -77,7 +78,7 @@ def fuse_over_box(
     names: Sequence[str],
     box: Sequence[tuple[float, float] | None],
     gap: float,
-    budget: int,
+    limits: Limits,
     progress: Progress,
 ) -> Fusion:
     """Choose the values in a box whose machine validates best, and bound what all others could do.
@@ -86,19 +87,20 @@ def fuse_over_box(
     """
     weight = sum(known.weight for known in sets)
     least = least_error(sets)
-    search = CellSearch(families, gap, budget, np.inf, progress, 0.0, least * weight)
-    ends, limits = solvable_box(families, _complete(names, box, families[0]))
+    search = CellSearch(families, gap, limits, progress, 0.0, least * weight)
+    ends, cut_off = solvable_box(families, _complete(names, box, families[0]))
     search.run(ends)
-    chosen = solve_candidates(final, machines, sets, _candidates(names, families, search))
+    chosen = solve_candidates(final, machines, sets, _candidates(names, families, search), limits)
     search.stop = end_of_search(search.stop, chosen)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
+    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, one)}")
             for name, one in zip(names, ends, strict=True)
         ),
-        *limits,
+        *cut_off,
         *search_facts(search),
     ]
     for name, one in zip(names, ends, strict=True):
@@ -115,11 +117,8 @@ def fuse_over_box(
     path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
     proved = dict(zip(names, ends, strict=True))
     words = sets[0].loss.words
-    proof = None
-    if np.isfinite(lower) and search.covered and not families[0].base.placed:
-        proof = FusionProof.of(search, names, ends, chosen.values, error, lower, float(weight))
     known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*known, words, least, chosen.folds, proof)
+    return Fusion(*known, words, least, chosen.folds, proof, limits.estimate)
 
 
 def _title(words: str, name: str, names: Sequence[str]) -> str:
@@ -181,7 +180,7 @@ def _joint_path(names: Sequence[str], families: Sequence[FusedFamily], search: C
     errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
     knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
     simplices, bounds = [], []
-    for cell in (*search.settled, *(cell for _, _, cell in search.open)):
+    for cell in search.cells:
         for corners in _staircases(cell):
             simplices.append([numbers[families[0].base.join(*corner)] for corner in corners])
             bounds.append(cell.bound / weight)

@@ -10,7 +10,7 @@ The bound needs nothing but that the problem and the same problem with v beside 
 (:mod:`substrate.fusion.universal_bound`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,10 @@ from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
-from substrate.fusion.fusion_proof import FusionProof
+from substrate.fusion.fusion_proof import FusionProof, collect_proof
+from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import describe_values, state_proof
+from substrate.search.best_first import Limits, Progress, TimeEstimate, late_progress
 
 __all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts", "solvable_box"]
 
@@ -36,8 +38,6 @@ RADIUS = (
     "where no square determines a variable, its optimum is taken to be within 1000 times the largest size that it has "
     "at any point of the search; were it k times farther, the effect of rounding would be at most k times larger"
 )
-
-Progress = Callable[[int, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ class ProblemFusion:
         Holds where the gap that was asked for is proved.
     proof
         The numbers behind the bound: ``proof.save(path)`` writes them, and ``substrate.fusion.check_fusion``
-        checks such a file without solving anything. None where the box is not covered.
+        checks such a file without solving anything. Where there is nothing to write, ``save`` says why.
+    estimate
+        How long the search was expected to take, from its first solves.
     """
 
     values: dict[str, float]
@@ -77,7 +79,8 @@ class ProblemFusion:
     solves: int
     stop: str
     certificate: Certificate
-    proof: FusionProof | None = field(default=None, repr=False)
+    proof: FusionProof | UnsavedProof = field(repr=False)
+    estimate: TimeEstimate | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -121,9 +124,10 @@ def fuse_problem(
     budget
         Largest number of solves.
     time_limit
-        Largest number of seconds.
+        Largest number of seconds, from the call on; a solve that has begun is finished. None: as long as it takes.
     progress
-        Called with the number of solves, the best error and the bound of the cell at hand.
+        Called with the number of solves, the best error and the bound of the cell at hand. None writes them to a
+        terminal from ten seconds on, with an estimate of the time.
 
     Returns
     -------
@@ -147,14 +151,15 @@ def fuse_problem(
     target = positive(gap, "gap")
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
-    seconds = np.inf if time_limit is None else positive(time_limit, "time_limit")
+    limits = Limits(budget, np.inf if time_limit is None else positive(time_limit, "time_limit"))
     parameters, box = _checked_over(problem, over)
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
-    search = CellSearch([family], target, budget, seconds, progress or (lambda *_: None), floor)
-    box, limits = solvable_box([family], box)
-    search.run(box)
-    return _result(parameters, box, limits, family, search)
+    with late_progress("fuse_problem", limits) as shown:
+        search = CellSearch([family], target, limits, progress or shown, floor)
+        box, cut_off = solvable_box([family], box)
+        search.run(box)
+        return _result(parameters, box, cut_off, family, search)
 
 
 def solvable_box(
@@ -190,15 +195,17 @@ def solvable_box(
 def _result(
     parameters: list[Any],
     box: list[tuple[float, float]],
-    limits: list[tuple[str, str]],
+    cut_off: list[tuple[str, str]],
     family: FusedFamily,
     search: CellSearch,
 ) -> ProblemFusion:
-    error, theta = search.best
+    error, theta = search.best_vertex
     lower = min(search.lower_bound, error)
     knot = search.knots[theta][0]
+    family.sharpen(knot)
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
+    proof = collect_proof(search, names, box, values, error, lower)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
@@ -211,22 +218,20 @@ def _result(
     if np.isfinite(lower):
         share = f"{error - lower:.2g} above the least over the box"
         facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
-    certificate = Certificate(title, (optimal, found), (*facts, *limits, *search_facts(search)))
-    proof = None
-    if np.isfinite(lower) and search.covered and not search.families[0].base.placed:
-        proof = FusionProof.of(search, names, box, values, error, lower)
+    certificate = Certificate(title, (optimal, found), (*facts, *cut_off, *search_facts(search)))
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)
     tried = np.array(list(search.knots))
     errors = np.array([knots[0].validation for knots in search.knots.values()])
     proved = dict(zip(names, box, strict=True))
-    return ProblemFusion(values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
+    known = (values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
+    return ProblemFusion(*known, search.limits.estimate)
 
 
 def search_facts(search: CellSearch) -> list[tuple[str, str]]:
     """State what a search did, what its bound assumes, and which of several optima it speaks of."""
-    cells = len(search.settled) + len(search.open)
+    cells = len(search.cells)
     facts = [("search", f"{search.solves} solves, {len(search.knots)} vertices, {cells} cells; {search.stop}")]
     if np.isfinite(search.lower_bound):
         facts.append(("radius of the bound", RADIUS))

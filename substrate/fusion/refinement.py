@@ -6,13 +6,12 @@ the machine does not change any more, and where that is proved the bound is for 
 is cut where that bound is attained, repeatedly. Of every interval the larger one of two bounds counts: that of
 :mod:`substrate.penalized.homotopy.chord_certificate`, which takes the distance of the optimum from the chord in its
 worst direction, and that of :mod:`substrate.fusion.simplex_bound`, which takes it in the direction of the error. The
-search ends when best value and bound are within the requested gap, when the interval to be cut has collapsed, or when
-the budget of solves is spent; the reason is recorded.
+search is that of :mod:`substrate.search.best_first`; what lies beyond the last knot is a cell of its own.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,8 @@ from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import bounded
 from substrate.fusion.validated_machine import MARGIN
-from substrate.penalized.homotopy.chord_certificate import interval_bounds, merged, settled
+from substrate.penalized.homotopy.chord_certificate import interval_bounds, settled
+from substrate.search.best_first import BestFirst, Limits, Progress, SpentError, end_by
 
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
 
@@ -50,7 +50,7 @@ def solve_all(folds: list[Fold], value: float, workers: int) -> None:
         list(pool.map(lambda fold: fold.solve(value), folds))
 
 
-def spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
+def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
     """The first knots, from zero to two values where the penalty does not shrink any more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.size or fold.program.unit for fold in folds)
@@ -59,6 +59,7 @@ def spanned(folds: list[Fold], workers: int, up_to: float | None) -> None:
     value, ended = 1e-3 * unit, 0
     for _ in range(_DOUBLINGS):
         value = value if up_to is None else min(value, up_to)
+        limits.check(sum(len(fold.knots) for fold in folds), len(folds))
         solve_all(folds, value, workers)
         left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
         ended += all(
@@ -129,10 +130,6 @@ _RATIO = 1.5
 _BELOW = 1.0 - 1e-10
 
 
-#: Bounds of intervals that were computed before, by their ends.
-Sharper = dict[tuple[float, float], float]
-
-
 @dataclass(frozen=True, slots=True)
 class Refined:
     """The result of the search: knots, the sum of squares at each, the lower bound, and why it ended."""
@@ -169,57 +166,145 @@ class Refined:
         return [("choice", f"at {chosen}, the upper end of its range; up_to= looks further")]
 
 
+@dataclass(slots=True)
+class Interval:
+    """The values between two knots, or beyond the last one, with the bound of the squares there.
+
+    ``place`` is where the bound of the chord is attained, ``errors`` and ``radii`` the quadratics of the chord.
+    """
+
+    low: float
+    high: float
+    bound: float
+    place: float = np.nan
+    errors: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    radii: Array = field(default_factory=lambda: np.zeros((0, 3)))
+
+
+@dataclass(slots=True)
+class IntervalSpace:
+    """The values of one weight, covered by the intervals between knots (:mod:`substrate.search.best_first`).
+
+    ``least`` is the sum of squares below which one counts as none.
+    """
+
+    folds: list[Fold]
+    gap: float
+    limits: Limits
+    workers: int = 1
+    up_to: float | None = None
+    least: float = 0.0
+    collapsed: str = "the intervals have collapsed to rounding"
+    goes_on: bool = True
+    usual: float = 4.0
+    #: The best value of the knots that all folds have, and how many there were when it was looked for.
+    _best: tuple[int, float] = (0, np.inf)
+
+    @property
+    def solves(self) -> int:
+        """How many programs were solved."""
+        return _common(self.folds).size * len(self.folds)
+
+    @property
+    def best(self) -> float:
+        """The smallest sum of squares at a knot."""
+        values = _common(self.folds)
+        if values.size != self._best[0]:
+            self._best = values.size, float(_squares(self.folds, values).min(initial=np.inf))
+        return self._best[1]
+
+    def target(self) -> float:
+        """The bound at which an interval is settled."""
+        best = self.best
+        return best - (1.0 - MARGIN) * self.gap * max(best, self.least)
+
+    def cover(self) -> list[Interval]:
+        """Solve the first knots, and bound the intervals between them and what lies beyond."""
+        spanned(self.folds, self.workers, self.up_to, self.limits)
+        values = _common(self.folds)
+        beyond = _beyond(self.folds, values)
+        tail = [] if beyond is None else [Interval(float(values[-1]), np.inf, beyond)]
+        return [self._bounded(float(low), float(high)) for low, high in pairwise(values)] + tail
+
+    def priority(self, cell: Interval) -> float:
+        """The bound."""
+        return cell.bound
+
+    def refine(self, cell: Interval, target: float) -> list[Interval]:
+        """Cut an interval where its bound is attained; none where it has collapsed, or where that would not help."""
+        width = cell.high - cell.low
+        if np.isinf(width):  # knots that were added since may bound the tail better
+            beyond = _beyond(self.folds, _common(self.folds))
+            return [] if beyond is None or beyond <= cell.bound else [Interval(cell.low, cell.high, beyond)]
+        best = self.best
+        collapsed = width <= _COLLAPSED * cell.high or cell.bound >= best
+        if collapsed or settled(cell.errors, cell.radii, best)[0]:
+            return []
+        self.limits.check(self.solves, len(self.folds))
+        middle = float(cell.low + np.clip(cell.place, 0.1, 0.9) * width)
+        solve_all(self.folds, middle, self.workers)
+        return [self._bounded(cell.low, middle), self._bounded(middle, cell.high)]
+
+    def _bounded(self, low: float, high: float) -> Interval:
+        """The larger one of both bounds; the second is computed where the first leaves a better value possible."""
+        ends = np.array([low, high])
+        pairs = [fold.track(ends).quadratics() for fold in self.folds]
+        errors, radii = (np.sum(parts, axis=0) for parts in zip(*pairs, strict=True))
+        bounds, places = interval_bounds(errors, radii)
+        bound = float(bounds[0])
+        if bound < self.best:
+            bound = max(bound, _directional(self.folds, low, high))
+        return Interval(low, high, bound, float(places[0]), errors, radii)
+
+
 def refined(
     folds: list[Fold],
     gap: float,
-    budget: int,
-    progress: Callable[[int, float, float], None],
+    budget: int | Limits,
+    progress: Progress,
     workers: int = 1,
     up_to: float | None = None,
     least: float = 0.0,
 ) -> Refined:
     """Minimise the validation error over rho >= 0; an interruption ends the search with the best value so far.
 
-    ``workers`` folds are solved at a time; the result does not depend on it. ``up_to`` is the largest value of rho,
-    unless the search ends by itself; ``least`` is the sum of squares below which one counts as none.
+    ``workers`` folds are solved at a time; the result does not depend on it. ``budget`` is the largest number of
+    solves, or limits of solves and time. ``up_to`` is the largest value of rho, unless the search ends by itself;
+    ``least`` is the sum of squares below which one counts as none.
     """
-    certified = all(np.isfinite(fold.sigma) for fold in folds)
-    stop, solves = "", 0
-    sharper: Sharper = {}
+    limits = budget if isinstance(budget, Limits) else Limits(budget)
+    if not all(np.isfinite(fold.sigma) for fold in folds):
+        return _grid(folds, gap, limits, progress, workers, up_to)
+    space = IntervalSpace(folds, gap, limits, workers, up_to, least)
+    search = BestFirst[Interval](space, limits, progress, f"the gap of {gap:g} is met")
+    search.run()
+    values = _common(folds)
+    squares = _squares(folds, values)
+    complete = any(np.isinf(cell.high) for cell in search.cells)
+    lower = _BELOW * min(search.lower_bound, float(squares.min()))
+    return Refined(values, squares, lower, complete, space.solves, search.stop)
+
+
+def _grid(
+    folds: list[Fold], gap: float, limits: Limits, progress: Progress, workers: int, up_to: float | None
+) -> Refined:
+    """Search without bounds, where the squares do not determine the predictions: a grid, and then around its best."""
+    stop = "the best knot of a grid is settled"
     try:
-        spanned(folds, workers, up_to)
+        spanned(folds, workers, up_to, limits)
         while True:
-            values, squares, bounds, places = _assessed(folds, sharper)
-            beyond = _beyond(folds, values) if certified else None
-            solves = len(values) * len(folds)
-            best = float(squares.min())
-            lower = min(float(bounds.min(initial=np.inf)), best, np.inf if beyond is None else beyond)
-            progress(solves, best, lower)
-            if certified and best - lower <= (1.0 - MARGIN) * gap * max(best, least):
-                stop = f"the gap of {gap:g} is met"
-                break
-            if solves + len(folds) > budget:
-                stop = f"the budget of {budget} solves is spent"
-                break
-            cut = _cut(values, squares, bounds, places) if certified else _grid_cut(values, squares, gap)
+            values = _common(folds)
+            squares = _squares(folds, values)
+            progress(values.size * len(folds), float(squares.min()), -np.inf)
+            cut = _grid_cut(values, squares, gap)
             if cut is None:
-                stop = "the intervals have collapsed to rounding" if certified else "the best knot of a grid is settled"
                 break
+            limits.check(values.size * len(folds), len(folds))
             solve_all(folds, cut, workers)
-    except KeyboardInterrupt:
-        if not _common(folds).size:
-            raise
-        stop = "interrupted; the best so far is kept"
-    except SolverError as error:
-        if not _common(folds).size:
-            raise
-        stop = f"a solver failed: {error}"
-    values, squares, bounds, _ = _assessed(folds, sharper)
-    if not certified or values.size < 2:
-        return Refined(values, squares, -np.inf, False, len(values) * len(folds), stop)
-    beyond = _beyond(folds, values)
-    lower = min(float(bounds.min(initial=np.inf)), float(squares.min()), np.inf if beyond is None else beyond)
-    return Refined(values, squares, _BELOW * lower, beyond is not None, len(values) * len(folds), stop)
+    except (KeyboardInterrupt, SolverError, SpentError) as error:
+        stop = end_by(error, bool(_common(folds).size))
+    values = _common(folds)
+    return Refined(values, _squares(folds, values), -np.inf, False, values.size * len(folds), stop)
 
 
 def _beyond(folds: list[Fold], values: Array) -> float | None:
@@ -240,46 +325,28 @@ def _common(folds: list[Fold]) -> Array:
     return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
 
 
-def _assessed(folds: list[Fold], sharper: Sharper) -> tuple[Array, Array, Array, Array]:
-    """Knots, sums of squares, bounds of the intervals, and where to cut each: NaN where a cut would not help."""
-    values = _common(folds)
-    tracks = [fold.track(values) for fold in folds]
-    squares = np.sum([track.squares() for track in tracks], axis=0)
-    if values.size < 2 or not all(np.isfinite(fold.sigma) for fold in folds):
-        return values, squares, np.zeros(max(values.size - 1, 0)), np.full(max(values.size - 1, 0), 0.5)
-    quadratics = merged(tracks, values)
-    bounds, places = interval_bounds(*quadratics)
-    places[settled(*quadratics, float(squares.min()))] = np.nan
-    for k in np.flatnonzero(bounds < squares.min()):
-        bounds[k] = max(bounds[k], _directional(folds, float(values[k]), float(values[k + 1]), sharper))
-    return values, squares, bounds, places
+def _squares(folds: list[Fold], values: Array) -> Array:
+    """The sum of squares of all folds at each of the common knots."""
+    total = np.zeros(values.size)
+    for fold in folds:
+        errors = [fold.errors(fold.knots[float(value)]) for value in values]
+        total += [float(e @ e) for e in errors]
+    return total
 
 
-def _directional(folds: list[Fold], low: float, high: float, known: Sharper) -> float:
-    """The bound in the direction of the error between two knots, computed once."""
-    if (low, high) not in known:
-        sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
-        both = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
-        blurs = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
+def _directional(folds: list[Fold], low: float, high: float) -> float:
+    """The bound in the direction of the error between two knots."""
+    sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
+    both = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
+    blurs = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
 
-        def along(u: Array) -> tuple[list[float], float]:
-            parts = np.split(u, sizes[1:-1])
-            found = [fold.along(part, (low, high)) for fold, part in zip(folds, parts, strict=True)]
-            return [sigma for sigma, _ in found], sum(rest for _, rest in found)
+    def along(u: Array) -> tuple[list[float], float]:
+        parts = np.split(u, sizes[1:-1])
+        found = [fold.along(part, (low, high)) for fold, part in zip(folds, parts, strict=True)]
+        return [sigma for sigma, _ in found], sum(rest for _, rest in found)
 
-        forms = [fold.forms(low, high) for fold in folds]
-        known[low, high] = bounded(np.concatenate(both, axis=1), blurs, forms, along).value
-    return known[low, high]
-
-
-def _cut(values: Array, squares: Array, bounds: Array, places: Array) -> float | None:
-    """Where to solve next: inside the interval of the smallest bound; None where all have collapsed."""
-    widths = np.diff(values)
-    open_ones = (widths > _COLLAPSED * values[1:]) & np.isfinite(places)
-    k = int(np.where(open_ones, bounds, np.inf).argmin())
-    if not open_ones[k] or bounds[k] >= squares.min():
-        return None
-    return float(values[k] + np.clip(places[k], 0.1, 0.9) * widths[k])
+    forms = [fold.forms(low, high) for fold in folds]
+    return bounded(np.concatenate(both, axis=1), blurs, forms, along).value
 
 
 def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
+from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validation_loss import SQUARED
 from substrate.penalized.homotopy.knots import claimed
+from substrate.search.best_first import TimeEstimate
 
 __all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath"]
 
@@ -125,7 +127,10 @@ class Fusion:
     proof
         The numbers behind the bound, a :class:`~substrate.fusion.fusion_proof.FusionProof`, where a range was searched
         (``box=`` given, or no path over all values exists): ``proof.save(path)`` writes them, and
-        ``substrate.fusion.check_fusion`` checks such a file without solving anything. None elsewhere.
+        ``substrate.fusion.check_fusion`` checks such a file without solving anything. Elsewhere ``save`` says why there
+        is nothing to write.
+    estimate
+        How long the search was expected to take, from its first solves; None where it was not searched for.
     """
 
     values: dict[str, float]
@@ -138,7 +143,8 @@ class Fusion:
     loss: str = SQUARED.words
     least: float = 0.0
     folds: tuple[Any, ...] = ()
-    proof: Any = field(default=None, repr=False)
+    proof: Any = field(default=CHORDS, repr=False)
+    estimate: TimeEstimate | None = field(default=None, repr=False)
 
     @property
     def parameter(self) -> str:

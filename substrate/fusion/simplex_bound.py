@@ -45,7 +45,8 @@ from itertools import combinations
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.copositive import least_difference, pairwise_difference
 from substrate.fusion.knot_store import KnotStore
 
@@ -113,7 +114,7 @@ def bounded(E: Array, blurs: Array, forms: Sequence[Forms], along: Along, enough
         return SimplexBound(0.0, 0.0, place, forms[0][0])
     u = nearest / (length * (1.0 + 1e-14))
     reaches, rest = along(u)
-    a = E @ u - blurs - E.shape[1] * EPS * np.linalg.norm(E, axis=1) - rest
+    a = E @ u - blurs - relative_rounding(E.shape[1]) * np.linalg.norm(E, axis=1) - rest
     enough = math.sqrt(enough) if math.isfinite(enough) else math.inf
     omegas = _OMEGAS if any(R.any() for _, R in forms) else _OMEGAS[:1]
     choices = [_stacked(forms, reaches, omega) for omega in omegas]

@@ -5,29 +5,38 @@ so that a cut may leave a vertex of one inside an edge of another. The edge with
 the middle, or, where its ends differ by more than a factor of four in some parameter, at the geometric mean. Where the
 bound of a simplex is as good as exact but no knot reaches it, the next knot is the place at which it is attained.
 
-The search ends when best value and bound are within the requested gap, when what is to be cut has collapsed to
-rounding, or when the budget of solves is spent; the reason is recorded.
+The search is that of :mod:`substrate.search.best_first`.
 """
 
-import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.errors import SolverError
 from substrate.fusion.affine_program import Corner
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import SimplexBound, simplex_bound
 from substrate.fusion.validated_machine import MARGIN
+from substrate.search.best_first import BestFirst, Limits, Progress
 
-__all__ = ["Progress", "Searched", "Simplex", "between", "cell_simplices", "halves", "searched"]
+__all__ = [
+    "NOT_COVERED",
+    "Progress",
+    "Searched",
+    "Simplex",
+    "SimplexSpace",
+    "between",
+    "cell_simplices",
+    "halves",
+    "searched",
+]
 
 Simplex = tuple[int, ...]
-Progress = Callable[[int, float, float], None]
 
+#: Why nothing is proved where a search ended too early.
+NOT_COVERED = "the search ended before all of the box was covered"
 #: Ratio of the ends of an edge from which on it is cut at the geometric mean, and the share that replaces zero.
 _RATIO, _ZERO = 4.0, 1e-4
 #: An edge shorter than this, relative to its ends, is not cut any more.
@@ -67,65 +76,98 @@ def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
     return found
 
 
+@dataclass(slots=True)
+class SimplexCell:
+    """A simplex of knots, and the bound of the squares over it."""
+
+    simplex: Simplex
+    bound: float
+    found: SimplexBound
+
+
+@dataclass(slots=True)
+class SimplexSpace:
+    """A box covered by simplices of knots, bounded by chords (:mod:`substrate.search.best_first`).
+
+    ``least`` is the sum of squares below which one counts as none.
+    """
+
+    store: KnotStore
+    start: Sequence[tuple[Corner, ...]]
+    gap: float
+    limits: Limits
+    least: float = 0.0
+    collapsed: str = "the simplices have collapsed to rounding"
+    goes_on: bool = False
+    usual: float = 4.0
+
+    @property
+    def solves(self) -> int:
+        """How many programs were solved."""
+        return self.store.solves
+
+    @property
+    def best(self) -> float:
+        """The smallest sum of squares at a knot."""
+        return float(self.store.squares.min(initial=np.inf))
+
+    def target(self) -> float:
+        """The bound at which a simplex is settled."""
+        best = self.best
+        return best - (1.0 - MARGIN) * self.gap * max(best, self.least)
+
+    def cover(self) -> list[SimplexCell]:
+        """Solve the corners of all simplices, and bound each."""
+        for corners in self.start:
+            for corner in corners:
+                self._add(corner)
+        return [self._bounded(tuple(self.store.add(corner) for corner in corners), 0.0) for corners in self.start]
+
+    def priority(self, cell: SimplexCell) -> float:
+        """The bound."""
+        return cell.bound
+
+    def refine(self, cell: SimplexCell, target: float) -> list[SimplexCell]:
+        """Cut a simplex; one whose bound was good enough at a larger best value is bounded again first."""
+        self._check()
+        if not cell.found.sharp:
+            return [self._bounded(cell.simplex, cell.bound)]
+        return [self._bounded(part, cell.bound) for part in _cut(self.store, cell.simplex, cell.found, self.gap)]
+
+    def _bounded(self, simplex: Simplex, floor: float) -> SimplexCell:
+        found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)
+        return SimplexCell(simplex, max(found.value, floor), found)
+
+    def _add(self, corner: Corner) -> None:
+        if self.store.corners and not self.store.holds(corner):  # the first one is solved whatever the limits
+            self._check()
+        self.store.add(corner)
+
+    def _check(self) -> None:
+        self.limits.check(self.store.solves, len(self.store.folds))
+
+
 def searched(
     store: KnotStore,
     start: Sequence[tuple[Corner, ...]],
     gap: float,
-    budget: int,
+    budget: int | Limits,
     progress: Progress,
     least: float = 0.0,
 ) -> Searched:
     """Minimise the validation error over the simplices; an interruption ends the search with the best so far.
 
-    ``least`` is the sum of squares below which one counts as none.
+    ``budget`` is the largest number of solves, or limits of solves and time; ``least`` is the sum of squares below
+    which one counts as none.
     """
-    heap: list[tuple[float, int, Simplex, SimplexBound]] = []
-    number, stop, complete = 0, "", False
-
-    def enough() -> float:
-        return (1.0 - 0.5 * gap) * float(store.squares.min())
-
-    def push(simplex: Simplex, floor: float) -> None:
-        nonlocal number
-        number += 1
-        found = simplex_bound(store, simplex, enough())
-        heapq.heappush(heap, (max(found.value, floor), number, simplex, found))
-
-    try:
-        for corners in start:
-            for corner in corners:
-                store.add(corner)
-        for corners in start:
-            push(tuple(store.add(corner) for corner in corners), 0.0)
-        complete = True
-        while True:
-            lower, _, simplex, found = heap[0]
-            best = float(store.squares.min())
-            progress(store.solves, best, min(lower, best))
-            if best - lower <= (1.0 - MARGIN) * gap * max(best, least):
-                stop = f"the gap of {gap:g} is met"
-                break
-            if store.solves + len(store.folds) > budget:
-                stop = f"the budget of {budget} solves is spent"
-                break
-            if not found.sharp:  # it was enough before the best value fell
-                push(simplex, lower)
-                heapq.heappop(heap)
-                continue
-            children = _cut(store, simplex, found, gap)
-            if not children:
-                stop = "the simplices have collapsed to rounding"
-                break
-            for child in children:
-                push(child, lower)
-            heapq.heappop(heap)  # after its parts, so that an interruption leaves no hole
-    except (KeyboardInterrupt, SolverError) as error:
-        stop = store.ended_by(error)
-    bounds = np.array([entry[0] for entry in heap])
-    simplices = tuple(entry[2] for entry in heap)
-    if not complete:
-        return Searched(simplices, bounds, -np.inf, stop, "the search ended before all of the box was covered")
-    return Searched(simplices, bounds, float(bounds.min()), stop)
+    limits = budget if isinstance(budget, Limits) else Limits(budget)
+    space = SimplexSpace(store, start, gap, limits, least)
+    search = BestFirst[SimplexCell](space, limits, progress, f"the gap of {gap:g} is met")
+    search.run()
+    cells = search.cells
+    unproved = "" if search.covered else NOT_COVERED
+    bounds = np.array([cell.bound for cell in cells])
+    return Searched(tuple(cell.simplex for cell in cells), bounds, search.lower_bound, search.stop, unproved)
 
 
 def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) -> list[Simplex]:

@@ -41,7 +41,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from substrate.arrays import EPS, Array
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding, subtract_below
 
 __all__ = ["bound_game", "bound_interval", "bound_one_side"]
 
@@ -59,7 +60,7 @@ def bound_game(M: Array) -> float:
 
 def _proved(M: Array, mu: Array) -> float:
     """What weights mu of the points prove."""
-    return float((mu @ M - 4.0 * M.shape[0] * EPS * (np.abs(mu) @ np.abs(M))).min())
+    return float((mu @ M - relative_rounding(4.0 * M.shape[0]) * (np.abs(mu) @ np.abs(M))).min())
 
 
 def _strategy(M: Array) -> Array:
@@ -95,19 +96,16 @@ def bound_one_side(
     if not near or not far or not np.isfinite(excess + epsilon + own):
         return -np.inf
     start = min(0.5, max(_LEAST, epsilon / (_SHARE * excess) if excess > 0.0 else 0.5))
-    beyond = max(_down(h, s * (excess + epsilon * (1.0 - start) / start)) for s, h in far)
+    beyond = max(subtract_below(h, s * (excess + epsilon * (1.0 - start) / start)) for s, h in far)
     within = -np.inf
     for s_a, value in near:
-        h_a = _down(value, s_a * own)
+        h_a = subtract_below(value, s_a * own)
         for s_b, h_b in far:
             share = 1.01 * start * s_a / (start * s_a + (1.0 - start) * s_b)
-            other = _down(h_b, s_b * excess)
-            within = max(within, min(h_a, h_a + min(share, 1.0) * (other - h_a) - 4.0 * EPS * (abs(h_a) + abs(other))))
+            other = subtract_below(h_b, s_b * excess)
+            between = h_a + min(share, 1.0) * (other - h_a)
+            within = max(within, min(h_a, between - relative_rounding(4.0) * (abs(h_a) + abs(other))))
     return min(beyond, within)
-
-
-def _down(h: float, loss: float) -> float:
-    return h - loss - 4.0 * EPS * (abs(h) + abs(loss))
 
 
 def bound_interval(
@@ -118,12 +116,7 @@ def bound_interval(
     for s_a, h_a in values[0]:
         for s_b, h_b in values[1]:
             h, s = np.array([h_a, h_b]), np.array([s_a, s_b])
-            best = max(best, bound_game(_game(h, s, excesses)))
+            best = max(best, bound_game(subtract_below(h, s * excesses)))
     forward = bound_one_side(values[0], values[1], float(excesses[0, 1]), epsilons[0], float(excesses[0, 0]))
     backward = bound_one_side(values[1], values[0], float(excesses[1, 0]), epsilons[1], float(excesses[1, 1]))
     return max(best, forward, backward)
-
-
-def _game(h: Array, s: Array, excesses: Array) -> Array:
-    """M, rounded down."""
-    return np.asarray(h - s * excesses - 4.0 * EPS * (np.abs(h) + s * np.abs(excesses)))

@@ -7,6 +7,7 @@ from substrate.fusion.affine_program import Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_search import Progress, Searched, cell_simplices
+from substrate.search.best_first import end_by
 
 __all__ = ["searched_without_bounds"]
 
@@ -34,7 +35,7 @@ def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: 
         if store.solves + len(store.folds) > budget:
             stop = f"the budget of {budget} solves is spent"
     except (KeyboardInterrupt, SolverError) as error:
-        stop = store.ended_by(error)
+        stop = end_by(error, bool(store.corners))
     return Searched((), np.zeros(0), -np.inf, stop, _UNPROVED)
 
 

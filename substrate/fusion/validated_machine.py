@@ -20,6 +20,7 @@ from substrate.composition import Machine
 from substrate.errors import SolverError
 from substrate.fusion.validation import Validation
 from substrate.fusion.validation_loss import SQUARED
+from substrate.search.best_first import Limits
 
 __all__ = [
     "MARGIN",
@@ -69,11 +70,16 @@ class ValidatedMachine:
 
 
 def solve_candidates(
-    final: Machine, machines: Sequence[Machine], sets: Sequence[Validation], candidates: Iterable[Candidate]
+    final: Machine,
+    machines: Sequence[Machine],
+    sets: Sequence[Validation],
+    candidates: Iterable[Candidate],
+    limits: Limits | None = None,
 ) -> ValidatedMachine:
     """Solve the machines at the candidates, the best first, until they validate as their knots did; return the best.
 
-    An interrupt ends the choice with the best so far, and where there is none yet, with the machine at hand.
+    An interrupt ends the choice with the best so far, and where there is none yet, with the machine at hand. Where the
+    time is spent, one machine is solved.
     """
     best: ValidatedMachine | None = None
     failure: SolverError | None = None
@@ -91,12 +97,18 @@ def solve_candidates(
                 break
             latest = _solve(final, machines, sets, candidate)
         best = latest if best is None or latest.total < best.total else best
-        if interrupted or _agrees(latest, sets):
+        late = limits is not None and limits.seconds_left <= 0.0
+        if interrupted or late or _agrees(latest, sets):
             break
     if best is None:
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
-        best = _solve(final, machines, sets, Candidate(best.values, best.knot))
+        again = Candidate(best.values, best.knot)
+        try:
+            best = _solve(final, machines, sets, again)
+        except KeyboardInterrupt:
+            interrupted = True
+            best = _solve(final, machines, sets, again)
     return replace(best, interrupted=interrupted)
 
 

@@ -13,7 +13,6 @@ The zone with the smallest bound is next, so the search may stop at any time: th
 closed, holds over the whole rectangle.
 """
 
-import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
+from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress
 from substrate.search.width_bounds import WidthFamily, Zone
 from substrate.search.width_criteria import bounded_cells
 
@@ -79,47 +79,106 @@ class WidthSearch:
         )
 
 
-class _Open:
-    """Zones still to be looked at, the smallest bound first; what was closed; and the best point."""
+@dataclass(slots=True)
+class _ZoneCell:
+    """Widths around t, intervals of log lambda there, and their bounds so far; ``bound`` is the smallest."""
 
-    def __init__(self, gap: float, known: float) -> None:
-        self.gap, self.closed, self.best, self.known, self.floor = gap, np.inf, np.inf, known, 0.0
-        self.place = (0.0, 0.0)
-        self._order = itertools.count()
-        self.zones: list[tuple[float, int, float, float, Array, Array]] = []
+    t: float
+    half: float
+    cells: Array
+    bounds: Array
+    bound: float
 
-    @property
-    def wanted(self) -> float:
-        """The bound at which a cell is closed."""
+
+@dataclass(slots=True)
+class _Zones:
+    """The rectangle, covered by zones (:mod:`substrate.search.best_first`), and the best point so far."""
+
+    family: WidthFamily
+    Y: Array
+    criterion: str
+    weights: Array | None
+    start: list[_ZoneCell]
+    gap: float
+    known: float
+    limits: Limits
+    best: float = np.inf
+    floor: float = 0.0
+    place: tuple[float, float] = (0.0, 0.0)
+    #: Decompositions, and intervals that were looked at.
+    solves: int = 0
+    evaluated: int = 0
+    collapsed: str = "ended by rounding before the gap was reached"
+    goes_on: bool = True
+    usual: float = 4.0
+
+    def target(self) -> float:
+        """The bound at which an interval is closed."""
         return (1.0 - self.gap) * min(self.best, self.known) - self.floor
 
-    def put(self, t: float, half: float, cells: Array, bounds: Array) -> None:
-        """Add a zone with intervals of log lambda and their bounds so far."""
-        heapq.heappush(self.zones, (float(bounds.min()), next(self._order), t, half, cells, bounds))
+    def cover(self) -> list[_ZoneCell]:
+        """The first zones, of which nothing is known."""
+        return self.start
 
-    def next(self) -> tuple[float, float, Array, Array]:
-        """The zone of the smallest bound, less what has become good enough."""
-        _, _, t, half, cells, bounds = heapq.heappop(self.zones)
-        still = bounds < self.wanted
-        self.close(bounds[~still])
-        return t, half, cells[still], bounds[still]
+    def priority(self, cell: _ZoneCell) -> float:
+        """The bound."""
+        return cell.bound
 
-    def close(self, bounds: Array) -> None:
-        """Count bounds that are final."""
-        self.closed = min(self.closed, float(bounds.min(initial=np.inf)))
+    def refine(self, cell: _ZoneCell, target: float) -> list[_ZoneCell]:
+        """Bound the intervals of a zone that are open still, and hand those that stay open to its halves."""
+        still = cell.bounds < target
+        closed = float(cell.bounds[~still].min(initial=np.inf))
+        if not still.any():
+            return []
+        self.limits.check(self.solves)
+        cells, at_least, least = self._explored(cell.t, cell.half, cell.cells[still], cell.bounds[still])
+        self.solves += 1
+        parts = [_closed(min(closed, least))]
+        if len(cells) and cell.half > _SMALLEST_HALF:
+            bound, half = float(at_least.min()), 0.5 * cell.half
+            parts += [_ZoneCell(cell.t + side * half, half, cells, at_least, bound) for side in (-1.0, 1.0)]
+        elif len(cells):
+            parts.append(_closed(float(at_least.min())))
+        return parts
 
-    def take(self, t: float, cells: Array, values: Array) -> None:
+    def _explored(self, t: float, half: float, cells: Array, bounds: Array) -> tuple[Array, Array, float]:
+        """Bound all intervals of a zone: those that stay open with their bounds, and the least bound of the others."""
+        zone = Zone.of(self.family, t, half, self.weights)
+        targets = zone.spectrum.targets(self.Y)
+        spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
+        self.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
+        kept, closed = [], np.inf
+        while len(cells):
+            part, rest = slice(0, _AT_ONCE), slice(_AT_ONCE, None)
+            now, later = (cells[part], bounds[part]), (cells[rest], bounds[rest])
+            found = bounded_cells(zone, targets, now[0], self.criterion, self.target())
+            self.evaluated += len(now[0])
+            self._take(t, now[0], found.values)
+            lower = np.maximum(found.lower, now[1])
+            done = lower >= self.target()
+            closed = min(closed, float(lower[done].min(initial=np.inf)))
+            long = np.diff(now[0], axis=1)[:, 0] > _SMALLEST_LENGTH
+            halve = ~done & long & ~(found.by_lambda <= _SHARE * found.by_width)
+            stay = ~done & ~halve
+            kept.append((now[0][stay], lower[stay]))
+            middle = now[0][halve].mean(axis=1)
+            halves = [np.column_stack([now[0][halve][:, 0], middle]), np.column_stack([middle, now[0][halve][:, 1]])]
+            cells = np.concatenate([*halves, later[0]])
+            bounds = np.concatenate([lower[halve], lower[halve], later[1]])
+        remaining, at_least = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        return remaining, at_least, closed
+
+    def _take(self, t: float, cells: Array, values: Array) -> None:
         """Values in the middle of cells."""
         least = int(values.argmin())
         if values[least] < self.best:
             middle = float(np.exp(cells[least]).mean())
             self.best, self.place = float(values[least]), (t, middle)
 
-    @property
-    def bound(self) -> float:
-        """No point of the rectangle is below this."""
-        remaining = self.zones[0][0] if self.zones else np.inf
-        return max(min(self.closed, remaining, self.best), 0.0)
+
+def _closed(bound: float) -> _ZoneCell:
+    """The bound of intervals that are final."""
+    return _ZoneCell(0.0, 0.0, np.zeros((0, 2)), np.zeros(0), bound)
 
 
 def search_widths(
@@ -146,73 +205,33 @@ def search_widths(
     low, high = np.log(lambdas[0]), np.log(lambdas[1])
     cuts = np.linspace(low, high, max(1, int(np.ceil((high - low) / _LENGTH))) + 1)
     cells = np.column_stack([cuts[:-1], cuts[1:]])
-    todo, ended, zones, evaluated = _Open(gap, known), "", 0, 0
-    for left, right in itertools.pairwise(edges):
-        todo.put(float(0.5 * (left + right)), float(0.5 * (right - left)), cells, np.zeros(len(cells)))
-    current: tuple[float, float, Array, Array] | None = None
-    try:
-        while todo.zones:
-            if zones >= most:
-                ended = "ended by max_evaluations before the gap was reached"
-                break
-            current = todo.next()
-            if len(current[2]):
-                evaluated += _explored(todo, family, Y, criterion, weights, *current)
-                zones += 1
-            current = None
-            if step is not None:
-                step(f"lower bound {100.0 * todo.bound / todo.best if todo.best > 0.0 else 100.0:.1f} % of the best")
-    except KeyboardInterrupt:
-        if not np.isfinite(todo.best):
-            raise
+    zones = [
+        _ZoneCell(float(0.5 * (left + right)), float(0.5 * (right - left)), cells, np.zeros(len(cells)), 0.0)
+        for left, right in itertools.pairwise(edges)
+    ]
+    limits = Limits(most)
+    space = _Zones(family, Y, criterion, weights, zones, gap, known, limits)
+    search = BestFirst[_ZoneCell](space, limits, _progress(step), "")
+    search.run()
+    bound = max(min(search.lower_bound, space.best), 0.0)
+    ended = search.stop
+    if ended == INTERRUPTED:
         ended = "interrupted before the gap was reached"
-        if current is not None and len(current[2]):
-            todo.put(*current)
-    if not ended and todo.bound < todo.wanted:
-        ended = "ended by rounding before the gap was reached"
+    elif ended and ended != space.collapsed:
+        ended = "ended by max_evaluations before the gap was reached"
     widths = tuple(family.unit * float(np.exp(end)) for end in logarithms)
-    found = (*todo.place, todo.best, todo.bound, todo.floor)
-    return WidthSearch(*found, (widths[0], widths[1]), gap, zones, evaluated, ended)
+    found = (*space.place, space.best, bound, space.floor)
+    return WidthSearch(*found, (widths[0], widths[1]), gap, space.solves, space.evaluated, ended)
 
 
-def _explored(
-    todo: _Open,
-    family: WidthFamily,
-    Y: Array,
-    criterion: str,
-    weights: Array | None,
-    t: float,
-    half: float,
-    cells: Array,
-    bounds: Array,
-) -> int:
-    """Bound all cells of a zone, and hand what stays open to its halves; the number of cells looked at."""
-    zone = Zone.of(family, t, half, weights)
-    targets = zone.spectrum.targets(Y)
-    spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
-    todo.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
-    kept, count = [], 0
-    while len(cells):
-        part, rest = slice(0, _AT_ONCE), slice(_AT_ONCE, None)
-        now, later = (cells[part], bounds[part]), (cells[rest], bounds[rest])
-        found = bounded_cells(zone, targets, now[0], criterion, todo.wanted)
-        count += len(now[0])
-        todo.take(t, now[0], found.values)
-        lower = np.maximum(found.lower, now[1])
-        done = lower >= todo.wanted
-        todo.close(lower[done])
-        long = np.diff(now[0], axis=1)[:, 0] > _SMALLEST_LENGTH
-        halve = ~done & long & ~(found.by_lambda <= _SHARE * found.by_width)
-        stay = ~done & ~halve
-        kept.append((now[0][stay], lower[stay]))
-        middle = now[0][halve].mean(axis=1)
-        halves = [np.column_stack([now[0][halve][:, 0], middle]), np.column_stack([middle, now[0][halve][:, 1]])]
-        cells = np.concatenate([*halves, later[0]])
-        bounds = np.concatenate([lower[halve], lower[halve], later[1]])
-    remaining, at_least = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    if len(remaining) and half > _SMALLEST_HALF:
-        for side in (-0.5, 0.5):
-            todo.put(t + side * half, 0.5 * half, remaining, at_least)
-    elif len(remaining):
-        todo.close(at_least)
-    return count
+def _progress(step: Callable[[str], None] | None) -> Progress:
+    """Announce the bound after every zone."""
+    last = 0
+
+    def show(zones: int, best: float, lower: float) -> None:
+        nonlocal last
+        if step is not None and zones > last:
+            last = zones
+            step(f"lower bound {100.0 * max(lower, 0.0) / best if best > 0.0 else 100.0:.1f} % of the best")
+
+    return show

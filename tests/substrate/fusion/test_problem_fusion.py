@@ -105,7 +105,7 @@ def test_an_interrupt_ends_with_the_best_so_far():
             raise KeyboardInterrupt
 
     best = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, progress=interrupt)
-    assert best.stop == "interrupted"
+    assert best.stop == "interrupted; the best so far is kept"
     assert not best.certificate.holds
     assert best.validation_error <= calls[-1][1]
 

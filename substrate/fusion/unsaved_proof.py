@@ -1,0 +1,39 @@
+"""What stands in the place of a proof that cannot be written to a file: it says why, and what can be."""
+
+import os
+from dataclasses import dataclass
+from typing import NoReturn
+
+from substrate.errors import DeclarationError
+
+__all__ = ["CHORDS", "UnsavedProof"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedProof:
+    """The reason why there is nothing that another person could check; false in a condition."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+    def save(self, path: str | os.PathLike[str]) -> NoReturn:
+        """Refuse to write a file, with the reason."""
+        raise DeclarationError(f"no proof is written to {os.fspath(path)}: {self.reason}")
+
+    def check(self) -> NoReturn:
+        """Refuse a check, with the reason."""
+        raise DeclarationError(f"there is no proof to check: {self.reason}")
+
+    def prove(self, bits: int = 160) -> NoReturn:
+        """Refuse a proof in balls, with the reason."""
+        raise DeclarationError(f"there is no proof to repeat in balls of {bits} bits: {self.reason}")
+
+
+#: Why the bounds of chords are not saved.
+CHORDS = UnsavedProof(
+    "the bound rests on chords between the points of a path, or on an exact path, and only bounds of the universal "
+    "inequality are saved; state a range, box={name: (low, high)} for one weight of a Machine, or use "
+    "substrate.fuse_problem, and the proof can be saved"
+)

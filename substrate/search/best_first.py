@@ -1,0 +1,274 @@
+r"""Best-first search over cells with a lower bound each: the one loop behind every proof over a range of parameters.
+
+A range is covered by cells :math:`T`, each with a proved bound :math:`\beta_T \le v(\theta)` for all
+:math:`\theta \in T`. With the smallest value :math:`\bar v` that was found,
+
+.. math:: \min_T \beta_T \;\le\; \min_\theta v(\theta) \;\le\; \bar v ,
+
+whatever has been cut and whatever has not: a cell is replaced by parts that cover it, and stays until all of them are
+known. So the search may end at any time, and its bound is that of all cells, those that were never looked at included.
+
+A cell whose bound reaches the target, :math:`\bar v` less the gap that was asked for, is settled. The target falls
+with :math:`\bar v`, so a settled cell stays settled. The most doubtful of the others is next. The search ends when no
+cell is open, when one has collapsed to rounding, when the budget of solves or the time is spent, when a solver fails,
+or at an interrupt of the user; ``stop`` says which, and only the first is a proof of the gap.
+
+What a cell is, how it is bounded and how it is cut is the business of a :class:`CellSpace`: intervals and simplices of
+weights (:mod:`substrate.fusion`), zones of kernel widths (:mod:`substrate.search.width_search`). One parameter is
+several with one.
+"""
+
+import heapq
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from substrate.errors import LongFitWarning, SolverError
+from substrate.progress import LateProgress
+
+__all__ = [
+    "INTERRUPTED",
+    "BestFirst",
+    "CellSpace",
+    "Limits",
+    "Progress",
+    "SpentError",
+    "TimeEstimate",
+    "end_by",
+    "late_progress",
+]
+
+#: Called with the number of solves, the best value and the bound of the cell at hand.
+Progress = Callable[[int, float, float], None]
+
+#: Why a search ended where the user interrupted it.
+INTERRUPTED = "interrupted; the best so far is kept"
+#: Seconds from which on an estimate is stated as a warning, as that of other long fits.
+_LONG = 600.0
+
+
+class BoundedCell(Protocol):
+    """A part of a range with a proved lower bound."""
+
+    bound: float
+
+
+C = TypeVar("C", bound=BoundedCell)
+
+
+class CellSpace(Protocol[C]):
+    """What is searched: how a range is covered by cells, how they are ordered, and how one is refined."""
+
+    #: Why the search ends where a cell has collapsed, in words, and whether others are refined all the same.
+    collapsed: str
+    goes_on: bool
+    #: How many times the solves of the first cells a search takes in all, as a rule.
+    usual: float
+
+    @property
+    def solves(self) -> int:
+        """How many problems were solved."""
+
+    @property
+    def best(self) -> float:
+        """The smallest value found; infinite where there is none yet."""
+
+    def target(self) -> float:
+        """The bound at which a cell is settled."""
+
+    def cover(self) -> Sequence[C]:
+        """Solve what the first cells need, and return cells that cover the range."""
+
+    def priority(self, cell: C) -> float:
+        """Where a cell stands in the queue, the smallest first."""
+
+    def refine(self, cell: C, target: float) -> Sequence[C]:
+        """Return cells that cover this one: the same with a better bound, or its parts; none where it has collapsed."""
+
+
+class SpentError(Exception):
+    """The budget of solves or the time is spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEstimate:
+    """How long a search takes, estimated from its first solves, before the others.
+
+    ``seconds`` is what such a search takes as a rule, ``most`` what it takes if it spends its budget or its time.
+    """
+
+    seconds: float
+    most: float
+    solves: int
+
+    def __str__(self) -> str:
+        return f"about {_words(self.seconds)}, at most {_words(self.most)}, by the first {self.solves} solves"
+
+
+def _words(seconds: float) -> str:
+    if seconds >= 5400.0:
+        return f"{seconds / 3600.0:.1f} hours"
+    if seconds >= 90.0:
+        return f"{seconds / 60.0:.0f} minutes"
+    return f"{seconds:.2g} s" if seconds < 10.0 else f"{seconds:.0f} s"
+
+
+@dataclass(slots=True)
+class Limits:
+    """The largest number of solves and of seconds; the clock runs from where the limits are made.
+
+    ``spent`` are the solves of an earlier search that count too; ``estimate`` is stated once, from the first solves,
+    and kept.
+    """
+
+    budget: int
+    time_limit: float = math.inf
+    spent: int = 0
+    estimate: TimeEstimate | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the time."""
+        return self.time_limit - (time.monotonic() - self.started)
+
+    def check(self, solves: int, more: int = 1) -> None:
+        """Raise where ``more`` solves after ``solves`` would exceed the budget, or where the time is spent."""
+        if self.spent + solves + more > self.budget:
+            raise SpentError(f"the budget of {self.budget} solves is spent")
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raise where the time is spent."""
+        if self.seconds_left <= 0.0:
+            raise SpentError(f"the time limit of {self.time_limit:g} s is reached")
+
+    def announce(self, solves: int, usual: float, began: float) -> None:
+        """Estimate the time of a search from its first solves since ``began``; warn where it takes very long."""
+        if self.estimate is not None or solves < 1:
+            return
+        each = (time.monotonic() - began) / solves
+        before = began - self.started
+        most = min(before + each * max(self.budget, solves), self.time_limit)
+        seconds = min(before + each * min(max(self.budget, solves), usual * solves), most)
+        self.estimate = TimeEstimate(seconds, most, solves)
+        if seconds > _LONG:
+            warnings.warn(
+                f"this search takes {self.estimate}. A larger gap, a narrower range, fewer rows or time_limit= (the "
+                "best so far is returned, with the bound that is proved by then) take less",
+                LongFitWarning,
+                stacklevel=2,
+            )
+
+
+def end_by(error: BaseException, found: bool) -> str:
+    """Return why a search ended at an interrupt, a limit or a solver's failure; raise where nothing was found."""
+    if not found:
+        raise error
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return str(error) if isinstance(error, SpentError) else f"a solver failed: {error}"
+
+
+@contextmanager
+def late_progress(what: str, limits: Limits) -> Iterator[Progress]:
+    """Yield a function that writes a line to a terminal from ten seconds on, with the estimate of the time."""
+    line = LateProgress()
+
+    def show(solves: int, best: float, lower: float) -> None:
+        estimate = "" if limits.estimate is None else f", estimated: {limits.estimate}"
+        line.piece(f"{what}: {solves} solves, best {best:.6g}, bound {lower:.6g}{estimate}")
+
+    try:
+        yield show
+    finally:
+        line.close()
+
+
+@dataclass(slots=True)
+class BestFirst(Generic[C]):
+    """A search over a space: its open and settled cells, and why it ended (changed in place)."""
+
+    space: CellSpace[C]
+    limits: Limits
+    progress: Progress
+    #: The words of a search that ended with all cells settled.
+    met: str
+    #: What is proved before all of the range is covered.
+    floor: float = -math.inf
+    stop: str = ""
+    covered: bool = False
+    settled: list[C] = field(default_factory=list)
+    open: list[tuple[float, int, C]] = field(default_factory=list)
+    _number: int = 0
+    #: Whether a cell could not be refined.
+    _failed: bool = False
+
+    @property
+    def cells(self) -> list[C]:
+        """All cells, which cover the range."""
+        return [*self.settled, *(cell for _, _, cell in self.open)]
+
+    @property
+    def lower_bound(self) -> float:
+        """The smallest bound of all cells, also of those that were not reached."""
+        if not self.covered:
+            return self.floor
+        return min((cell.bound for cell in self.cells), default=self.floor)
+
+    def run(self) -> None:
+        """Search until every cell is settled, or until something ends it; what is proved until then stays proved."""
+        try:
+            began = time.monotonic()
+            solved = self.space.solves
+            for cell in self.space.cover():
+                self._push(cell)
+            self.covered = True
+            self.limits.announce(self.space.solves - solved, self.space.usual, began)
+            while self.open and not self.stop:
+                self._step()
+            self.stop = self.stop or (self.space.collapsed if self._failed and self._is_short() else self.met)
+        except (SpentError, KeyboardInterrupt, SolverError) as error:
+            self.stop = end_by(error, math.isfinite(self.space.best))
+
+    def _is_short(self) -> bool:
+        return self.lower_bound < self.space.target()
+
+    def _push(self, cell: C) -> None:
+        self._number += 1
+        heapq.heappush(self.open, (self.space.priority(cell), self._number, cell))
+
+    def _step(self) -> None:
+        """Settle the most doubtful cell, or replace it by cells that cover it."""
+        _, number, cell = self.open[0]
+        best = self.space.best
+        self.progress(self.space.solves, best, min(cell.bound, best))
+        target = self.space.target()
+        if cell.bound >= target:
+            self.settled.append(cell)
+        else:
+            self.limits.check_time()
+            children = self.space.refine(cell, target)
+            if not children:
+                self._failed = True
+                if not self.space.goes_on:
+                    self.stop = self.space.collapsed
+                    return
+                self.settled.append(cell)
+            target = self.space.target()  # it falls with the best value
+            for child in children:
+                if child.bound >= target:
+                    self.settled.append(child)
+                else:
+                    self._push(child)
+        # after its parts, so that an interrupt leaves no hole
+        if self.open[0][1] == number:
+            heapq.heappop(self.open)
+        else:
+            remaining = [entry for entry in self.open if entry[1] != number]
+            heapq.heapify(remaining)
+            self.open = remaining

@@ -1,0 +1,157 @@
+"""The one search over cells: what it finds, what it proves, and that no end leaves a hole."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from substrate.errors import SolverError
+from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, SpentError, end_by
+
+STEEPEST = 12.0
+
+
+def wave(x):
+    return np.sin(9.0 * x) + 0.5 * np.cos(3.0 * x) + x
+
+
+@dataclass(slots=True)
+class Piece:
+    low: float
+    high: float
+    bound: float
+
+
+@dataclass
+class Wave:
+    """A function of one number with a known largest slope, minimised over [0, 1]; ``fails_at`` raises at a solve."""
+
+    gap: float
+    limits: Limits
+    fails_at: int = 10**9
+    error: BaseException = field(default_factory=KeyboardInterrupt)
+    smallest: float = 0.0
+    goes_on: bool = False
+    collapsed: str = "collapsed"
+    usual: float = 4.0
+    solves: int = 0
+    best: float = np.inf
+
+    def value(self, x):
+        self.solves += 1
+        if self.solves == self.fails_at:
+            raise self.error
+        found = float(wave(x))
+        self.best = min(self.best, found)
+        return found
+
+    def target(self):
+        return self.best - self.gap
+
+    def cover(self):
+        edges = np.linspace(0.0, 1.0, 5)
+        return [self.piece(low, high, -np.inf) for low, high in pairwise(edges)]
+
+    def piece(self, low, high, floor):
+        middle = 0.5 * (low + high)
+        return Piece(low, high, max(self.value(middle) - 0.5 * STEEPEST * (high - low), floor))
+
+    def priority(self, cell):
+        return cell.bound
+
+    def refine(self, cell, target):
+        if cell.high - cell.low <= self.smallest:
+            return []
+        self.limits.check(self.solves, 2)
+        middle = 0.5 * (cell.low + cell.high)
+        return [self.piece(cell.low, middle, cell.bound), self.piece(middle, cell.high, cell.bound)]
+
+
+def searched(gap=1e-3, budget=10**6, time_limit=np.inf, **options):
+    limits = Limits(budget, time_limit)
+    space = Wave(gap, limits, **options)
+    search = BestFirst(space, limits, lambda *_: None, "met", floor=-99.0)
+    search.run()
+    return space, search
+
+
+def assert_covered(search):
+    cells = sorted((cell.low, cell.high) for cell in search.cells)
+    place = 0.0
+    for low, high in cells:
+        assert low <= place
+        place = max(place, high)
+    assert place == 1.0
+    least = wave(np.linspace(0.0, 1.0, 2001)).min()
+    assert search.lower_bound <= least
+    for cell in search.cells:
+        assert wave(np.linspace(cell.low, cell.high, 50)).min() >= cell.bound - 1e-12
+
+
+def test_a_search_that_ends_by_itself_proves_the_gap():
+    space, search = searched()
+    assert search.stop == "met"
+    assert search.lower_bound >= space.best - 1e-3
+    assert not search.open
+    assert_covered(search)
+    assert search.limits.estimate.solves == 4
+
+
+@pytest.mark.parametrize("k", [5, 6, 7, 8, 11, 20, 33])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SolverError("out of luck")])
+def test_no_end_leaves_a_hole(k, error):
+    space, search = searched(fails_at=k, error=error)
+    assert search.covered
+    assert search.stop == (INTERRUPTED if isinstance(error, KeyboardInterrupt) else "a solver failed: out of luck")
+    assert search.lower_bound < space.best - 1e-3
+    assert_covered(search)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_before_the_range_is_covered_only_the_floor_is_proved(k):
+    _, search = searched(fails_at=k)
+    assert not search.covered
+    assert search.lower_bound == -99.0
+    assert search.stop == INTERRUPTED
+
+
+def test_an_interrupt_before_anything_is_known_is_passed_on():
+    with pytest.raises(KeyboardInterrupt):
+        searched(fails_at=1)
+
+
+def test_limits_end_a_search():
+    for limits, words in (
+        ({"budget": 11}, "the budget of 11 solves is spent"),
+        ({"time_limit": 1e-9}, "the time limit of 1e-09 s is reached"),
+    ):
+        space, search = searched(**limits)
+        assert search.stop == words
+        assert search.lower_bound < space.best - 1e-3
+        assert_covered(search)
+
+
+def test_earlier_solves_count():
+    with pytest.raises(SpentError, match="the budget of 20 solves is spent"):
+        Limits(20, spent=15).check(5)
+    Limits(20, spent=15).check(4)
+
+
+def test_a_cell_that_has_collapsed_ends_a_search_or_is_left_as_it_is():
+    _, search = searched(smallest=0.01)
+    assert search.stop == "collapsed"
+    assert search.open
+    assert_covered(search)
+    _, other = searched(smallest=0.01, goes_on=True)
+    assert other.stop == "collapsed"
+    assert not other.open
+    assert_covered(other)
+    assert other.lower_bound >= search.lower_bound
+
+
+def test_other_errors_are_not_ends():
+    with pytest.raises(ZeroDivisionError):
+        searched(fails_at=9, error=ZeroDivisionError())
+    with pytest.raises(SolverError):
+        end_by(SolverError("nothing"), found=False)
