@@ -30,7 +30,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers
@@ -86,7 +87,8 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
     }
 
     def accuracy() -> Accuracy:
-        return stacked_accuracy(basis.values, both_targets, both_targets - e.value)
+        tolerance = Tolerance.of_page(both_targets, np.ones(both_targets.size), UNPOLISHED)
+        return stacked_accuracy(basis.values, both_targets, both_targets - e.value, tolerance)
 
     title = f"Fused least squares, {task}"
     return Declared(title, problem, {}, values, rows, record, rescaled=rescale, accuracy=accuracy)

@@ -37,7 +37,8 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
+from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.regression_page import RegressionData
 from substrate.errors import SolverError
@@ -85,7 +86,8 @@ class _HuberData(RegressionData):
         return replace(self, y=self.y / unit, delta=self.delta / unit)
 
     def bound(self, w: Array, e: Array) -> Accuracy:
-        return primal_huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e)
+        tolerance = Tolerance.of_page(self.y, np.ones(self.y.size), UNPOLISHED)
+        return primal_huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e, tolerance)
 
 
 def declare(K: Any, y: Any, gamma: float, delta: float, weights: Any = None, form: str = "primal") -> Declared:

@@ -45,7 +45,7 @@ from substrate.ingredients import regression_fit, squared_errors, squared_norm, 
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import ridge_of, target_unit
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.reduced import GivenRows, prove_reduced
 from substrate.reduced.features import EigenFeatures, eigen_features
 from substrate.reduced.moments import origin_of
@@ -185,7 +185,7 @@ def prove(
     fitted = np.full(R.size, float(solution["bias"]))
     if features.rank:
         fitted += rows.X @ features.coefficients(np.asarray(solution["weights"]))
-    return prove_reduced(rows, target[R], value, v, fitted)
+    return prove_reduced(rows, target[R], value, v, fitted, tolerance_in_balls(target[R], v))
 
 
 def _check_arguments(

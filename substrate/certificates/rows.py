@@ -22,7 +22,7 @@ Both are in units of y. The spread leaves the mean of y out, so an offset makes 
 second term is what rounding y itself to double precision may change. With several outputs, each has its own bound and
 its own spread, and every one of them must hold; the largest bound is stated first.
 
-Where the answer is bounded by duality (:func:`gap_accuracy`), the squared errors make the objective 1-strongly convex
+Where the answer is bounded by duality, the squared errors make the objective 1-strongly convex
 in the fitted values, so with a primal feasible point of value P and a dual feasible one of value Q
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q .
@@ -50,12 +50,8 @@ __all__ = [
     "Row",
     "accuracy_of_outputs",
     "accuracy_row",
-    "distance_row",
-    "gap_accuracy",
     "gap_row",
     "in_kept_directions",
-    "page_row",
-    "page_spread",
     "power_of_two",
     "root_mean_square",
     "roundoff",
@@ -217,10 +213,6 @@ def spread_of(y: Array, weights: Array) -> tuple[float, float]:
     return unit * root_mean_square(scaled - mean, shares), y.size * EPS * unit
 
 
-#: Margin for the rounding of the few operations that compute a bound.
-_ROOM = 1.0 + 1e-3
-
-
 #: What a bound is for where the coordinates of a machine leave something out that is not counted.
 IN_KEPT = "in the kept directions"
 
@@ -228,43 +220,6 @@ IN_KEPT = "in the kept directions"
 def in_kept_directions(row: Accuracy) -> Accuracy:
     """The same row, saying that the optimum is that in the kept directions."""
     return replace(row, about=f"{row.about} {IN_KEPT}")
-
-
-def gap_accuracy(
-    y: Array, weights: Array, gap: float, apart: float, formula: str, *, tolerance: float, unit: float = 1.0
-) -> Accuracy:
-    """The row from a gap of non-negative terms and the distance between predictions and the feasible point.
-
-    ``gap`` is in units of ``unit`` squared, ``apart`` (root mean square) in units of ``unit``, y in its own.
-    """
-    bound = math.sqrt(2.0 * gap / float(weights.sum())) + apart if gap >= 0.0 else math.inf
-    return distance_row(y, weights, unit * bound, formula, tolerance=tolerance)
-
-
-def distance_row(
-    y: Array, weights: Array, bound: float, formula: str, *, tolerance: float, about: str = "fitted values"
-) -> Accuracy:
-    """The row from a bound in units of y."""
-    spread, rounding = spread_of(y, weights)
-    found = _ROOM * bound if math.isfinite(bound) else math.inf
-    return accuracy_row(found, spread, formula, tolerance=tolerance, rounding=rounding, about=about)
-
-
-#: How the squared loss bounds the fitted values of a declared problem.
-_GAP = "sqrt(2 (primal - dual)) + rounding"
-
-
-def page_spread(y: Array, weights: Array) -> tuple[float, float]:
-    """The spread of y and a bound on its rounding; a conic solver fits a constant target to a millionth only."""
-    spread, rounding = spread_of(y, weights)
-    return spread, max(rounding, 1e-6 * float(np.abs(y).max(initial=0.0))) if spread <= rounding else rounding
-
-
-def page_row(bound: float, y: Array, tolerance: float, formula: str = _GAP) -> Accuracy:
-    """The row of a declared problem, from a bound on the norm ||f - f*||."""
-    spread, rounding = page_spread(y, np.ones(y.size))
-    value = 1.01 * float(bound) / math.sqrt(y.size)
-    return accuracy_row(value, spread, formula, tolerance=tolerance, rounding=rounding)
 
 
 def power_of_two(size: float) -> float:

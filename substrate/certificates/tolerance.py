@@ -17,9 +17,14 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding, target_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, page_spread, scale_of, spread_of
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, scale_of, spread_of
 
 __all__ = ["Tolerance", "tolerances_of"]
+
+#: How the squared loss bounds the fitted values of a declared problem.
+_GAP = "sqrt(2 (primal - dual)) + rounding"
+#: Share of its target to which a conic solver fits a constant.
+_CONSTANT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,10 @@ class Tolerance:
     @classmethod
     def of_page(cls, y: Array, weights: Array, share: float) -> "Tolerance":
         """Return the same for a conic solver, which fits a constant target to a millionth of its size only."""
-        return cls(share, *page_spread(y, weights))
+        spread, rounding = spread_of(y, weights)
+        if spread <= rounding:
+            rounding = max(rounding, _CONSTANT * float(np.abs(y).max(initial=0.0)))
+        return cls(share, spread, rounding)
 
     @classmethod
     def of_sums(
@@ -90,6 +98,13 @@ class Tolerance:
     def row(self, radius: float, formula: str, about: str = "fitted values") -> Accuracy:
         """Return the certificate row of an answer that is within ``radius`` of the exact one."""
         return accuracy_row(radius, self.spread, formula, tolerance=self.share, rounding=self.rounding, about=about)
+
+    def row_of_norm(self, norm: float, count: int, formula: str = _GAP, about: str = "fitted values") -> Accuracy:
+        """Return the row of a declared problem, from a bound on the norm ||f - f*|| over so many rows.
+
+        The norm was computed in double precision; a hundredth more is larger than what its own rounding takes off.
+        """
+        return self.row(1.01 * norm / math.sqrt(count), formula, about)
 
 
 def tolerances_of(Y: Array, weights: Array, share: float = ACCURATE) -> tuple[Tolerance, ...]:

@@ -27,7 +27,8 @@ import numpy as np
 from substrate.arrays import Array, real_array, real_targets
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row
+from substrate.certificates.rows import UNPOLISHED, Accuracy
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
@@ -126,7 +127,8 @@ class SparseExpansion:
         """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         fitted, weight = self.target - self.e.value, float(self.weight.value)
         machine = (self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
-        return _sparse_accuracy(*machine, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
+        tolerance = Tolerance.of_page(self.target, np.ones(self.target.size), UNPOLISHED)
+        return _sparse_accuracy(*machine, tolerance, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
 
     def units(self) -> dict[str, float]:
         """Return the sizes of alpha and of quantities in the units of y at the trivial point."""
@@ -166,9 +168,9 @@ def _sparse_accuracy(
     fitted: Array,
     zeta: float,
     balanced: bool,
+    tolerance: Tolerance,
     ridge: float = 0.0,
     root: Array | None = None,
-    tolerance: float = UNPOLISHED,
 ) -> Accuracy:
     """Bound 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
     n, p = Phi.shape
@@ -205,7 +207,7 @@ def _sparse_accuracy(
         + relative_rounding(p + 2.0) * abs(nu) * float(absolute.sum())
     )
     distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(error_radius))
-    return page_row(np.sqrt(2.0 * gap) + distance, y, tolerance)
+    return tolerance.row_of_norm(float(np.sqrt(2.0 * gap)) + distance, n)
 
 
 def sparse_expansion(

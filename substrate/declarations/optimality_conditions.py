@@ -40,7 +40,7 @@ from substrate.kernels import Precomputed
 from substrate.least_squares.border import ONES, Border
 from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint
 from substrate.penalized.variation.accuracy import trivial_cost, variation_unit
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_expansion
 
 __all__ = ["FusedConditions", "OptimalityConditions", "fused_conditions", "optimality_conditions", "prove_saddle"]
@@ -243,4 +243,4 @@ def prove_saddle(
         bias += float(border.center @ slopes)
     fitted = matrix @ alpha + bias + border.slope_values(slopes)
     machine = (matrix, target, positive(gamma, "gamma"), v, alpha, bias, fitted)
-    return prove_expansion(Precomputed(), *machine, border=border, slopes=slopes)
+    return prove_expansion(Precomputed(), *machine, tolerance_in_balls(target, v), border=border, slopes=slopes)

@@ -21,7 +21,8 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled
-from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, power_of_two
+from substrate.certificates.rows import UNPOLISHED, Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
@@ -127,7 +128,8 @@ class VariationExpansion:
         """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         minus, plus = self.bounds.multipliers
         fitted, rho = self.target - self.e.value, self.weights()
-        return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho)
+        tolerance = Tolerance.of_page(self.target, np.ones(self.target.size), UNPOLISHED)
+        return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho, tolerance)
 
     def units(self) -> dict[str, float]:
         """Return the size of each quantity at the trivial point."""
@@ -186,13 +188,13 @@ def _variation_accuracy(
     fitted: Array,
     xi: Array,
     rho: Weights,
-    tolerance: float = UNPOLISHED,
+    tolerance: Tolerance,
 ) -> Accuracy:
     """Bound maximal variation in its coordinates; with ``xi`` (d x N) the pull of component l is C^l' xi^l."""
     unit = power_of_two(float(np.ptp(y)))
     witness = VariationWitness(v / unit, xi / unit)
     bound = bound_variation(DoubledComponents(coordinates), Doubled, y / unit, rho / unit, witness, fitted / unit)
-    return page_row(unit * bound.upper() * np.sqrt(y.size), y, tolerance)
+    return tolerance.row_of_norm(unit * bound.upper() * float(np.sqrt(y.size)), y.size)
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: Weights) -> VariationExpansion:

@@ -20,7 +20,8 @@ import numpy as np
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rounding import lost_beside, relative_rounding
-from substrate.certificates.rows import UNPOLISHED, Accuracy, page_row, roundoff
+from substrate.certificates.rows import Accuracy, roundoff
+from substrate.certificates.tolerance import Tolerance
 from substrate.operators import Operator
 from substrate.threads import blas_threads
 
@@ -128,7 +129,7 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
     )
 
 
-def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: float = UNPOLISHED) -> Accuracy:
+def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: Tolerance) -> Accuracy:
     """For ||y - F z - b 1||^2, whose columns F are orthonormal off the direction 1, or nearly so."""
     offset = float(y.mean())
     Q, _ = np.linalg.qr(F - F.mean(axis=0))
@@ -136,4 +137,4 @@ def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: float = UNPOL
     exact = offset + Q @ (Q.T @ rest)
     rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(rest)) + lost_beside(float(np.linalg.norm(y)))
     formula = "||f - projection of y|| + rounding"
-    return page_row(float(np.linalg.norm(fitted - exact)) + rounding, y, tolerance, formula)
+    return tolerance.row_of_norm(float(np.linalg.norm(fitted - exact)) + rounding, y.size, formula)

@@ -8,9 +8,15 @@ those of :mod:`~substrate.certificates.balls`; this file holds the record of a p
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from substrate.arrays import Array
 from substrate.certificates.balls import above, ball, balls, below, flint, precision
+from substrate.certificates.rounding import target_rounding
+from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.kernels.base import Formula
 
@@ -25,7 +31,11 @@ __all__ = [
     "formula_of",
     "precision",
     "proof_of_outputs",
+    "tolerance_in_balls",
 ]
+
+#: Enough for the spread of targets that agree in all but their last digits.
+_BITS = 200
 
 
 def formula_of(kernel: Kernel, n_features: int) -> Formula:
@@ -56,6 +66,13 @@ class Proof:
     reason: str = ""
     about: str = "fitted values"
     outputs: "tuple[Proof, ...]" = ()
+
+    @classmethod
+    def of(
+        cls, accuracy: float, tolerance: Tolerance, bits: int, reason: str = "", about: str = "fitted values"
+    ) -> Self:
+        """Return the record of a bound, and of what is permitted for the targets of a user."""
+        return cls(accuracy, tolerance.spread, tolerance.share, tolerance.rounding, bits, reason, about)
 
     @property
     def each(self) -> "tuple[Proof, ...]":
@@ -104,6 +121,17 @@ def _digits(accuracy: float, spread: float) -> float:
     if spread == 0.0 or not math.isfinite(accuracy):
         return 0.0
     return max(0.0, math.log10(spread) - math.log10(accuracy))
+
+
+def tolerance_in_balls(y: Array, weights: Array, share: float = ACCURATE) -> Tolerance:
+    """Return what is permitted for the targets of a user and the weights of their rows, not above the exact error."""
+    with precision(_BITS):
+        targets, v, zero = balls(y), balls(weights), ball(0.0)
+        mass = sum(v, zero)
+        mean = sum((weight * t for t, weight in zip(targets, v, strict=True)), zero) / mass
+        scatter = sum((weight * (t - mean) * (t - mean) for t, weight in zip(targets, v, strict=True)), zero)
+        spread = max(below((scatter / mass).sqrt()), 0.0) if scatter > 0 else 0.0
+    return Tolerance(share, spread, target_rounding(y.size, float(np.abs(y).max(initial=0.0))))
 
 
 def proof_of_outputs(proofs: Sequence[Proof]) -> Proof:

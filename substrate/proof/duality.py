@@ -5,6 +5,7 @@ Each is the formula of the certificate, from the stored numbers: :func:`~substra
 only its length, and so is what it changes in the correlations.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls, BallTable, root_of
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalized.huber.accuracy import HuberMachine, bound_huber
 from substrate.penalized.l1.accuracy import DualPoint, SparseMachine, bound_l1
@@ -29,9 +30,7 @@ _REDUCED_BITS = 200
 _NOT_FINITE = "the model holds numbers that are not finite"
 
 
-def prove_sparse(
-    kernel: Kernel, X: Any, machine: SparseMachine, *, tolerance: float = ACCURATE, bits: int = _BITS
-) -> Proof:
+def prove_sparse(kernel: Kernel, X: Any, machine: SparseMachine, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for one output of an L1 substrate with a coefficient for every row."""
     given = kernel.pairwise or not kernel.trusted
     keys = given_values(kernel, X).T if given else _dense(X)
@@ -45,8 +44,8 @@ def prove_reduced_l1(
     beta: Array,
     fitted: Array,
     v: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _REDUCED_BITS,
 ) -> Proof:
     """Return the proof for one output of the L1 substrate on a basis; ``beta`` has an entry for every basis vector."""
@@ -56,18 +55,18 @@ def prove_reduced_l1(
 
 
 def _prove_l1(
-    values: Callable[[], Sequence[Sequence[Any]]], keys: Array, machine: SparseMachine, tolerance: float, bits: int
+    values: Callable[[], Sequence[Sequence[Any]]], keys: Array, machine: SparseMachine, tolerance: Tolerance, bits: int
 ) -> Proof:
     """Return the proof from the values of all columns, with more bits if needed; equal columns have equal keys."""
     v = np.ones(machine.y.size) if machine.weights is None else machine.weights
     if not machine.finite:
-        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, _NOT_FINITE)
+        return Proof.of(math.inf, tolerance, bits, _NOT_FINITE)
     groups = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     proofs: list[Proof] = []
     for many in (bits, 4 * bits):
         with precision(many):
             bound = bound_l1(machine, Balls, _BallColumns(BallTable.of(values()), v, groups))
-            proofs.append(proof_of(bound.value, machine.y, balls(v), tolerance, many))
+            proofs.append(proof_of(bound.value, tolerance, many))
         if proofs[-1].proved:
             break
     return min(proofs, key=lambda proof: proof.accuracy)
@@ -116,15 +115,13 @@ class _BallColumns:
         return Balls(nu), Balls(size), change
 
 
-def prove_huber(
-    kernel: Kernel, X: Any, machine: HuberMachine, *, tolerance: float = ACCURATE, bits: int = _BITS
-) -> Proof:
+def prove_huber(kernel: Kernel, X: Any, machine: HuberMachine, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for a machine; a kernel of unknown origin counts as semi-definite."""
     if not machine.finite:
-        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, _NOT_FINITE)
+        return Proof.of(math.inf, tolerance, bits, _NOT_FINITE)
     with precision(bits):
         bound, about = bound_huber(replace(machine, negative=0.0), Balls, _BallKernel(Balls(_kernel_values(kernel, X))))
-        return proof_of(bound.value, machine.y, balls(machine.weights), tolerance, bits, about)
+        return proof_of(bound.value, tolerance, bits, about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,15 +28,14 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls, root_of
-from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_accuracy import ColumnMachine, bound_columns
 from substrate.least_squares.primal_weights import PrimalWeights, bound_primal
 from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
-from substrate.proof import Proof, above, ball, balls, below, feature_balls, flint, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, feature_balls, flint, formula_of, precision
 
 __all__ = [
     "given_values",
@@ -66,21 +65,20 @@ def prove_expansion(
     a: Array,
     b: float,
     fitted: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _BITS,
-    observed: Array | None = None,
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Proof:
     """The proof for one output; ``fitted`` is what predict returned for the rows of X.
 
-    ``observed`` are the targets of the user where y is made of them: the spread is theirs. ``slopes`` are the
-    coefficients of the columns of the border beside the constant.
+    ``tolerance`` is that of the user's targets, of which y may be made. ``slopes`` are the coefficients of the columns
+    of the border beside the constant.
     """
     matrix, negative = given_matrix(kernel, X)
     if not np.isfinite(negative):
-        return Proof(float("inf"), float("nan"), tolerance, 0.0, bits, _INDEFINITE)
+        return Proof.of(math.inf, tolerance, bits, _INDEFINITE)
 
     machine = Expansion(y, gamma, v, a, b, negative, border, slopes)
 
@@ -90,7 +88,7 @@ def prove_expansion(
     def bound() -> Any:
         return bound_expansion(machine, Balls, products, fitted)[0]
 
-    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
+    return _proved(bound, tolerance, bits)
 
 
 def prove_primal(
@@ -100,10 +98,9 @@ def prove_primal(
     gamma: float,
     v: Array,
     fitted: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _BITS,
-    observed: Array | None = None,
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Proof:
@@ -114,7 +111,7 @@ def prove_primal(
         c = border.join(float(primal.bias[0]), slopes)
         return bound_primal(features, y, gamma, v, primal.weights[:, 0], c, fitted, border)[0]
 
-    return _proved(bound, y if observed is None else observed, v, tolerance, bits)
+    return _proved(bound, tolerance, bits)
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
@@ -174,7 +171,7 @@ def points_of(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
-def _proved(bound: Callable[[], Any], y: Array, v: Array, tolerance: float, bits: int) -> Proof:
+def _proved(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
     """The proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
@@ -182,29 +179,18 @@ def _proved(bound: Callable[[], Any], y: Array, v: Array, tolerance: float, bits
                 found = bound().value
             except ZeroDivisionError:  # a matrix of balls that may be singular
                 found = ball(float("nan"))
-            proof = proof_of(found, y, balls(v), tolerance, bits)
+            proof = proof_of(found, tolerance, bits)
             wide = not found.is_finite() or bool(found.rad() > _WIDE * abs(found.mid()))
         if proof.proved or not wide or 2 * bits > _MOST_BITS:
             return proof
         bits *= 2
 
 
-def _spread_below(targets: Sequence[Any], weights: Sequence[Any]) -> float:
-    """The weighted standard deviation of the targets, not above the true one."""
-    mean = sum((weight * t for t, weight in zip(targets, weights, strict=True)), ball(0.0)) / sum(weights, ball(0.0))
-    apart = [t - mean for t in targets]
-    scatter = sum((weight * one * one for one, weight in zip(apart, weights, strict=True)), ball(0.0))
-    return max(below((scatter / sum(weights, ball(0.0))).sqrt()), 0.0) if scatter > 0 else 0.0
-
-
-def proof_of(
-    bound: Any, y: Array, weights: Sequence[Any], tolerance: float, bits: int, about: str = "fitted values"
-) -> Proof:
-    """The record of a bound, with an enclosure of the spread."""
-    rounding = target_rounding(y.size, float(np.abs(y).max(initial=0.0)))
+def proof_of(bound: Any, tolerance: Tolerance, bits: int, about: str = "fitted values") -> Proof:
+    """Return the record of a bound in balls."""
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
-    return Proof(accuracy, _spread_below(balls(y), weights), tolerance, rounding, bits, reason, about)
+    return Proof.of(accuracy, tolerance, bits, reason, about)
 
 
 _COLUMN_BITS = 256
@@ -219,20 +205,19 @@ def prove_kept_columns(
     a: Array,
     b: float,
     fitted: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _COLUMN_BITS,
 ) -> Proof:
     """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
-    machine, ones = ColumnMachine(y, columns, gamma, b, a), np.ones(y.size)
+    machine = ColumnMachine(y, columns, gamma, b, a)
     with precision(bits):
         values = Balls(_values(kernel, X, columns))
         try:
             bound = bound_columns(machine, Balls, _BallColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
-            spread, rounding = spread_of(y, ones)
-            return Proof(math.inf, spread, tolerance, rounding, bits, f"{bits} bits cannot tell the columns apart")
-        return proof_of(bound.value, y, balls(ones), tolerance, bits)
+            return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
+        return proof_of(bound.value, tolerance, bits)
 
 
 @dataclass(frozen=True, slots=True)

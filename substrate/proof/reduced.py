@@ -22,7 +22,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Foreign, Kernel
 from substrate.proof import Proof, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import points_of, proof_of, weighted_root
@@ -159,8 +159,8 @@ def prove_reduced(
     gamma: float,
     v: Array,
     fitted: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _BITS,
 ) -> ReducedProof:
     """The proof for one output; ``fitted`` is what predict returned for the rows."""
@@ -170,14 +170,14 @@ def prove_reduced(
     complete = T.shape[1] >= (n if known is None else min(n, known))
     with precision(bits):
         optimum, change = _in_directions(rows, T, y, gamma, v, complete)
-        best = _proof(optimum, change, y, v, fitted, tolerance, bits)
+        best = _proof(optimum, change, v, fitted, tolerance, bits)
     if best.proved or complete or rows.defined_by_values or (known is not None and known < n):
         return best
     for more in _MANY_BITS:
         with precision(more):
             matrix = rows.matrix()
             optimum = _optimum(*rows.beside(_table(rows.matrix(rows.X), n), _table(matrix, n)), y, gamma, v)
-            proof = _proof(optimum, ball(0.0), y, v, fitted, tolerance, more)
+            proof = _proof(optimum, ball(0.0), v, fitted, tolerance, more)
         if np.isfinite(proof.accuracy) and proof.accuracy <= best.accuracy:
             best = proof
         if proof.proved:
@@ -239,15 +239,15 @@ def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any
 
 
 def _proof(
-    optimum: list[Any] | None, change: Any, y: Array, v: Array, fitted: Array, tolerance: float, bits: int
+    optimum: list[Any] | None, change: Any, v: Array, fitted: Array, tolerance: Tolerance, bits: int
 ) -> ReducedProof:
     """The proof from the exact fitted values on some directions, and what the others may change in them."""
     bound = flint().arb("inf")
     if optimum is not None:
         apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
         bound = weighted_root(apart, balls(v)) + change
-    made = proof_of(bound, y, balls(v), tolerance, bits)
-    return ReducedProof(made.accuracy, made.spread, made.tolerance, made.rounding, made.bits, made.reason)
+    made = proof_of(bound, tolerance, bits)
+    return ReducedProof.of(made.accuracy, tolerance, bits, made.reason)
 
 
 def _table(rows: Sequence[Sequence[Any]], width: int) -> Any:

@@ -15,6 +15,7 @@ weights v of the stored expansions, as in :mod:`~substrate.penalized.variation.a
           + \sum_l \Big( \rho \max_i |f^l(x_i)| - \sum_{i \in W} \xi^l_i f^l(x_i) \Big) .
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.balls import Balls, BallTable, root_of
-from substrate.certificates.rows import ACCURATE
+from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise, Kernel
 from substrate.penalized.variation.accuracy import Ties, VariationWitness, bound_variation, sum_of
@@ -47,13 +48,13 @@ def prove_variation(
     X: Any,
     a: Array,
     b: float,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _BITS,
 ) -> Proof:
     """The proof for one machine; ``a`` and ``b`` are stored, with one column per component where decoupled."""
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
-        return Proof(float("inf"), 0.0, tolerance, 0.0, bits, "the model holds numbers that are not finite")
+        return Proof.of(math.inf, tolerance, bits, "the model holds numbers that are not finite")
     with precision(bits):
         matrices = [BallTable.of(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
         values = _BallComponents.of(matrices, coordinates)
@@ -62,7 +63,7 @@ def prove_variation(
             bound = bound_variation(values, Balls, y, rho, witness, fitted, stored + b).value
         except ZeroDivisionError:  # singular to this number of bits
             bound = ball(float("inf"))
-        return proof_of(bound, y, balls(np.ones(y.size)), tolerance, bits)
+        return proof_of(bound, tolerance, bits)
 
 
 def _columns(a: Array, count: int) -> list[Array]:
@@ -189,8 +190,8 @@ def prove_reduced_variation(
     numbers: Sequence[int],
     xi: Array,
     row_weights: Array,
+    tolerance: Tolerance,
     *,
-    tolerance: float = ACCURATE,
     bits: int = _REDUCED_BITS,
 ) -> Proof:
     """The proof for stored coefficients, one column per component; ``xi`` has one row per component, of any numbers."""
@@ -206,7 +207,7 @@ def prove_reduced_variation(
             bound = bound_variation(values, Balls, y, rho, witness, fitted, row_weights=row_weights).value
         except ZeroDivisionError:  # singular to this number of bits
             bound = ball(float("inf"))
-        return proof_of(bound, y, balls(row_weights), tolerance, bits)
+        return proof_of(bound, tolerance, bits)
 
 
 def _weights(T: Array, beta: Array) -> Array:

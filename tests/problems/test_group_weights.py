@@ -14,6 +14,7 @@ from problems import (
     load,
     maximal_variation,
 )
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
@@ -152,7 +153,7 @@ def test_bounds_are_true_for_other_weights():
         best = solve_maximal_variation(coordinates, y, rho * factors)
         distance = fitted - coordinates.parts.sum(axis=0) @ best.v - coordinates.bias_of(y, best.v)
         values = DoubledComponents(coordinates)
-        row = variation_accuracy(values, y, rho * factors, witness, fitted, tolerance=1e-6)
+        row = variation_accuracy(values, y, rho * factors, witness, fitted, Tolerance.of(y, np.ones(y.size)))
         assert row.value >= np.sqrt(np.mean(distance**2)) - 1e-12, factors
         assert row.passes == (factors == [1.0] * 4)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 import problems
@@ -226,18 +226,31 @@ def test_sums_about_any_centre_permit_no_more_than_the_rows():
                 assert permitted.spread == pytest.approx(exact, rel=1e-3)
 
 
+ON_A_BASIS = [
+    SparseLSSVMRegressor(RBF(1.5), 10.0),
+    problems.SparseL1SubstrateRegressor(RBF(1.5), 1e-3),
+    problems.SparseMaximalVariationRegressor(RBF(1.5), 1.0),
+    problems.SparseMaximalVariationRegressor(RBF(1.5), 1e-9, ridge=1e-3),
+]
+
+
 @pytest.mark.parametrize("share", [1e-6, 1e-3, 1e-1])
-def test_weights_far_apart_do_not_make_the_spread_of_a_sparse_machine_a_rounding_error(share):
+@pytest.mark.parametrize("model", ON_A_BASIS, ids=["least squares", "L1", "variation", "variation of some"])
+def test_weights_far_apart_do_not_make_the_spread_on_a_basis_a_rounding_error(model, share):
     """Rows of no weight move the mean of the targets away from those that count, whose spread then cancels."""
     rng = np.random.default_rng(0)
     X, y, v = rng.normal(size=(200, 2)), np.zeros(200), np.full(200, 1e-30)
     y[::2], v[::2] = 1e4 * (1.0 + 1e-11 * np.sin(X[::2, 0])), 1.0
     permitted = Tolerance.of(y, v, share).largest_radius
-    model = SparseLSSVMRegressor(RBF(1.5), 10.0, basis=Basis(8, random_state=0), tol=share).fit(X, y, sample_weight=v)
+    model = clone(model).set_params(basis=Basis(8, random_state=0), tol=share).fit(X, y, sample_weight=v)
     for certificate in (model.certificate_, model.certify(X, y, v)):
         assert certificate.holds
         assert certificate.accuracy <= permitted
+        assert certificate.answer.tolerance * certificate.answer.scale <= permitted
     assert model.prove(X, y, v).proved
+    model.bias_ += 10.0 * permitted
+    assert not model.certify(X, y, v).answer.passes
+    assert not model.prove(X, y, v).proved
 
 
 def test_iterations_end_at_the_error_that_the_targets_of_the_user_permit():

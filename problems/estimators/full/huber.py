@@ -17,6 +17,7 @@ from problems.estimators.shared.checked_again import Added, CheckedAgain, Stored
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -25,7 +26,7 @@ from substrate.least_squares.robust_weights import robust_scale
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 from substrate.penalized.huber.accuracy import HuberMachine, huber_accuracy
 from substrate.penalized.huber.active_set import huber_solution_rows, solve_huber
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.duality import prove_huber
 
 __all__ = ["HuberLSSVMRegressor"]
@@ -174,9 +175,10 @@ class StoredHuber:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
+        tolerance = tolerance_in_balls(self.machine.y, self.machine.weights, self.tolerance)
         if not np.isfinite(self.machine.negative):
-            return Proof(float("inf"), 0.0, self.tolerance, 0.0, 0, INDEFINITE)
-        return prove_huber(self.kernel, self.points, self.machine, tolerance=self.tolerance)
+            return Proof.of(float("inf"), tolerance, 0, INDEFINITE)
+        return prove_huber(self.kernel, self.points, self.machine, tolerance)
 
 
 def _answer(
@@ -186,7 +188,8 @@ def _answer(
     if not np.isfinite(machine.negative):
         return (), ((NO_BOUND, INDEFINITE),)
     plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
-    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=tolerance)
+    permitted = Tolerance.of(machine.y, machine.weights, tolerance)
+    row, careful = huber_accuracy(machine, CarefulProducts(kernel, X, plain), permitted)
     if row.passes:
         return (row,), (("check", "in doubled precision"),) if careful else ()
     return (row,), (_UNKNOWN,)

@@ -20,13 +20,14 @@ from problems.estimators.shared.machine_rows import each_machine, points_of
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, unpolished
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
 from substrate.penalized.l1.accuracy import SparseMachine, l1_accuracy
 from substrate.penalized.l1.active_set import l1_rows, solve_l1, zeta_max
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.duality import prove_sparse
 from substrate.solvers import canonical_name
 
@@ -66,7 +67,8 @@ def sparse_accuracy(
 ) -> tuple[Accuracy, Facts]:
     """The row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if indefinite."""
     plain = _plain_products(kernel, X, matrix)
-    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance=how.tolerance)
+    tolerance = Tolerance.of(machine.y, np.ones(machine.y.size), how.tolerance)
+    row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance)
     if machine.ridge > 0.0 and np.isinf(negative):  # convex only without the ridge
         return replace(row, value=float("inf")), (_INDEFINITE,)
     if row.passes:
@@ -139,10 +141,11 @@ class StoredSparse:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        gram, tolerance = self._gram(), self.how.tolerance
+        y = self.machine.y
+        gram, tolerance = self._gram(), tolerance_in_balls(y, np.ones(y.size), self.how.tolerance)
         if np.isinf(gram.negative):
-            return Proof(float("inf"), 0.0, tolerance, 0.0, 0, "the kernel matrix is not positive semi-definite")
-        return prove_sparse(self.kernel, self.points, self.machine, tolerance=tolerance)
+            return Proof.of(float("inf"), tolerance, 0, "the kernel matrix is not positive semi-definite")
+        return prove_sparse(self.kernel, self.points, self.machine, tolerance)
 
     def _gram(self) -> Gram:
         """Return the kernel matrix; a ridge needs it to be positive semi-definite."""

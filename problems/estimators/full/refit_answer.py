@@ -15,7 +15,9 @@ from problems.estimators.shared.coded import numbers_of_codes
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array
 from substrate.certificates import Accuracy, Row
-from substrate.certificates.rows import accuracy_of_outputs, distance_row, spread_of
+from substrate.certificates.enclosed import at_most, sum_rounding
+from substrate.certificates.rows import accuracy_of_outputs, power_of_two, spread_of
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.proof import Proof, proof_of_outputs
 
@@ -32,10 +34,11 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
     found = []
     for one in each_machine(Y, labels):
         y = one.y
-        unit = float(np.abs(y).max()) or 1.0
-        mean = unit * (math.fsum(y / unit) / y.size)
-        bound = float(np.abs(np.broadcast_to(fitted, Y.shape)[one.rows, one.column] - mean).max())
-        found.append(distance_row(y, np.ones_like(y), bound, "|b - mean of y|", tolerance=tolerance))
+        unit = power_of_two(float(np.abs(y).max()))
+        mean = unit * (math.fsum(y / unit) / y.size)  # rounded twice
+        bound = at_most(float(np.abs(np.broadcast_to(fitted, Y.shape)[one.rows, one.column] - mean).max()))
+        bound += sum_rounding(2) * abs(mean)
+        found.append(Tolerance.of(y, np.ones_like(y), tolerance).row(bound, "|b - mean of y|"))
     return accuracy_of_outputs(found)
 
 

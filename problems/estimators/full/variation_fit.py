@@ -15,6 +15,7 @@ from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
 from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
@@ -40,7 +41,7 @@ from substrate.penalized.variation.component_coordinates import (
     decoupled_coordinates,
     shared_coordinates,
 )
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
@@ -211,19 +212,20 @@ def answer_of(
 ) -> Accuracy:
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
     rows, radii = [], _radii_of_parts(kernel, X, coordinates)
-    values, known = DoubledComponents(coordinates, radii), (y, rho, witness, fitted)
+    permitted = Tolerance.of(y, np.ones(y.size), tolerance)
+    values, known = DoubledComponents(coordinates, radii), (y, rho, witness, fitted, permitted)
     if radii is not None:
         for doubled in (False, True):
             point = _point_values(kernel, X, coordinates, witness.v, doubled)
             if point is None:
                 break
-            rows.append(variation_accuracy(replace(values, point=point), *known, tolerance=tolerance))
+            rows.append(variation_accuracy(replace(values, point=point), *known))
             if rows[-1].passes:
                 break
     else:  # the directions are those that double precision computes, and the stored expansion is compared
         for careful in (False, True):
             stored = sum_of(_exact_values(kernel, X, a, careful)) + b
-            rows.append(variation_accuracy(values, *known, stored, tolerance=tolerance))
+            rows.append(variation_accuracy(values, *known, stored))
             if rows[-1].passes:
                 break
     row = min(rows, key=lambda row: row.value)
@@ -309,7 +311,8 @@ class StoredVariation:
         """Bound the answer in ball arithmetic."""
         known = (self.coordinates, self.y, self.rho, self.fit.witness, self.fitted)
         stored = (self.kernel, self.points, self.a, self.b)
-        proof = prove_variation(*known, *stored, tolerance=self.tolerance)
+        tolerance = tolerance_in_balls(self.y, np.ones(self.y.size), self.tolerance)
+        proof = prove_variation(*known, *stored, tolerance)
         complete = keeps_all(self.kernel, self.points, self.coordinates)
         return proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
 

@@ -33,7 +33,7 @@ from substrate.least_squares.column_accuracy import (
 from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
 __all__ = ["ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
@@ -229,7 +229,8 @@ class StoredColumns:
         """Bound the answer in ball arithmetic."""
         held = self.held
         known = (self.kernel, held.points, held.y, held.gamma, held.columns, held.coefficients)
-        return prove_kept_columns(*known, held.bias, held.fitted, tolerance=held.tolerance)
+        tolerance = tolerance_in_balls(held.y, np.ones(held.y.size), held.tolerance)
+        return prove_kept_columns(*known, held.bias, held.fitted, tolerance)
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:

@@ -36,7 +36,7 @@ from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF
 from substrate.penalized.variation.component_features import ComponentFeatures, VariationOfLeaf, component_functions
 from substrate.penalized.variation.on_a_basis import ReducedVariation, VariationRows, solve_reduced_variation
-from substrate.proof import Proof
+from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.variation import prove_reduced_variation
 from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
@@ -229,6 +229,7 @@ class StoredReducedVariation:
         model, known = self.model, self.model._in_memory(self.data)
         rows, solved = model._solved_again(self.data)
         kernel: Any = model.kernel_
+        share = self.tolerance if solved.exact else unpolished(self.tolerance)
         proof = prove_reduced_variation(
             kernel.components(model.n_features_in_),
             known.X,
@@ -242,6 +243,6 @@ class StoredReducedVariation:
             solved.numbers,
             rows.unit * solved.xi,
             known.weights,
-            tolerance=self.tolerance if solved.exact else unpolished(self.tolerance),
+            tolerance_in_balls(known.Y[:, 0], known.weights, share),
         )
         return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")

@@ -39,7 +39,7 @@ from substrate.penalized.l1.on_a_basis import (
     point_at,
     reduced_l1_paths,
 )
-from substrate.proof import Proof, proof_of_outputs
+from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.duality import prove_reduced_l1
 from substrate.reduced.answer import UNKNOWN
 from substrate.reduced.moments import origin_of
@@ -106,7 +106,7 @@ class _ReducedL1(ReducedMachine):
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
         beta = coefficients_at(paths, inside)
-        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, tolerance=self._tolerance())
+        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self._tolerance())
         facts = (
             *prepared.facts,
             *weight_facts(prepared.rows),
@@ -171,7 +171,15 @@ class StoredReducedL1:
         pairwise = model.kernel_.pairwise
         rows = basis_rows(model.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
         found = [
-            prove_reduced_l1(rows, t, self.zeta, beta[:, k], fitted, known.weights, tolerance=self.tolerance)
+            prove_reduced_l1(
+                rows,
+                t,
+                self.zeta,
+                beta[:, k],
+                fitted,
+                known.weights,
+                tolerance_in_balls(t, known.weights, self.tolerance),
+            )
             for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
         ]
         return proof_of_outputs(found)

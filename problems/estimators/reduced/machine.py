@@ -32,7 +32,7 @@ from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import own_copy, to_numpy
-from substrate.proof import Proof, proof_of_outputs
+from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.reduced import BasisRows, GivenRows, prove_reduced
 from substrate.reduced import Basis
 from substrate.reduced.answer import AnswerJudge, ReducedAnswer
@@ -171,7 +171,7 @@ class ReducedMachine(CheckedAgain, RowStream):
         if linear is not None and isinstance(rows, BasisRows):
             rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
         found: list[Proof] = [
-            prove_reduced(rows, t, gamma, weights, f, tolerance=tol)
+            prove_reduced(rows, t, gamma, weights, f, tolerance_in_balls(t, weights, tol))
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
         ]
         return proof_of_outputs(found)

@@ -264,10 +264,12 @@ class StoredSaddle:
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
-        from substrate.proof.least_squares import prove_expansion, prove_primal  # for few, who have ball arithmetic
+        from substrate.proof import tolerance_in_balls  # for few, who have ball arithmetic
+        from substrate.proof.least_squares import prove_expansion, prove_primal
 
         data = (self.points, self.y, self.gamma, self.weights)
-        how: dict[str, Any] = {"tolerance": self.tolerance, "observed": self.observed}
+        observed = self.y if self.observed is None else self.observed
+        how: dict[str, Any] = {"tolerance": tolerance_in_balls(observed, self.weights, self.tolerance)}
         how |= {"border": self.border, "slopes": self.slopes}
         if self.primal is not None:
             proof = prove_primal(self.primal, *data, self.fitted, **how)

@@ -42,7 +42,8 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed
-from substrate.certificates.rows import ACCURATE, UNPOLISHED, Accuracy, distance_row, page_row, power_of_two
+from substrate.certificates.rows import Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
 from substrate.least_squares.kernel_products import CarefulProducts
 from substrate.penalized.computed_kernel import ComputedKernel
 
@@ -223,9 +224,7 @@ class HuberProducts(ComputedKernel):
         return Double(self.plain.matrix[np.ix_(rows, columns)], self.plain.rounding * sizes)
 
 
-def huber_accuracy(
-    machine: HuberMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
-) -> tuple[Accuracy, bool]:
+def huber_accuracy(machine: HuberMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row, and whether doubled precision was needed."""
     roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
     known = (careful.plain, machine.diagonal, roots)
@@ -237,18 +236,18 @@ def huber_accuracy(
     return min(plain, other, key=lambda row: row.value), True
 
 
-def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: float) -> Accuracy:
+def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: Tolerance) -> Accuracy:
     bound, about = math.inf, ABOUT_MEAN
     if machine.finite and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
         unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
             bound = found.upper() * unit
-    return distance_row(machine.y, machine.weights, bound, formula, tolerance=tolerance, about=about)
+    return tolerance.row(bound, formula, about)
 
 
 def primal_huber_accuracy(
-    R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array, tolerance: float = UNPOLISHED
+    R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array, tolerance: Tolerance
 ) -> Accuracy:
     r"""Return the row of a declared problem on K = R R', about the mean of the fitted values.
 
@@ -264,8 +263,7 @@ def primal_huber_accuracy(
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         bound = _bound_primal_huber(R, y, gamma_v, delta, w, fitted).upper()
-    row = page_row(bound, y, tolerance)
-    return replace(row, about=ABOUT_MEAN, formula="||w - R'alpha|| ||R - mean R|| + rounding")
+    return tolerance.row_of_norm(bound, y.size, "||w - R'alpha|| ||R - mean R|| + rounding", ABOUT_MEAN)
 
 
 def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array) -> Any:

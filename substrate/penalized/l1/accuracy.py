@@ -38,7 +38,7 @@ basis (:func:`l1_accuracy_of_sums`) has the points from sums over its rows.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Protocol, TypeVar
@@ -47,14 +47,13 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed, GramFactor, at_most, sum_rounding
-from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_row, distance_row, power_of_two
+from substrate.certificates.rows import Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
 from substrate.least_squares.kernel_products import CarefulProducts
 from substrate.penalized.computed_kernel import ComputedKernel
 from substrate.reduced.certificate import ErrorsRounded, Residuals
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
-from substrate.streaming.survey import TargetSummary
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -358,9 +357,7 @@ def _about_zero(sizes: Double) -> Double:
     return Double(np.zeros_like(sizes.middle), sizes.sizes)
 
 
-def l1_accuracy(
-    machine: SparseMachine, careful: CarefulProducts, *, tolerance: float = ACCURATE
-) -> tuple[Accuracy, bool]:
+def l1_accuracy(machine: SparseMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row for one output of a dense machine, and whether doubled precision was needed."""
     columns = ComputedColumns(careful.plain, careful.plain)
     plain = _row(machine, columns, FORMULA, tolerance)
@@ -370,12 +367,12 @@ def l1_accuracy(
     return min(plain, other, key=lambda row: row.value), True
 
 
-def _row(machine: SparseMachine, columns: ComputedColumns, formula: str, tolerance: float) -> Accuracy:
+def _row(machine: SparseMachine, columns: ComputedColumns, formula: str, tolerance: Tolerance) -> Accuracy:
     bound, unit = math.inf, power_of_two(float(np.ptp(machine.y)))
     if machine.finite:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"), blas_threads(machine.y.size):
             bound = bound_l1(machine.divided(unit), Doubled, columns).upper() * unit
-    return distance_row(machine.y, np.ones_like(machine.y), bound, formula, tolerance=tolerance)
+    return tolerance.row(bound, formula)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,9 +437,7 @@ def l1_accuracy_of_sums(
     zeta: float,
     coefficients: Array,
     unit: float,
-    targets: TargetSummary,
-    *,
-    tolerance: float = ACCURATE,
+    tolerances: Sequence[Tolerance],
 ) -> list[Accuracy]:
     r"""Return the row of every output on a reduced basis, in units of y, from sums over the errors of all rows.
 
@@ -464,9 +459,5 @@ def l1_accuracy_of_sums(
             distance = bound_by_duality(point, columns).upper()
         # predict has another mean, known to the rounding of its sum
         distance += at_most(abs(total) / root + rounded.slopes * length + float(rounded.apart[k]))
-        shift = float(residuals.shifts[k]) / residuals.mass
-        about = unit * math.sqrt(max(float(residuals.spreads[k]) / residuals.mass - shift**2, 0.0))
-        rounding = target_rounding(residuals.count, float(np.abs(targets.extremes[:, k]).max()))
-        row = accuracy_row(unit * distance / root, about, SUMS_FORMULA, tolerance=tolerance, rounding=rounding)
-        made.append(row)
+        made.append(tolerances[k].row(unit * distance / root, SUMS_FORMULA))
     return made

@@ -127,17 +127,17 @@ def mended(
     sizes: Array | None = None,
     targets: TargetSummary | None = None,
     most: int = _MOST_STEPS,
-    tolerance: float = ACCURATE,
+    share: float = ACCURATE,
 ) -> MendedL1:
     """Check coefficients on all rows, and step among the nonzero ones while the check fails and steps help.
 
-    ``sizes`` are the roots of k(z_j, z_j), known for a kernel; ``targets`` summarises the targets. Where
-    every check but that of the answer passes, accurate passes follow.
+    ``sizes`` are the roots of k(z_j, z_j), known for a kernel; ``targets`` summarises the targets, and ``share`` is
+    what is permitted relative to their spread. Where every check but that of the answer passes, accurate passes follow.
     """
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
     sizes = rows.values.basis_sizes() if sizes is None else sizes
-    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets, tolerance)
+    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets, share)
     best: MendedL1 | None = None
     careful = False
     for step in range(most + 1):
@@ -157,14 +157,17 @@ def mended(
 
 @dataclass(frozen=True, slots=True)
 class L1Check:
-    """The rows of a certificate, that of the answer first, for coefficients and bias in units of the targets."""
+    """The rows of a certificate, that of the answer first, for coefficients and bias in units of the targets.
+
+    ``share`` is what is permitted relative to the spread of the user's y, which every pass sums over its rows.
+    """
 
     rows: KernelRows
     sums: L1Sums
     zeta: float
     sizes: Array
     targets: TargetSummary
-    tolerance: float = ACCURATE
+    share: float = ACCURATE
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
         """The check in one pass over the rows, plain or accurate."""
@@ -178,9 +181,8 @@ class L1Check:
         known = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
         spread = float(np.sqrt(residuals.diagonal))
         columns = SummedColumns(*known, residuals.mass, rounded.kernel, spread)
-        answers = l1_accuracy_of_sums(
-            residuals, rounded, columns, self.zeta, beta, unit, self.targets, tolerance=self.tolerance
-        )
+        tolerances = residuals.tolerances(unit, self.targets, self.share)
+        answers = l1_accuracy_of_sums(residuals, rounded, columns, self.zeta, beta, unit, tolerances)
         others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
         return residuals, tuple((answer, *rest) for answer, rest in zip(answers, others, strict=True))
 

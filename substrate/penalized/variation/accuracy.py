@@ -59,7 +59,8 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.doubled_precision import exact_product
 from substrate.certificates.enclosed import Double, Doubled, Enclosed, GramFactor
-from substrate.certificates.rows import Accuracy, distance_row, power_of_two
+from substrate.certificates.rows import Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.component_weights import Weights, each_weight, per_row
 from substrate.penalized.variation.active_rows import VariationSolution
@@ -394,9 +395,8 @@ def variation_accuracy(
     rho: Weights,
     witness: VariationWitness,
     fitted: Array,
+    tolerance: Tolerance,
     stored: Doubled | None = None,
-    *,
-    tolerance: float,
 ) -> Accuracy:
     """Return the row for one machine; the parameters are those of :func:`bound_variation`."""
     bound, unit = math.inf, power_of_two(float(np.ptp(y)))
@@ -406,7 +406,7 @@ def variation_accuracy(
         scaled = replace(values, point=known)
         expansion = None if stored is None else stored * (1.0 / unit)
         bound = bound_variation(scaled, Doubled, y / unit, rho / unit, point, fitted / unit, expansion).upper()
-    return distance_row(y, np.ones_like(y), unit * bound, FORMULA, tolerance=tolerance)
+    return tolerance.row(unit * bound, FORMULA)
 
 
 def trivial_cost(y: Array, bias: bool) -> float:

@@ -27,8 +27,8 @@ from scipy.linalg import block_diag
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import exact_sum
 from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
-from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import Accuracy, accuracy_row, in_kept_directions
+from substrate.certificates.rows import Accuracy, in_kept_directions
+from substrate.certificates.tolerance import Tolerance
 from substrate.penalized.variation.accuracy import bound_slack_below, shrink, sum_of
 from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.reduced.curvature import Curvature
@@ -183,7 +183,8 @@ def _value(row: Accuracy) -> float:
 class VariationJudge:
     """All rows and the problem, in units of the targets; ``scatter`` and ``mean`` are those of the features.
 
-    ``bounded`` are the rows that have multipliers ``xi``, one row of them per component.
+    ``bounded`` are the rows that have multipliers ``xi``, one row of them per component; ``share`` is what is permitted
+    relative to the spread of the user's y, which is summed over the same rows.
     """
 
     values: ComponentFeatures
@@ -197,7 +198,7 @@ class VariationJudge:
     ridge: float
     bounded: Any
     xi: Array
-    tolerance: float
+    share: float
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
         """The row for stored coefficients, one column per component; in doubled precision where needed."""
@@ -216,11 +217,14 @@ class VariationJudge:
         leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, found, coefficients, sizes).upper() * self.unit / math.sqrt(found.mass)
-        shift = found.shifts / found.mass
-        spread = self.unit * math.sqrt(max(found.spreads / found.mass - shift**2, 0.0))
-        rounding = target_rounding(found.count, float(np.abs(self.targets.extremes).max()))
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        return accuracy_row(bound, spread, formula, tolerance=self.tolerance, rounding=rounding)
+        return self._permitted(found).row(bound, formula)
+
+    def _permitted(self, found: VariationErrors) -> Tolerance:
+        """Return the absolute error that is permitted, from the sums over the user's targets."""
+        largest = float(np.abs(self.targets.extremes).max())
+        sums = (found.count, found.mass, found.shifts, found.spreads)
+        return Tolerance.of_sums(*sums, largest, self.unit, self.share)
 
     def _bound(self, leaf: VariationErrorsOfLeaf, found: VariationErrors, beta: Array, sizes: Array) -> Double:
         r"""Bound the norm of f - f*.

@@ -202,8 +202,11 @@ class ReducedVariation:
     scatter: Array
     mean: Array
 
-    def judge(self, rows: VariationRows, rho: float, ridge: float, tolerance: float = ACCURATE) -> VariationJudge:
-        """The judge of any coefficients, with the multipliers found here as the dual point."""
+    def judge(self, rows: VariationRows, rho: float, ridge: float, share: float = ACCURATE) -> VariationJudge:
+        """The judge of any coefficients, with the multipliers found here as the dual point.
+
+        ``share`` is what is permitted of a polished point, relative to the spread of the user's y.
+        """
         numbers = np.array(self.numbers, dtype=np.intp)
         order = np.argsort(numbers)
         return VariationJudge(
@@ -218,7 +221,7 @@ class ReducedVariation:
             ridge,
             rows.source.take_rows(numbers[order]) if numbers.size else None,
             self.xi[:, order] if numbers.size else self.xi,
-            tolerance if self.exact else unpolished(tolerance),
+            share if self.exact else unpolished(share),
         )
 
 

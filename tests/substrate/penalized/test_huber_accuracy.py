@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts
@@ -24,7 +25,7 @@ def test_the_bound_is_not_below_the_distance_from_the_solution(seed, size):
 
     def row(a, b, tolerance):
         machine = HuberMachine(y, gamma, v, 0.4, a, b, K @ a + b, K.diagonal().copy())
-        return huber_accuracy(machine, products, tolerance=tolerance)[0]
+        return huber_accuracy(machine, products, Tolerance.of(machine.y, machine.weights, tolerance))[0]
 
     best = row(solved.support_values, float(solved.bias), 1e-6)
     assert best.passes

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from problems import SparseL1SubstrateRegressor
 from substrate.certificates.enclosed import Double
+from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
 from substrate.penalized.l1.accuracy import ComputedColumns, DualPoint, SparseMachine, bound_by_duality, l1_accuracy
@@ -86,7 +87,9 @@ def test_as_many_columns_as_rows_have_a_step_where_nu_is_free():
     assert best.coefficients.all()
     machine = SparseMachine(y, zeta, best.coefficients, best.bias, KERNEL(X) @ best.coefficients + best.bias)
     careful = CarefulProducts(KERNEL, X, PlainProducts(KERNEL(X), KERNEL.rounding(X), True, X))
-    assert l1_accuracy(machine, careful)[0].value < 1e-9  # without the step it is the root of a rounding error
+    assert (
+        l1_accuracy(machine, careful, Tolerance.of(machine.y, np.ones(machine.y.size)))[0].value < 1e-9
+    )  # without the step it is the root of a rounding error
 
 
 def machines(seed):
@@ -113,8 +116,8 @@ def test_every_arithmetic_bounds_the_exact_distance(seed):
     true = exact_l1_distance(kernel, X, machine.y, machine.zeta, best, machine.fitted)
     careful = CarefulProducts(kernel, X, PlainProducts(K, kernel.rounding(X), True, X))
     with np.errstate(all="ignore"):
-        plain, doubled = (l1_accuracy(machine, careful, tolerance=tol)[0].value for tol in (np.inf, 1e-30))
-    proved = prove_sparse(kernel, X, machine).accuracy
+        plain, doubled = (l1_accuracy(machine, careful, Tolerance(tol, 1.0, 0.0))[0].value for tol in (np.inf, 1e-30))
+    proved = prove_sparse(kernel, X, machine, Tolerance(1e-6, 1.0, 0.0)).accuracy
     assert doubled <= plain
     if true is not None:  # the support of the solver is that of the optimum
         assert min(plain, doubled, proved) >= true * (1.0 - 1e-12)
