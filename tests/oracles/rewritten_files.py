@@ -109,7 +109,7 @@ def flat_then(estimator, own):
     held = given["fields"] if isinstance(given, dict) else {}
     names = {"n": "n_basis", "rule": "basis"}
     flat = {names.get(field.name, field.name): held.get(field.name, field.default) for field in fields(Basis)}
-    flat["basis"] = flat["basis"] or getattr(problems, estimator)._rule
+    flat["basis"] = flat["basis"] or getattr(problems, estimator)._model_type.rule
     return own | flat | {"executor": None, "memory_budget": BUDGET, "checkpoint": None, "verbose": False}
 
 

@@ -212,7 +212,7 @@ def test_a_machine_without_a_bound_leaves_none_for_all():
     assert model.certificate_.answer is None
     assert model.certificate_.accuracy == np.inf
     assert "no bound on the answer" in str(model.certificate_)
-    asked = model._given_again(K, labels, None)
+    asked = model._model.given_again(K, labels, None)
     assert len(list(each_machine(asked.Y, True))) == 3
 
 

@@ -98,10 +98,10 @@ def _machines(model: Any, X: Any, Y: Array) -> Iterator[StoredSaddle]:
 
 def _selection_rows(model: Any, X: Any, Y: Array) -> tuple[Row, ...]:
     """Return the rows of the machine that chooses components, fitted again, and how many it chooses otherwise."""
-    again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
+    again = type(model)(**{**model.get_params(deep=False), **model._model.by_number(), "refit": False})
     targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rows state the result
         again.fit(X, targets)
-    differ = float((again._chosen(model.relevance) != model.component_support_).sum())
+    differ = float((again._model.chosen(model.relevance) != model.component_support_).sum())
     return *of_selection(again.certificate_.rows), Row("components chosen", differ, 1.0, 0.5, "how many differ")

@@ -26,7 +26,7 @@ from substrate.operators import SystemMatrix
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
 
-__all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
+__all__ = ["Method", "SaddleFit", "Way", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
 Way = Literal["cholesky", "stored_cg", "cg", "cvxpy"]
