@@ -144,7 +144,7 @@ def _of_machine(values: Array, machine: int) -> Array:
 def _chosen(estimator: Any, components: Any, machine: int) -> list[int]:
     variation = np.atleast_2d(estimator.maximal_variation_)[machine]
     if components is None:
-        (enough,) = np.nonzero(estimator._model.chosen(estimator.relevance))
+        (enough,) = np.nonzero(estimator._model.mark_components(estimator.relevance))
         if not enough.size:
             raise DataError("no component varies; name those to draw: components=[0, 1]")
         return [int(number) for number in enough[np.argsort(-variation[enough], kind="stable")][:_PANELS]]

@@ -52,6 +52,14 @@ def test_an_estimator_has_one_task_and_one_model(estimator):
 
 
 @over_estimators
+def test_typical_parameters_are_parameters_of_the_estimator_and_not_its_defaults(estimator):
+    defaults = estimator().get_params(deep=False)
+    for choice in estimator._typical:
+        assert set(choice) <= set(defaults)
+        assert all(defaults[name] != value for name, value in choice.items())
+
+
+@over_estimators
 def test_a_part_holds_its_estimator_and_nothing_else(estimator):
     X, y = make_data(estimator)
     model = made(estimator, kernel=quick_kernel(estimator)).fit(X, y)

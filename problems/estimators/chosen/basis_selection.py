@@ -69,15 +69,15 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     estimator: Any = self
     estimator._begin_fit()
     model, search = estimator._model, estimator._selector
-    search.check_search()
-    with model.reading(X, y, sample_weight) as data:
+    search.check_rules()
+    with model.read(X, y, sample_weight) as data:
         folds = search.folds(data, X, y)
-        judged, best = search.found(data, folds, estimator._labels)
+        judged, best = search.search(data, folds, estimator._labels)
         if estimator.gamma_range is None:
             further = look_further_on_a_basis(best.judged, best.prepared, search.criterion, folds)
             judged = [further if candidate is best.judged else candidate for candidate in judged]
             best = replace(best, judged=further)
-        fit = search.final(judged, best)
+        fit = search.fit_final(judged, best)
     search.keep_search(judged, best.judged, True)
     estimator._keep_classes(data.classes)
     model.keep(fit, data.outputs == 1)
@@ -87,7 +87,7 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
 class BasisSearch(Search):
     """A search on a reduced basis: one statistic of all rows for every kernel, and the machine of the best one."""
 
-    def check_search(self) -> None:
+    def check_rules(self) -> None:
         """Refuse parameters before any work, and what rows that are read in passes do not have."""
         model = self.estimator
         if model.cv is None:
@@ -96,7 +96,7 @@ class BasisSearch(Search):
                 "None; rows that are read in passes have no validation rows beside them, and a PredefinedSplit holds "
                 "rows out"
             )
-        self.check_rules()
+        super().check_rules()
         if model.search == "certified":
             raise DeclarationError("search='certified' needs all rows; use LSSVMRegressorCV or LSSVMClassifierCV")
         if isinstance(rule := model._model.choice().rule, str) and rule == "pruned":
@@ -104,8 +104,8 @@ class BasisSearch(Search):
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def found(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
-        """All judged kernels, and the best one with the data of its fit."""
+    def search(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
+        """Return all judged kernels, and the best one with the data of its fit."""
         model = self.estimator
         if is_families(given := model.kernels):
             model._model.data_kernel(data, RBF())  # warns of columns on different scales
@@ -118,7 +118,7 @@ class BasisSearch(Search):
             check_slopes(kernels, data.source.taken(np.arange(1)), self.criterion)
         judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
         for kernel in stepped(kernels, bool(model.verbose)):
-            one = self.judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
+            one = self.judge_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
             judged.append(one.judged)
             best = one if best is None or one.judged.score < best.judged.score else best
             first = one if first is None or one.judged is best_to_search(judged) else first
@@ -133,7 +133,7 @@ class BasisSearch(Search):
             with warnings.catch_warnings():
                 # a candidate that does not distinguish points loses; a warning for the first one was given
                 warnings.simplefilter("ignore", DegenerateKernelWarning)
-                one = self.judged_kernel(kernel, data, folds, pooled, basis, by_slopes)
+                one = self.judge_kernel(kernel, data, folds, pooled, basis, by_slopes)
             best = min(best, one, key=lambda each: each.judged.score)
             return one.judged
 
@@ -144,11 +144,11 @@ class BasisSearch(Search):
         judged = refined(judged, way, self.way(), most, None, progress)
         top = winner(judged)
         if best.judged.kernel != top.kernel:
-            best = self.judged_kernel(top.kernel, data, folds, pooled, basis)
+            best = self.judge_kernel(top.kernel, data, folds, pooled, basis)
         return judged, replace(best, judged=top)
 
     def folds(self, data: FitData, X: Any, y: Any) -> Folds | None:
-        """The folds of the rows: the same for rows in memory and for rows that are read in passes.
+        """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
         A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
         """
@@ -176,16 +176,16 @@ class BasisSearch(Search):
         return StratifiedFolds.of(int(count), source, classes.book, data.passes)
 
     def given_rows(self, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
-        """The rows for a splitter, without their inputs where they are read in passes, and their targets."""
+        """Return the rows for a splitter, without their inputs where they are read in passes, and their targets."""
         model = self.estimator
-        rows = model._model.streamed(X, y)
+        rows = model._model.open_source(X, y)
         if rows is None:
             X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
         targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
         return np.empty((rows.n_rows, 0)), targets
 
-    def judged_kernel(
+    def judge_kernel(
         self,
         kernel: Kernel,
         data: FitData,
@@ -227,7 +227,7 @@ class BasisSearch(Search):
         judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start, slope)
         return _Found(judged, prepared, spectrum, statistic)
 
-    def final(self, judged: list[Judged], best: _Found) -> ReducedFit:
+    def fit_final(self, judged: list[Judged], best: _Found) -> ReducedFit:
         """Fit the chosen machine to all rows, with the rows of the search."""
         unit = best.prepared.weighed.unit
         gamma = unit * float(best.judged.search.gamma[0])
@@ -296,6 +296,7 @@ class SparseLSSVMRegressorCV(SparseLSSVMRegressor):
     A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
+    _typical = ({"cv": 3}, {"cv": "evidence"})
     _title = "Sparse LS-SVM regression, gamma selected"
     _selector_type = BasisSearch
     _chooses = "gamma"
@@ -344,6 +345,7 @@ class SparseLSSVMClassifierCV(SparseLSSVMClassifier):
         As for :class:`SparseLSSVMClassifier`.
     """
 
+    _typical = ({"cv": 3}, {"cv": "gcv"})
     _title = "Sparse LS-SVM classification, gamma selected"
     _selector_type = BasisSearch
     _chooses = "gamma"

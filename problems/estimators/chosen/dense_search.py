@@ -60,8 +60,8 @@ class DenseSearch(Search):
             model.ridge_ = np.full(model.support_.size, 1.0 / model.gamma_)
             model.gamma_range_, model.n_iter_ = np.array(model.path_["coverage"]), 1
 
-    def weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
-        """The weights of the training rows and of those held out; None where all are equal."""
+    def weigh(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
+        """Return the weights of the training rows and of those held out; None where all are equal."""
         model = self.estimator
         by_class = getattr(model, "class_weight", None) is not None
         if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
@@ -72,13 +72,13 @@ class DenseSearch(Search):
         return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
-        """The border of the rows, and the columns of a linear part at the validation rows, less its center."""
+        """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""
         border: Border = self.estimator._model.border(X, weights)
         if not border.slopes or check is None:
             return border, None
-        return border, self.estimator._model.taken(check[0]) - border.center
+        return border, self.estimator._model.take_linear(check[0]) - border.center
 
-    def searched(self, kernels: list[Kernel], task: Task) -> list[Judged]:
+    def search(self, kernels: list[Kernel], task: Task) -> list[Judged]:
         """Judge the candidates, and go on from the best of them as ``search`` says."""
         model = self.estimator
         by_slopes = model.search == "gradient"
@@ -91,11 +91,11 @@ class DenseSearch(Search):
             if model.search == "certified":
                 return certified_search(kernels, task, model.sigma_range, model.width_gap, most, progress.step)
             with blas_threads(int(task.Y.shape[0])):
-                return self.searched_locally(kernels, task, most, progress)
+                return self.search_locally(kernels, task, most, progress)
         finally:
             progress.close()
 
-    def searched_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
+    def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
         """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
         model = self.estimator
         by_slopes, judged = model.search == "gradient", None
@@ -111,10 +111,10 @@ class DenseSearch(Search):
             judged += nelder_mead(best_to_search(judged), task, most, progress)
         return judged
 
-    def fitted_best(
+    def fit_best(
         self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
     ) -> tuple[list[Judged], Judged, SaddleFit]:
-        """The winner of a search, fitted.
+        """Return the winner of a search, fitted.
 
         Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
         proof may cost (:mod:`substrate.search.range_end`), the range ends there.
@@ -122,7 +122,7 @@ class DenseSearch(Search):
         top = winner(judged)
         best = look_further(top, task)
         judged = [best if candidate is top else candidate for candidate in judged]
-        fit = self.final_fit(X, Y, judged, best, task.weights, whole)
+        fit = self.fit_final(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
         while self.estimator.gamma_range is None and not _is_known(found[2]):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
@@ -136,13 +136,13 @@ class DenseSearch(Search):
             search = replace(shorter.search, ended=True, beyond=seen)
             shorter = replace(shorter, search=search, widths=found[1].widths)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
-            found = (others, shorter, self.final_fit(X, Y, others, shorter, task.weights, whole))
+            found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole))
         return found if _is_known(found[2]) else (judged, best, fit)
 
-    def final_fit(
+    def fit_final(
         self, X: Any, Y: Array, judged: list[Judged], best: Judged, given: Array | None, whole: bool
     ) -> SaddleFit:
-        """The chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         model = self.estimator
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
         gram = gram_kind(X).of(best.kernel, X)

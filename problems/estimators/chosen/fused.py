@@ -92,14 +92,14 @@ class FusedSearch(Selector):
 
     @abstractmethod
     def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        """The best value of the hyper-parameter with one kernel."""
+        """Return the best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
-    def final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """The machines at that value."""
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        """Fit the machines at that value."""
 
     def candidates(self, X: Any) -> list[Kernel]:
-        """The kernels to choose from, their widths taken from the rows of the final machine."""
+        """Return the kernels to choose from, their widths taken from the rows of the final machine."""
         model = self.estimator
         if model.kernels is None:
             return [model._resolved_kernel(X)]
@@ -119,8 +119,8 @@ class FusedSearch(Selector):
             model.kernel = given
         return found
 
-    def rules(self) -> float:
-        """The gap, checked, before any long work."""
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
         model = self.estimator
         if isinstance(model.cv, (bool, float)) or (isinstance(model.cv, str) and model.cv != "loo"):
             raise DeclarationError(
@@ -128,7 +128,7 @@ class FusedSearch(Selector):
                 f"received {model.cv!r}"
             )
         held_out_rows(4, model.validation_fraction, 0)
-        return positive(model.gap, "gap")
+        positive(model.gap, "gap")
 
     def check_pair(self, X_val: Any, y_val: Any) -> None:
         """Refuse one of validation rows and targets without the other, or both beside ``cv``."""
@@ -138,7 +138,7 @@ class FusedSearch(Selector):
             raise DataError(f"X_val and y_val judge where cv is None, received cv={self.estimator.cv!r}")
 
     def rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
-        """The split of the rows: a validation set, folds, or a fraction."""
+        """Return the split of the rows: a validation set, folds, or a fraction."""
         model = self.estimator
         every = np.arange(Y.shape[0])
         if model.__sklearn_tags__().input_tags.pairwise:
@@ -169,7 +169,7 @@ class FusedSearch(Selector):
         return rounds
 
     def part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
-        """Some of the rows; for a precomputed matrix, also some of the columns."""
+        """Return some of the rows; for a precomputed matrix, also some of the columns."""
         pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
         return (X[rows][:, columns] if pairwise else X[rows]), Y[rows]
 
@@ -191,7 +191,7 @@ class FusedSearch(Selector):
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             X_final, Y_final = self.part(X, Y, rounds.rows, rounds.rows)
             best, choices = self.best(X, rounds)
-            final = self.final(best.kernel, X_final, Y_final, best.value)
+            final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"criterion - lower bound over {model._chooses}"
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
@@ -225,7 +225,7 @@ class FusedSearch(Selector):
         model._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
 
     def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
-        """What is to expect beyond default ranges, of all candidates."""
+        """Return what is to expect beyond default ranges, of all candidates."""
         beyond = [choice.beyond for choice in choices if choice.beyond is not None]
         if not beyond:
             return ()
@@ -237,7 +237,7 @@ def fit_numbers(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = No
     estimator: Any = self
     search = estimator._selector
     estimator._begin_fit()
-    search.rules()
+    search.check_rules()
     search.check_pair(X_val, y_val)
     X, y, _ = estimator._checked(X, y, None, numeric=True, multi_output=False)
     known = None
@@ -254,7 +254,7 @@ def fit_classes(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = No
     estimator: Any = self
     search = estimator._selector
     estimator._begin_fit()
-    search.rules()
+    search.check_rules()
     estimator._check_coding()
     search.check_pair(X_val, y_val)
     X, labels, _ = estimator._checked(X, y, None, numeric=False)
@@ -284,7 +284,7 @@ class FusedCalibration(Calibration):
     """Rows left out in folds, of machines at the value that was chosen on all rows."""
 
     def fold_machine(self, X: Any) -> Any:
-        """The machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
+        """Return the machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
         model = self.estimator
         value = getattr(model, f"{model._chooses}_")
         if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:

@@ -36,12 +36,12 @@ _REASON = "only the cut-off regularises, and rounding decides on which side of i
 class ProjectionModel(Model):
     """The projection of the targets of training and validation rows on the directions that are kept."""
 
-    def stored_again(
+    def recall_fit(
         self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
     ) -> AbstractContextManager[StoredFit]:
         return nullcontext(StoredFit((_StoredProjection(self, X, y, X_val, y_val),)))
 
-    def stacked_again(
+    def stack_again(
         self, X: Any, y: Any, X_val: Any, y_val: Any
     ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
         """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
@@ -63,7 +63,7 @@ class ProjectionModel(Model):
         gram = Gram.of(model.kernel_, points_of(X, train, pairwise))
         below = np.empty((y_check.size, train.size))
         model.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
-        predicted = np.append(self.evaluated(X)[train], self.evaluated(X_check))
+        predicted = np.append(self.evaluate(X)[train], self.evaluate(X_check))
         return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
 
 
@@ -149,7 +149,7 @@ class FusedLeastSquaresRegressor(Regressor):
         ``X_val`` and ``y_val`` are those of :meth:`fit`, where it was given any.
         """
         self._check_given_again(y, sample_weight)
-        return certify_stored(self._title, self._model.stored_again(X, y, sample_weight, X_val, y_val))
+        return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight, X_val, y_val))
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)
@@ -185,7 +185,7 @@ class _StoredProjection:
     def certify(self) -> Added:
         """Check that what ``predict`` returns is the projection of the targets."""
         model = self.model.estimator
-        both, predicted, Phi, record = self.model.stacked_again(self.X, self.y, self.X_val, self.y_val)
+        both, predicted, Phi, record = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
         basis = StackedBasis.of(Phi, positive(model.cutoff, "cutoff"))
         return _checks(basis, both, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
 

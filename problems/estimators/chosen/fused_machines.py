@@ -87,6 +87,7 @@ class FusedL1SubstrateRegressor(Regressor):
     _selector_type = OverZeta
     _page, _chooses, _location = "fused_l1_substrate", "zeta", None
     _takes_weights = False
+    _typical = ({"cv": 3},)
     _title = "Fusion over zeta, regression"
     _: KW_ONLY
     kernels: Any = None
@@ -155,6 +156,7 @@ class FusedMaximalVariationRegressor(AdditiveEstimator, Regressor):
     _selector_type = OverRho
     _page, _chooses, _location = "fused_maximal_variation", "rho", None
     _takes_weights = False
+    _typical = ({"expansion": "decoupled", "ridge": 0.1},)
     _title = "Fusion over rho, regression"
     _: KW_ONLY
     kernels: Any = None

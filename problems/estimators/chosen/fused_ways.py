@@ -65,15 +65,15 @@ class OverZeta(FusedSearch):
 
     widened, sparse = "zeta_min", True
 
-    def rules(self) -> float:
-        """Check the parameters before any long work; return the gap."""
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
         model = self.estimator
         if model.zeta_min is not None and model.zeta_min != 0.0:
             positive(model.zeta_min, "zeta_min")
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.ridge_range is not None:
             checked_range(model.ridge_range, "ridge_range", positive=True)
-        return super().rules()
+        super().check_rules()
 
     def each(
         self, kernel: Kernel, rounds: tuple[Round, ...]
@@ -123,7 +123,7 @@ class OverZeta(FusedSearch):
     def paths(
         self, kernel: Kernel, rounds: tuple[Round, ...], zeta_min: float | None
     ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
-        """The paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
+        """Return the paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
         folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
         for points, noise, K, y, rows, known in self.each(kernel, rounds):
             fold = L1Fold.of(K, y, rows, known, zeta_min)
@@ -147,7 +147,7 @@ class OverZeta(FusedSearch):
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
 
-    def final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value."""
         model = self.estimator
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
@@ -182,7 +182,7 @@ class FusedVariationModel(VariationModel):
             return float(above)
         return GroupWeights.of(above, self.estimator.groups).of_components(*self.columns_of(kernel))
 
-    def chosen_rho(self, chosen: Any, Y: Array) -> Weights:
+    def read_rho(self, chosen: Any, Y: Array) -> Weights:
         """Return the weights that a fit chose."""
         return self.weights_at(chosen, self.estimator.kernel_, Y)
 
@@ -202,8 +202,8 @@ class OverRho(FusedSearch):
         model = self.estimator
         return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
 
-    def rules(self) -> float:
-        """Check the parameters before any long work; return the gap."""
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
         model = self.estimator
         self.at(1.0)
         whole_number(model.max_evaluations, "max_evaluations", 1)
@@ -211,7 +211,7 @@ class OverRho(FusedSearch):
             self.ranges()
         elif model.rho_range is not None:
             raise DeclarationError(f"rho_range is for groups, and groups is None; received {model.rho_range!r}")
-        return super().rules()
+        super().check_rules()
 
     def ranges(self) -> Ends:
         """The smallest and largest weight of every group; an infinite one asks for a proof beyond every value."""
@@ -257,7 +257,7 @@ class OverRho(FusedSearch):
             choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
 
-    def final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value."""
         model = self.estimator
         value = _above_zero(value, Y)

@@ -58,7 +58,7 @@ class Parted:
         return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
 
 
-def _recommended(cls: Any, **changes: Any) -> Any:
+def _recommended(cls: Any, /, **changes: Any) -> Any:
     """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
     own = {one.name for one in fields(cls) if one.init}
     return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
@@ -103,7 +103,7 @@ class Search(Selector):
         families.check_kernels(model.kernels, model.__sklearn_tags__().input_tags.pairwise)
 
     def candidates(self, X: Any) -> list[Kernel]:
-        """The kernels to judge, their widths as numbers, each once."""
+        """Return the kernels to judge, their widths as numbers, each once."""
         model = self.estimator
         if model.kernels is None:
             return [model._resolved_kernel(X)]
@@ -113,12 +113,12 @@ class Search(Selector):
         return families.at_all_widths(model.kernels, (kernel.resolved(X) for kernel in given))
 
     def way(self) -> Widths | None:
-        """What a search by slopes may do with a shared width."""
+        """Return what a search by slopes may do with a shared width."""
         model = self.estimator
         return "auto" if model.widths is None and families.is_families(model.kernels) else model.widths
 
     def splits(self, X: Any, y: Any, classifier: bool, kept: Any = None) -> Any:
-        """The splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
+        """Return the splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
 
         A splitter, or a list of splits, names the rows that were given to fit; a number of folds names none, and
         divides the rows that are kept.
@@ -132,8 +132,8 @@ class Search(Selector):
         splitter = check_cv(self.estimator.cv, y, classifier=classifier)
         return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None, kept)
 
-    def parted(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
-        """The rows of the final machine, and validation rows if used: given, or a share of X."""
+    def part_rows(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
+        """Return the rows of the final machine, and validation rows if used: given, or a share of X."""
         model = self.estimator
         rows = np.arange(X.shape[0])
         if self.criterion != "validation":
@@ -169,7 +169,7 @@ class Search(Selector):
         model.cv_results_ = tabulated(judged, one)
 
     def search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
-        """The gap of the winner, over all candidates, and the facts of the search."""
+        """Return the gap of the winner, over all candidates, and the facts of the search."""
         search, proof = over_candidates(judged, best), best.widths.facts(best.kernel) if best.widths else ()
         rows = search.rows()
         kernels = kernels_fact(judged, bool(self.estimator.search))

@@ -70,6 +70,7 @@ class PartiallyLinearLSSVMRegressorCV(LSSVMRegressorCV):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM regression, gamma selected"
 
 
@@ -102,4 +103,5 @@ class PartiallyLinearLSSVMClassifierCV(LSSVMClassifierCV):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM classification, gamma selected"

@@ -133,6 +133,7 @@ class LSSVMRegressorCV(LSSVMRegressor):
     its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
+    _typical = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
     _selector_type = DenseSearch
     _page, _chooses = "tikhonov_fusion", "gamma"
@@ -176,15 +177,15 @@ class LSSVMRegressorCV(LSSVMRegressor):
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
         given = (X, y)
         X, y, weights, kept = self._kept(X, y, weights)
-        part = search.parted(X, y, X_val, y_val, False)
+        part = search.part_rows(X, y, X_val, y_val, False)
         X, Y, one = part.X, _columns(part.y), y.ndim == 1
         check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
         kernels = search.candidates(X)
         rules = (search.criterion, search.splits(*given, False, kept), self.gamma_range, float(self.gap))
-        weighed = search.weighed(sample_weight, weights, part)
+        weighed = search.weigh(sample_weight, weights, part)
         weights = take_rows(weights, part.rows)
         task = Task(X, Y, *rules, False, None, check, *weighed, *search.borders(X, weights, check))
-        judged, best, fit = search.fitted_best(X, Y, search.searched(kernels, task), task)
+        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
         search.keep_search(judged, best, one)
         self._intervals.keep_noise(Y, fit, gammas, one)
@@ -230,6 +231,7 @@ class LSSVMClassifierCV(LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
+    _typical = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
     _selector_type = DenseSearch
     _page, _chooses = "tikhonov_fusion", "gamma"
@@ -274,8 +276,8 @@ class LSSVMClassifierCV(LSSVMClassifier):
         given, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
         X, labels, weights, kept = self._weighted(X, labels, given_weights)
         classes = Classes.of(labels, self.coding)
-        part = search.parted(X, labels, X_val, y_val, True)
-        weighed = search.weighed(sample_weight, weights, part)
+        part = search.part_rows(X, labels, X_val, y_val, True)
+        weighed = search.weigh(sample_weight, weights, part)
         if self.class_weight is not None and part.X_check is not None and part.held is None:
             weighed = (weighed[0], class_factors(self.class_weight, *every, part.y_check))
         X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
@@ -292,7 +294,7 @@ class LSSVMClassifierCV(LSSVMClassifier):
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
         rules = (search.criterion, search.splits(*given, True, kept), self.gamma_range, float(self.gap))
         task = Task(X, Y, *rules, True, wrong, check, *weighed, *search.borders(X, weights, check))
-        judged, best, fit = search.fitted_best(X, Y, search.searched(kernels, task), task, whole)
+        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         search.keep_search(judged, best, True)
         self._keep_classes(classes, Y)

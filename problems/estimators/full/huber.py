@@ -45,7 +45,7 @@ class HuberModel(LeavesOut):
 
     conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and scaling of the columns"
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the machine on its rows of positive weight."""
         model = self.estimator
         X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
@@ -118,6 +118,7 @@ class HuberLSSVMRegressor(Regressor):
     """
 
     _model_type = HuberModel
+    _typical = ({"delta": 0.5},)
     _page, _title, _location = "huber_ls_svm", "Huber LS-SVM", "huber"
     gamma: float = 1.0
     _: KW_ONLY

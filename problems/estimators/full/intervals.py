@@ -22,7 +22,7 @@ class DenseIntervals(LeftOutIntervals):
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Return all machines without one row, for every output."""
         model = self.estimator
-        alpha, ridge, _ = model._model.in_columns()
+        alpha, ridge, _ = model._model.to_columns()
         gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
         # where there are slopes, or weights of features, the whole model predicts
         expanded = model._primal() is None and model._model.training_border().plain
@@ -39,7 +39,7 @@ class DenseIntervals(LeftOutIntervals):
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def system(self, rows: Any, n: int) -> LeftOutSystem:
-        """The system of the n rows of the fit; refuse an inverse that does not fit memory."""
+        """Return the system of the n rows of the fit; refuse an inverse that does not fit memory."""
         model = self.estimator
         primal = model._primal()
         if primal is not None:
@@ -47,7 +47,9 @@ class DenseIntervals(LeftOutIntervals):
         copies = 4.0 if is_device_array(model.support_values_) else 3.0
         advice = "keep rows for calibrate(X, y), and use method='split'."
         room_on_device(model.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        return model._model.left_out_system(model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows))
+        gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)
+        system: LeftOutSystem = model._model.make_system(gram)
+        return system
 
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
@@ -56,7 +58,7 @@ class DenseIntervals(LeftOutIntervals):
         if known is not None:
             return np.atleast_1d(known)
         # a file of release 0.1, which does not have it: the system gives the targets back
-        alpha, ridge, _ = model._model.in_columns()
+        alpha, ridge, _ = model._model.to_columns()
         if model.kernel_.pairwise:
             fitted = to_numpy(model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
         else:
@@ -64,7 +66,7 @@ class DenseIntervals(LeftOutIntervals):
         return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self.gammas(alpha.shape[1]))
 
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
-        """What a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
+        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
         noise = uncertainty.noise_of_targets(Y, fit.support_values, gammas, fit.border)
         ridge = 1.0 / np.array(gammas)
         self.estimator.noise_variance_ = float(noise[0]) if one_output else noise

@@ -12,7 +12,7 @@ from problems.estimators.shared.checked_again import (
     Added,
     StoredFit,
     definite_gram,
-    given_again,
+    recall_rows,
     rows_of_fit,
 )
 from problems.estimators.shared.machine_rows import each_machine, points_of
@@ -82,13 +82,13 @@ def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
 class L1Model(Model):
     """The L1 substrates, each machine with a coefficient for every row."""
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         return nullcontext(
-            StoredFit(self.stored_machines(*given_again(self.estimator, X, y, labels=self.estimator._labels)))
+            StoredFit(self.recall_machines(*recall_rows(self.estimator, X, y, labels=self.estimator._labels)))
         )
 
-    def stored_machines(self, X: Any, Y: Array) -> Iterator["StoredSparse"]:
+    def recall_machines(self, X: Any, Y: Array) -> Iterator["StoredSparse"]:
         """Return every machine, with one coefficient per row."""
         model = self.estimator
         rows = rows_of_fit(model, Y.shape[0])
@@ -98,7 +98,7 @@ class L1Model(Model):
         held = model._coefficients()
         coefficients[model.support_] = held[:, None] if held.ndim == 1 else held
         biases, ridge = np.atleast_1d(model.bias_), self.ridge_of_w()
-        fitted = np.reshape(self.evaluated(X), Y.shape)
+        fitted = np.reshape(self.evaluate(X), Y.shape)
         for one in each_machine(Y[rows], model._labels):
             here = (rows[one.rows], one.column)
             stored = (coefficients[here], float(biases[one.column]), fitted[here])
@@ -106,12 +106,12 @@ class L1Model(Model):
             yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
 
     def zeta(self) -> float:
-        """The zeta of the fit: given, or chosen."""
+        """Return the zeta of the fit: given, or chosen."""
         chosen = getattr(self.estimator, "zeta_", None)
         return float(self.estimator.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
     def ridge_of_w(self) -> float:
-        """The weight of half the squared norm of w: given, or chosen with zeta."""
+        """Return the weight of half the squared norm of w: given, or chosen with zeta."""
         model = self.estimator
         if model._chooses is not None:
             return float(getattr(model, "ridge_", 0.0))

@@ -33,38 +33,38 @@ class LeftOutClasses(Calibration):
     leaves_rows_out = True
 
     def keeps_rows(self) -> bool:
-        """The support holds all rows; only a precomputed matrix has to be kept for the calibration."""
+        """Return whether rows are to be kept: the support holds them all, but for a precomputed matrix."""
         return super().keeps_rows() and bool(self.estimator.__sklearn_tags__().input_tags.pairwise)
 
     def row_weights(self) -> Array:
-        """The weights of the rows of the fit, with those of their classes."""
+        """Return the weights of the rows of the fit, with those of their classes."""
         ridge = to_numpy(self.estimator.ridge_)
         return 1.0 / (self.estimator._gammas(1)[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
 
     def matrix_rows(self, rows: Any) -> Any:
-        """What stands for the rows of the fit: a precomputed matrix, or nothing."""
+        """Return what stands for the rows of the fit: a precomputed matrix, or nothing."""
         return rows[0] if self.estimator.kernel_.pairwise else None
 
-    def left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """In closed form; by folds where the kernel is not positive semi-definite and leaves some machine undefined."""
         model = self.estimator
         try:
-            return self.left_out_alone(rows)
+            return self.leave_out_alone(rows)
         except SolverError:
             pairwise = model.kernel_.pairwise
             points = points_of(rows[0], model.support_, True) if pairwise else model.support_vectors_
-            labels = model.classes_[numbers_of_codes(model._model.in_columns()[2], model.code_book_)]
-            return super().left_out_scores((to_numpy(points), labels, self.row_weights()))
+            labels = model.classes_[numbers_of_codes(model._model.to_columns()[2], model.code_book_)]
+            return super().score_left_out((to_numpy(points), labels, self.row_weights()))
 
     def fold_machine(self, X: Any) -> Any:
-        """The weights of classes are in those of the rows already."""
+        """Return the estimator that is fitted without a fold; weights of classes are in those of the rows already."""
         machine = super().fold_machine(X)
         return machine.set_params(class_weight=None) if "class_weight" in machine.get_params(deep=False) else machine
 
-    def left_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+    def leave_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """Leave every row out in closed form, with its equals."""
         model = self.estimator
-        alpha, ridge, codes = model._model.in_columns()
+        alpha, ridge, codes = model._model.to_columns()
         classes, pairwise = numbers_of_codes(codes, model.code_book_), model.kernel_.pairwise
         groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(model.support_vectors_), classes)
         if model._primal() is not None or is_device_array(model.support_values_):
@@ -106,7 +106,7 @@ class LeftOutClasses(Calibration):
         model = self.estimator
         if not self.exact_sets():
             return super().less_strange(X, rows, diagonal)
-        alpha, ridge, codes = model._model.in_columns()
+        alpha, ridge, codes = model._model.to_columns()
         points = model._new_points(X)
         own = diagonal_at(model.kernel_, points, diagonal, "predict_set needs", "")
         gram = model._model.training_gram(self.matrix_rows(self.rows(rows)))

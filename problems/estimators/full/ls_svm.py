@@ -50,7 +50,7 @@ class LSSVMModel(LeavesOut):
     Its system is solved in closed form, by conjugate gradients, or as the declared problem.
     """
 
-    def given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
         labels = model._labels
@@ -183,6 +183,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     _model_type = LSSVMModel
     _intervals_type = DenseIntervals
+    _typical = ({"gamma": 10.0},)
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = True
@@ -218,7 +219,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        return self._intervals.with_deviations(X) if return_std else self._expansion(X)
+        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -271,6 +272,7 @@ class LSSVMClassifier(Classifier):
 
     _model_type = LSSVMModel
     _calibration_type = LeftOutClasses
+    _typical = ({"gamma": 10.0},)
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True

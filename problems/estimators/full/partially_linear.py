@@ -35,7 +35,7 @@ class PartiallyLinearModel(LinearPart, LSSVMModel):
                 f"{len(columns)} linear columns and the bias leave nothing of {int(X.shape[0])} rows to the kernel; "
                 "use fewer linear columns or more rows"
             )
-        return Border.of(to_numpy(self.taken(X)), to_numpy(weights), columns, center=center)
+        return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 
     def keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         """Keep the coefficients of the linear part, with their standard errors in regression, then the rest."""
@@ -87,6 +87,7 @@ class PartiallyLinearLSSVMRegressor(LSSVMRegressor):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM regression"
 
 
@@ -116,4 +117,5 @@ class PartiallyLinearLSSVMClassifier(LSSVMClassifier):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM classification (as regression on the labels)"

@@ -73,7 +73,7 @@ def reweighted_fits(
 class RobustModel(LeavesOut):
     """The weighted LS-SVM of the last reweighting."""
 
-    def given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the last fit, with its robust weights."""
         model = self.estimator
         X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
@@ -145,6 +145,7 @@ class RobustLSSVMRegressor(Regressor):
     """
 
     _model_type = RobustModel
+    _typical = ({"weighting": "huber", "scale": "mad"},)
     _page, _title, _location = "weighted_ls_svm", "Weighted LS-SVM", "weighted"
     gamma: Any = 1.0
     _: KW_ONLY

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.checked_again import GivenFit, StoredFit, stored_saddle
+from problems.estimators.shared.checked_again import GivenFit, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.coded import judged
 from problems.estimators.shared.left_out import (
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 #: The solvers of a machine on one saddle system, beside the names of conic ones.
-SOLVERS = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
+SOLVERS: tuple[str, ...] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
 
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
@@ -106,19 +106,19 @@ def left_out_importance(
 class LeavesOut(Model):
     """A machine whose support values solve one saddle system, and which keeps all its rows: it can leave each out.
 
-    ``given_again`` has to be defined, or ``stored_again``.
+    ``recall_data`` has to be defined, or ``recall_fit``.
     """
 
     #: What is not refitted.
     conditional: ClassVar[str] = "kernel, gamma, weights and scaling of the columns"
 
     @abstractmethod
-    def given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit, least squares unless defined otherwise."""
-        return stored_saddle(self.estimator, self.given_again(X, y, sample_weight))
+        return recall_saddle(self.estimator, self.recall_data(X, y, sample_weight))
 
     def leave_one_out(self, X: Any) -> LeftOut:
         """Leave every row out of the fitted machines."""
@@ -127,12 +127,12 @@ class LeavesOut(Model):
         home, one = model.support_values_, model.support_values_.ndim == 1
         self.check_room("leave rows out by folds, with cross_val_predict.")
         gram = self.training_gram(X)
-        alpha, ridge, codes = self.in_columns()
+        alpha, ridge, codes = self.to_columns()
         members = self.members(alpha, codes)
-        done = leave_rows_out(self.left_out_system(gram), alpha, self.border_columns(alpha), ridge, members)
+        done = leave_rows_out(self.make_system(gram), alpha, self.border_columns(alpha), ridge, members)
         parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
         outputs, residuals = (part[:, 0] if one else part for part in parts)
-        predictions, wrong = self.judged(outputs)
+        predictions, wrong = self.judge(outputs)
         facts = (
             *gram.record(),
             ("conditional on", f"{self.conditional}, chosen with the left-out row included"),
@@ -160,8 +160,8 @@ class LeavesOut(Model):
 
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
-        alpha, ridge, codes = self.in_columns()
-        primal, system = self.primal(), self.left_out_system(gram)
+        alpha, ridge, codes = self.to_columns()
+        primal, system = self.primal(), self.make_system(gram)
         fitted = system.fitted(alpha, self.border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
@@ -183,15 +183,15 @@ class LeavesOut(Model):
         machines = uncertainty.OwnRows(tuple(groups), self.kernel_rows, lambda values: values @ known[0] + known[1])
         return machines, outputs, truth
 
-    def left_out_system(self, gram: Gram) -> LeftOutSystem:
-        """What leaving rows out needs: the kernel matrix of the rows and their border, or primal weights."""
+    def make_system(self, gram: Gram) -> LeftOutSystem:
+        """Return what leaving rows out needs: the kernel matrix of the rows and their border, or primal weights."""
         primal = self.primal()
         if primal is not None:
             return PrimalSystem(primal, self.estimator.support_vectors_)
         return KernelSystem(gram, self.training_border(), self.kernel_rows)
 
     def kernel_rows(self, X: Any) -> Array:
-        """The kernel values of points with the rows of the expansion, and the columns of a linear part."""
+        """Return the kernel values of points with the rows of the expansion, and the columns of a linear part."""
         model = self.estimator
         kernel: Kernel = model.kernel_
         if is_device_array(X):
@@ -199,16 +199,16 @@ class LeavesOut(Model):
             given = take_columns(X, model.support_) if kernel.pairwise else X
             points = given if kernel.pairwise else model.support_vectors_
             values: Array = kernel.evaluate(given, points, xp.float64)
-            return self.beside(values, X)
+            return self.append_linear(values, X)
         out = np.empty((X.shape[0], model.support_.size))
         if kernel.pairwise:
             kernel.fill(X[:, model.support_], None, out)
         else:
             kernel.fill(X, model.support_vectors_, out)
-        return self.beside(out, X)
+        return self.append_linear(out, X)
 
     def border_columns(self, alpha: Array) -> Array:
-        """What the machines add to their kernel expansions at their rows: a number each, or one line per row."""
+        """Return what the machines add to their kernel expansions at their rows: a number each, or one line per row."""
         if self.linear_slopes() is None:
             return np.atleast_1d(to_numpy(self.bias()))
         return np.reshape(to_numpy(self.unpenalised(self.estimator.support_vectors_)), alpha.shape)
@@ -219,7 +219,7 @@ class LeavesOut(Model):
         copies = 6.0 if is_device_array(home) else 4.0  # a device factors and inverts out of place
         room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
 
-    def in_columns(self) -> tuple[Array, Array, Array]:
+    def to_columns(self) -> tuple[Array, Array, Array]:
         """Support values in the sign of the expansion, diagonal of the system and codes, one column per machine."""
         alpha, ridge = to_numpy(self.estimator._coefficients()), to_numpy(self.ridge())
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
@@ -227,22 +227,22 @@ class LeavesOut(Model):
         return alpha, np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, alpha.shape), codes
 
     def rests_on(self) -> tuple[Row, ...]:
-        """The accuracy of the fit: left-out residuals are only as accurate as the support values."""
+        """Return the accuracy of the fit: left-out residuals are only as accurate as the support values."""
         answer = self.estimator.certificate_.answer
         if answer is None:
             return ()
         return (answer.plain("accuracy of the fit"),)
 
-    def judged(self, outputs: Array) -> tuple[Any, float | None]:
-        """Predictions from outputs, and the share of wrong ones in classification."""
+    def judge(self, outputs: Array) -> tuple[Any, float | None]:
+        """Return predictions from outputs, and the share of wrong ones in classification."""
         return judged(self.estimator, outputs) if self.estimator._labels else (outputs, None)
 
     def members(self, alpha: Array, codes: Array) -> Any:
-        """The rows that each machine was fitted to."""
+        """Return the rows that each machine was fitted to."""
         return codes != 0.0
 
     def ridge(self) -> Array:
-        """The diagonal of the system, one column per machine where they differ."""
+        """Return the diagonal of the system, one column per machine where they differ."""
         ridge: Array = self.estimator.ridge_
         return ridge
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from problems.estimators.full.group_weights import GroupWeights
-from problems.estimators.full.refit_answer import mean_row, of_selection, stored_refit
+from problems.estimators.full.refit_answer import mean_row, of_selection, recall_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
 from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel, with_answer
 from problems.estimators.shared.additive import AdditiveEstimator, kernel_matrices
-from problems.estimators.shared.checked_again import StoredFit, given_again
+from problems.estimators.shared.checked_again import StoredFit, recall_rows
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -48,7 +48,7 @@ class MaximalVariationModel(VariationModel):
         return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
 
     def by_number(self) -> dict[str, Any]:
-        """The groups in numbers of columns, for rows without names."""
+        """Return the groups in numbers of columns, for rows without names."""
         model = self.estimator
         if model.groups is None:
             return {}
@@ -56,7 +56,7 @@ class MaximalVariationModel(VariationModel):
         return {"groups": given.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
 
     def fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
-        """The kernel, the fit of every machine, and the coefficients of all, one column per machine."""
+        """Return the kernel, the fit of every machine, and the coefficients of all, one column per machine."""
         model = self.estimator
         choices = replace(choices, rho=self.own_rho())
         kernel: Any = model._resolved_kernel(X)
@@ -83,13 +83,13 @@ class MaximalVariationModel(VariationModel):
         model.maximal_variation_ = variation[0] if one else variation
         support = np.arange(X.shape[0])
         if model.refit:
-            chosen = self.chosen(model.relevance)
+            chosen = self.mark_components(model.relevance)
             parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
             model.component_support_ = chosen
             facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {model.gamma:g}"),)
             if parts:
                 kernel = Componentwise(parts)
-                a, bias, more, further = self.refitted(X, Y, kernel)
+                a, bias, more, further = self.refit(X, Y, kernel)
                 facts += further
             else:  # only the bias is relevant
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, model._labels), support[:0]
@@ -106,7 +106,7 @@ class MaximalVariationModel(VariationModel):
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         model._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
 
-    def refitted(
+    def refit(
         self, X: Any, Y: Array, kernel: Componentwise
     ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
         model = self.estimator
@@ -119,11 +119,11 @@ class MaximalVariationModel(VariationModel):
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
         return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         model = self.estimator
         if not model.refit:
-            return super().stored_again(X, y, sample_weight)
-        return stored_refit(model, *given_again(model, X, y, labels=model._labels))
+            return super().recall_fit(X, y, sample_weight)
+        return recall_refit(model, *recall_rows(model, X, y, labels=model._labels))
 
     @property
     def decoupled(self) -> bool:
@@ -203,6 +203,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     array([0, 1, 2, 3])
     """
 
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
     _title = "Maximal variation, regression"
     _model_type = MaximalVariationModel
     _page, _solvers = "maximal_variation", ("auto", "cvxpy")
@@ -257,6 +258,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
+    _typical = ({"refit": True},)
     _title = "Maximal variation, classification"
     _model_type = MaximalVariationModel
     _page, _solvers = "maximal_variation", ("auto", "cvxpy")

@@ -35,15 +35,15 @@ class SubstrateModel(LeavesOut):
         """Return the diagonal of the system, ones."""
         return np.ones(self.estimator.support_.size)
 
-    def given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
         X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=True, multi_output=False)
         if y.size != model.constants_.size:
             raise DataError(f"the model has {model.constants_.size} constants, these are {y.size} rows")
-        return self.without(X, y, model.constants_)
+        return self.subtract_constants(X, y, model.constants_)
 
-    def without(self, X: Any, y: Array, constants: Array) -> GivenFit:
+    def subtract_constants(self, X: Any, y: Array, constants: Array) -> GivenFit:
         """Return the LS-SVM of y - c at gamma = 1, with the rounding error of that difference."""
         target = y - constants
         back = target - y
@@ -106,7 +106,7 @@ class SubstrateRegressor(Regressor):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        given = self._model.without(X, y, constants)
+        given = self._model.subtract_constants(X, y, constants)
         target, ridge = given.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
         known = (given.Y, given.gammas, given.weights, gram.negative, given.tolerance, given.observed)
@@ -168,6 +168,7 @@ class L1SubstrateRegressor(Regressor):
     _model_type = L1Model
     _page, _solvers = "l1_substrate", ("auto", "cvxpy")
     _takes_weights = False
+    _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
@@ -223,6 +224,7 @@ class L1SubstrateClassifier(Classifier):
     _model_type = L1Model
     _page, _solvers = "l1_substrate", ("auto", "cvxpy")
     _takes_weights = False
+    _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, classification"
     zeta: float = 1.0
     _: KW_ONLY

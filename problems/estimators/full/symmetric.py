@@ -35,6 +35,7 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
     _model_type = SymmetricModel
     _: KW_ONLY
     symmetry: Literal["even", "odd"] = "even"
+    _typical = ({"symmetry": "odd"},)
     _page, _title = "symmetric_ls_svm", "Symmetric LS-SVM regression"
     _translates_x = _takes_matrix = False
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
 from problems.estimators.shared.base import page_named
-from problems.estimators.shared.checked_again import Added, StoredFit, given_again, rows_of_fit
+from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
@@ -316,14 +316,14 @@ class StoredVariation:
 class VariationModel(DecoupledModel):
     """The machines of maximal variation; the estimator has ``expansion``, ``ridge``, ``cutoff`` and its weights rho."""
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         model = self.estimator
-        machines = self.stored_machines(*given_again(model, X, y, labels=model._labels))
+        machines = self.recall_machines(*recall_rows(model, X, y, labels=model._labels))
         facts = (("kernel", repr(model.kernel_)), *self.group_facts())
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-    def stored_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
+    def recall_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
         """Return every machine, with the optimum computed again for its multipliers."""
         model = self.estimator
         rows = rows_of_fit(model, Y.shape[0])
@@ -332,10 +332,10 @@ class VariationModel(DecoupledModel):
         if held.shape[0] != rows.size:
             raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
         a = held[:, None] if held.ndim == (2 if self.decoupled else 1) else held
-        fitted, biases = np.reshape(self.evaluated(X), Y.shape), np.atleast_1d(model.bias_)
+        fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
         kernel: Any = model.kernel_
         matrices = kernel_matrices(kernel, X)
-        choices = self.again(Y)
+        choices = self.recall_choices(Y)
         for one in each_machine(Y, model._labels):
             coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
             own = np.ascontiguousarray(a[one.rows, one.column])
@@ -344,23 +344,23 @@ class VariationModel(DecoupledModel):
             data = (kernel, one.points(X, False), coordinates, one.y, choices.rho)
             yield StoredVariation(*data, fit, *stored, self.tolerance_of(fit))
 
-    def again(self, Y: Array) -> Variation:
-        """The choices of the fit, by the fast path."""
+    def recall_choices(self, Y: Array) -> Variation:
+        """Return the choices of the fit, by the fast path."""
         model = self.estimator
         chosen = getattr(model, "rho_", None)
-        rho = self.own_rho() if chosen is None else self.chosen_rho(chosen, Y)
+        rho = self.own_rho() if chosen is None else self.read_rho(chosen, Y)
         return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
 
-    def chosen_rho(self, chosen: Any, Y: Array) -> Weights:
-        """The weights that a fit chose, above zero."""
+    def read_rho(self, chosen: Any, Y: Array) -> Weights:
+        """Return the weights that a fit chose, above zero."""
         return smallest_rho(float(chosen), Y)
 
     def own_rho(self) -> Weights:
-        """The weights that were given, for the columns of the fit."""
+        """Return the weights that were given, for the columns of the fit."""
         return float(self.estimator.rho)
 
     def group_facts(self) -> tuple[tuple[str, str], ...]:
-        """The weight of every group of inputs, where there are some."""
+        """Return the weight of every group of inputs, where there are some."""
         return ()
 
     def tolerance_of(self, fit: VariationFit) -> float:

@@ -100,8 +100,8 @@ class HeldMachine:
 class ColumnModel(Model):
     """Machines on some of the columns of their systems."""
 
-    def given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """The rows of the fit and the codes of their labels."""
+    def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return the rows of the fit and the codes of their labels."""
         model = self.estimator
         X, labels, _ = type(model)(model.kernel)._checked(X, y, None, numeric=False)
         Y = model._codes_again(labels)
@@ -110,22 +110,22 @@ class ColumnModel(Model):
             raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
         return X, Y
 
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        machines = (self.stored_machine(held) for held in self.held(*self.given_again(X, y)))
+        machines = (self.recall_machine(held) for held in self.check_rows(*self.recall_codes(X, y)))
         facts = (("kernel", repr(self.estimator.kernel_)),)
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-    def stored_machine(self, held: HeldMachine) -> StoredMachine:
+    def recall_machine(self, held: HeldMachine) -> StoredMachine:
         """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
         return StoredColumns(self.estimator.kernel_, held)
 
-    def held(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
-        """Every machine of this model, on the training rows."""
+    def check_rows(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
+        """Return every machine of this model, on the training rows."""
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
-        bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluated(X), (X.shape[0], -1))
+        bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
         for one in each_machine(Y, True):
             members, column = one.rows, one.column
             used = np.flatnonzero(a[:, column])

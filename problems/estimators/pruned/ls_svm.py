@@ -102,6 +102,7 @@ class PrunedLSSVMRegressor(Regressor):
     """
 
     _model_type = PrunedModel
+    _typical = ({"cv": "loo"},)
     _page, _title, _location = "ls_svm_regression", "Pruned LS-SVM regression", "kept"
     gamma: Any = 1.0
     _: KW_ONLY
@@ -133,13 +134,13 @@ class PrunedLSSVMRegressor(Regressor):
         check_choice(self.scale, SCALES, "scale")
         if self.reweight and self.weighting is None:
             raise DeclarationError("reweight=True finds weights at every step: choose a weighting")
-        rows = self._model.held(X, y, sample_weight, True)
+        rows = self._model.check_rows(X, y, sample_weight, True)
         points, known = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
         kernel = self._resolved_kernel(rows.X)
         index = self._model.index(lambda outputs: np.square(known - outputs[:, 0]), points, rows, False)
         robust = {"weighting": self.weighting, "scale": self.scale, "reweight": bool(self.reweight)}
         task = self._model.task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
-        self._model.keep(rows, *self._model.pruned(task, kernel, gamma), 1.0)
+        self._model.keep(rows, *self._model.prune(task, kernel, gamma), 1.0)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -150,7 +151,7 @@ class PrunedLSSVMRegressor(Regressor):
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
-        known = self._model.held_again(X, y, sample_weight, True)
+        known = self._model.check_rows_again(X, y, sample_weight, True)
         model = copy(self)
         model._model.keep(known, self._model.own_path(known), number, None, 1.0)
         model._model.certify_step(number, known, known.y[:, None])
@@ -187,6 +188,7 @@ class PrunedLSSVMClassifier(Classifier):
 
     _model_type = PrunedModel
     _calibration_type = PrunedCalibration
+    _typical = ({"cv": "loo"},)
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
     _location = "kept"
     gamma: float = 1.0
@@ -213,7 +215,7 @@ class PrunedLSSVMClassifier(Classifier):
         gamma = positive(self.gamma, "gamma")
         self._model.check_settings(X_val, y_val)
         self._check_coding()
-        rows = self._model.held(X, y, sample_weight, False)
+        rows = self._model.check_rows(X, y, sample_weight, False)
         classes = Classes.of(rows.y, self.coding)
         book, groups = classes.book, classes.numbers(rows.y)
         points, known = None, groups
@@ -230,7 +232,7 @@ class PrunedLSSVMClassifier(Classifier):
 
         index = self._model.index(loss, points, rows, True)
         task = self._model.task(rows.X, book[groups], index, groups, given=rows.weights)
-        pruned = self._model.pruned(task, kernel, gamma)
+        pruned = self._model.prune(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book
         self._model.keep_codes(rows, groups, *pruned)
         return self
@@ -247,7 +249,7 @@ class PrunedLSSVMClassifier(Classifier):
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
-        known, groups = self._model.grouped(X, y, sample_weight)
+        known, groups = self._model.group_rows(X, y, sample_weight)
         model = copy(self)
         model._model.keep_codes(known, groups, self._model.own_path(known), number, None)
         model._model.certify_step(number, known, self.code_book_[groups])

@@ -42,7 +42,7 @@ class PatternModel(ColumnModel, LeavesOut):
     def members(self, alpha: Array, codes: Array) -> Any:
         return alpha != 0.0  # every machine keeps its own rows
 
-    def stored_machine(self, held: HeldMachine) -> StoredMachine:
+    def recall_machine(self, held: HeldMachine) -> StoredMachine:
         """Return the LS-SVM of the kept patterns alone."""
         kept, kernel = held.columns, self.estimator.kernel_
         points = points_of(held.points, kept, kernel.pairwise)

@@ -13,8 +13,8 @@ from problems.estimators.pruned.pruning_path import Pruned, prune
 from problems.estimators.shared.checked_again import (
     GivenFit,
     certify_stored,
+    recall_saddle,
     refuse_strange_classes,
-    stored_saddle,
 )
 from problems.estimators.shared.encoding import PruningStep
 from problems.estimators.shared.machine_rows import points_of
@@ -59,17 +59,17 @@ class PrunedModel(LeavesOut):
 
     conditional = "the rows that were kept, kernel, gamma, weights and scaling of the columns"
 
-    def given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the rows of the chosen step among the data of the fit."""
         if not self.estimator._labels:
-            known = self.held_again(X, y, sample_weight, True)
+            known = self.check_rows_again(X, y, sample_weight, True)
             return self.given_fit(known, known.y[:, None])
-        known, groups = self.grouped(X, y, sample_weight)
+        known, groups = self.group_rows(X, y, sample_weight)
         return self.given_fit(known, self.estimator.code_book_[groups])
 
-    def grouped(self, X: Any, y: Any, sample_weight: Any) -> tuple[PrunedRows, Any]:
+    def group_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[PrunedRows, Any]:
         """Return training rows given again, and the number of the class of each."""
-        known = self.held_again(X, y, sample_weight, False)
+        known = self.check_rows_again(X, y, sample_weight, False)
         refuse_strange_classes(self.estimator, known.y)
         return known, np.searchsorted(self.estimator.classes_, known.y)
 
@@ -110,7 +110,7 @@ class PrunedModel(LeavesOut):
             )
 
     def index(self, loss: Any, points: Any, rows: PrunedRows, classifier: bool) -> Index:
-        """The index by which machines are judged; splits name rows by their numbers as given."""
+        """Return the index by which machines are judged; splits name rows by their numbers as given."""
         model = self.estimator
         if model.cv is None:
             return Index("validation", loss, points)
@@ -151,8 +151,8 @@ class PrunedModel(LeavesOut):
             **robust,
         )
 
-    def pruned(self, task: Pruning, kernel: Any, gamma: float) -> tuple[tuple[PruningStep, ...], int, Certificate]:
-        """The path, the chosen step, its machine fitted once more, and the certificate of that."""
+    def prune(self, task: Pruning, kernel: Any, gamma: float) -> tuple[tuple[PruningStep, ...], int, Certificate]:
+        """Return the path, the chosen step, its machine fitted once more, and the certificate of that."""
         pruned = prune(task, kernel, gamma)
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
@@ -191,16 +191,16 @@ class PrunedModel(LeavesOut):
         own = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
         model._keep_expansion(own, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
 
-    def held(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
-        """Rows of positive weight and their targets, checked."""
+    def check_rows(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
+        """Return rows of positive weight and their targets, checked."""
         X, given, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
         X, y, weights, numbers = self.estimator._kept(X, given, weights)
         return PrunedRows(X, y, None if (weights == 1.0).all() else weights, numbers, given)
 
-    def held_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
-        """The training rows given again; refused where they are not those that the path began with."""
+    def check_rows_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
+        """Return the training rows given again; refused where they are not those that the path began with."""
         model = self.estimator
-        known = type(model)(model.kernel)._model.held(X, y, sample_weight, numeric)
+        known: PrunedRows = type(model)(model.kernel)._model.check_rows(X, y, sample_weight, numeric)
         first = model.pruning_path_[0].rows
         if known.numbers.size != first.size:
             raise DataError(f"the path began with {first.size} rows, these are {known.numbers.size}")
@@ -210,13 +210,13 @@ class PrunedModel(LeavesOut):
         return known
 
     def own_path(self, known: PrunedRows) -> tuple[PruningStep, ...]:
-        """The path with its rows numbered as those of ``known``."""
+        """Return the path with its rows numbered as those of ``known``."""
         return tuple(
             replace(step, rows=np.searchsorted(known.numbers, step.rows)) for step in self.estimator.pruning_path_
         )
 
     def number(self, step: Any) -> int:
-        """The number of a step of the path, counted from its end where negative."""
+        """Return the number of a step of the path, counted from its end where negative."""
         if isinstance(step, bool) or not isinstance(step, Integral):
             raise DeclarationError(f"step must be an integer, received {step!r}")
         steps = len(self.estimator.pruning_path_)
@@ -225,7 +225,7 @@ class PrunedModel(LeavesOut):
         return int(step) % steps
 
     def given_fit(self, known: PrunedRows, Y: Array) -> GivenFit:
-        """The rows left of the training data given again, with their stored robust weights and gammas."""
+        """Return the rows left of the training data given again, with their stored robust weights and gammas."""
         model = self.estimator
         left = np.searchsorted(known.numbers, model.support_)
         points = points_of(known.X, left, model.kernel_.pairwise)
@@ -236,7 +236,7 @@ class PrunedModel(LeavesOut):
     def certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
         """Set the certificate of a model that is another step of the path."""
         model = self.estimator
-        again = certify_stored(model._title, stored_saddle(model, self.given_fit(known, Y)))
+        again = certify_stored(model._title, recall_saddle(model, self.given_fit(known, Y)))
         model.certificate_ = replace(again, title=f"{model._title}, step {number}")
         warn_unless_holds(model.certificate_)
 

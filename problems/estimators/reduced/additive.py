@@ -91,6 +91,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     """
 
     _model_type = SparseComponentwiseModel
+    _typical = ({"gamma": 10.0},)
     _title = "Sparse componentwise LS-SVM regression"
     _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
@@ -105,21 +106,21 @@ _TOLERANCE = 1e-6
 class ReducedVariationModel(DecoupledModel, ReducedModel):
     """Maximal variation with one expansion per component on a basis; bounds hold at all rows."""
 
-    def stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         return StoredReducedVariation(self, data, self.estimator._tolerance())
 
-    def solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
-        """Rows against the basis of this model, and the problem solved on them."""
+    def solve_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
+        """Return rows against the basis of this model, and the problem solved on them."""
         known = self.training_rows(data).target_summary()
-        return self.solved_on(
+        return self.solve_on(
             self.estimator.support_vectors_, self.estimator.kernel_, data, known, target_unit(known.extremes)
         )
 
-    def solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
+    def solve(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
         made = prepare(self.data_kernel(data), data, self.choice(), float(self.estimator.ridge), independent=False)
-        return made, *self.solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+        return made, *self.solve_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
 
-    def solved_on(
+    def solve_on(
         self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
     ) -> tuple[VariationRows, ReducedVariation]:
         model = self.estimator
@@ -212,8 +213,8 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         model = self._model
         model.choice()
-        with model.reading(X, y, sample_weight) as data:
-            prepared, rows, solved = model.solved(data)
+        with model.read(X, y, sample_weight) as data:
+            prepared, rows, solved = model.solve(data)
             values, unit = rows.values, rows.unit
             coefficients = values.coefficients(solved.v)
             judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
@@ -246,15 +247,15 @@ class StoredReducedVariation:
     def certify(self) -> Added:
         """Bound the answer in passes over the rows."""
         model = self.model.estimator
-        rows, solved = self.model.solved_again(self.data)
+        rows, solved = self.model.solve_again(self.data)
         judge = solved.judge(rows, float(model.rho), float(model.ridge), self.tolerance)
         answer = judge.best(model.support_values_ / rows.unit, float(model.bias_) / rows.unit)
         return (answer,), (("kernel", repr(model.kernel_)), ("dual point", "of the problem, solved again"))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; for any dual point."""
-        model, known = self.model.estimator, self.model.in_memory(self.data)
-        rows, solved = self.model.solved_again(self.data)
+        model, known = self.model.estimator, self.model.read_in_memory(self.data)
+        rows, solved = self.model.solve_again(self.data)
         kernel: Any = model.kernel_
         proof = prove_reduced_variation(
             kernel.components(model.n_features_in_),

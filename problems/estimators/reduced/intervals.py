@@ -31,8 +31,10 @@ class ReducedIntervals(LeftOutIntervals):
                 "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
             )
         given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
-        with model._model.reading_again(*given) as data:
-            return model._model.without_rows(model._model.training_rows(data), self.gamma())
+        with model._model.read_again(*given) as data:
+            known = model._model.training_rows(data)
+            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(known, self.gamma())
+        return machines
 
     def spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return the machines as far as p(x) needs them: their basis, and no rows."""
@@ -73,9 +75,9 @@ class ReducedIntervals(LeftOutIntervals):
             model.weighted_ = fit.prepared.rows.weights is not None
 
     def gamma(self) -> float:
-        """That of the fit; a file of release 0.1 has the parameter only."""
+        """Return that of the fit; a file of release 0.1 has the parameter only."""
         model = self.estimator
-        return 1.0 / model.unit_ridge_ if hasattr(model, "unit_ridge_") else model._model.fitted_gamma()
+        return float(1.0 / model.unit_ridge_ if hasattr(model, "unit_ridge_") else model._model.fitted_gamma())
 
     def check_factor(self) -> None:
         """Refuse a fit without leverages."""

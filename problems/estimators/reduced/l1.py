@@ -65,8 +65,8 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     positive(estimator.zeta, "zeta")
     model = estimator._model
     model.choice()
-    with model.reading(X, y, sample_weight) as data:
-        solved = model.solved(data)
+    with model.read(X, y, sample_weight) as data:
+        solved = model.solve(data)
     model.keep_path(solved)
     estimator._keep_classes(data.classes)
     model.keep_used(solved, data.outputs == 1)
@@ -78,7 +78,7 @@ class ReducedL1Model(ReducedModel):
 
     rule = "kmeans++"
 
-    def stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         return StoredReducedL1(self, data, positive(self.estimator.zeta, "zeta"), self.estimator._tolerance())
 
     def whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
@@ -121,8 +121,8 @@ class ReducedL1Model(ReducedModel):
         if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
             raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
-    def solved(self, data: FitData) -> "_Solved":
-        """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
+    def solve(self, data: FitData) -> "_Solved":
+        """Return the basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.estimator.zeta)
         prepared = prepare(self.data_kernel(data), data, self.choice(), 1.0, independent=False)
         sums = l1_sums(prepared.rows, prepared.origin)
@@ -193,7 +193,7 @@ class StoredReducedL1:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        model, known = self.model, self.model.in_memory(self.data)
+        model, known = self.model, self.model.read_in_memory(self.data)
         basis, beta = model.whole_basis(known.weighed)
         pairwise = model.estimator.kernel_.pairwise
         rows = basis_rows(model.estimator.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)

@@ -66,17 +66,15 @@ class BasisCalibration(RegressedCalibration):
 
     leaves_rows_out = True
 
-    def left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """In one pass and without a refit; by folds for a fit by conjugate gradients, which has no leverages."""
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Leave rows out in one pass; by folds after a fit by conjugate gradients, which has no leverages."""
         model = self.estimator
         if not hasattr(model, "leverage_factor_"):
-            return super().left_out_scores(rows)
-        with model._model.reading_again(*rows) as data:
+            return super().score_left_out(rows)
+        with model._model.read_again(*rows) as data:
             read = model._model.training_rows(data)
-            found = _thinned(
-                left_out_rows(read, *model._model.columns(), model._model.leverage_factor(read.mass)),
-                read.n_rows,
-            )
+            beta, bias = model._model.columns()
+            found = _thinned(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
             held = data.source.held
         Y, errors, spare, weights, freedom = found
         if abs(model._model.trace(freedom).relative) > _OTHER_ROWS:
@@ -155,6 +153,7 @@ class SparseLSSVMRegressor(Regressor):
 
     _model_type = SparseModel
     _intervals_type = ReducedIntervals
+    _typical = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM regression"
     _solvers, _readers = SOLVERS, READERS
     _on_devices = _rows_have_targets = True
@@ -177,7 +176,7 @@ class SparseLSSVMRegressor(Regressor):
 
         The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
         """
-        return self._intervals.with_deviations(X) if return_std else self._expansion(X)
+        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)
@@ -212,6 +211,7 @@ class SparseLSSVMClassifier(Classifier):
 
     _model_type = SparseModel
     _calibration_type = BasisCalibration
+    _typical = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM classification (as regression on the labels)"
     _solvers, _readers = SOLVERS, READERS
     _on_devices = _rows_have_targets = _regressed = True

@@ -113,16 +113,16 @@ class StoredReduced:
 
     def certify(self) -> Added:
         """Bound the answer and check the equations, in passes over the rows."""
-        return self.model.certified(self.model.training_rows(self.data), self.gamma)
+        return self.model.certify(self.model.training_rows(self.data), self.gamma)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        known = self.model.in_memory(self.data)
-        return self.model.proved(known, self.gamma, known.weights)
+        known = self.model.read_in_memory(self.data)
+        return self.model.prove(known, self.gamma, known.weights)
 
 
 #: The solvers of a machine on a reduced basis.
-SOLVERS = ("auto", "direct", "cg")
+SOLVERS: tuple[str, ...] = ("auto", "direct", "cg")
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
 
@@ -142,7 +142,7 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     model, gamma = estimator._model, positive(estimator.gamma, "gamma")
     choice = model.choice()
     model.check_solver()
-    with model.reading(X, y, sample_weight) as data:
+    with model.read(X, y, sample_weight) as data:
         kernel = model.data_kernel(data)
         prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=model.linear_part(kernel, data))
         solve = iterated_fit if estimator.solver == "cg" else one_fit
@@ -200,8 +200,8 @@ class SparseModel(ReducedModel):
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut | LeftOutSums:
         """Leave every row out of the fitted machines, in a pass over the rows."""
         self.check_given(X)
-        with self.reading_again(X, y, sample_weight) as data:
-            return self.left_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
+        with self.read_again(X, y, sample_weight) as data:
+            return self.leave_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
 
     def left_out_importance(
         self, X: Any, y: Any, n_repeats: int, random_state: Any, sample_weight: Any
@@ -216,26 +216,26 @@ class SparseModel(ReducedModel):
                 "left_out_importance(X, y), and their sample_weight if there was one"
             )
         self.check_leverages("left_out_importance needs")
-        with self.reading_again(X, y, sample_weight) as data:
+        with self.read_again(X, y, sample_weight) as data:
             rows = self.training_rows(data)
             held = data.source.whole("the values of an input are permuted in memory")
-            known = self.without_rows(rows, self.fitted_gamma())
+            known = self.leave_rows_out(rows, self.fitted_gamma())
         residuals = np.stack([to_numpy(one.residuals) for one in known], axis=1)
         targets: Array = to_numpy(held.Y)
         machines = OwnRows(
             (MachinesWithoutRows(np.arange(residuals.shape[1]), known[0].influence, residuals),),
             None,
-            lambda points: np.reshape(to_numpy(self.evaluated(points)), (-1, residuals.shape[1])),
+            lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
         )
         losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
         return importance_of(machines, held.X, targets - residuals, losses, n_repeats, random_state)
 
     def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
-        """Columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
+        """Return columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
         return None
 
     def keep_of_rows(self, fit: ReducedFit) -> None:
-        """What else a machine wants to know of its rows while they can be read."""
+        """Keep what else a machine has to know of its rows, while they can be read."""
 
     def check_solver(self) -> None:
         """Refuse an unknown solver, and conjugate gradients beside a checkpoint."""
@@ -272,12 +272,12 @@ class SparseModel(ReducedModel):
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self.keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
-    def stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         """Return all machines on the rows that are read."""
         return StoredReduced(self, data, self.fitted_gamma())
 
     def fitted_gamma(self) -> float:
-        """The gamma of the fit: chosen, or given."""
+        """Return the gamma of the fit: chosen, or given."""
         model = self.estimator
         chosen = model._chooses == "gamma"
         return float(model.gamma_) if chosen else positive(model.gamma, "gamma")
@@ -292,7 +292,7 @@ class SparseModel(ReducedModel):
             )
         self.check_leverages("leave-one-out needs")
 
-    def left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
+    def leave_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         """Leave every row out; of rows that are not in memory only the criteria are kept."""
         model = self.estimator
         rows = self.training_rows(data)
@@ -321,28 +321,28 @@ class SparseModel(ReducedModel):
         checks, facts = [self.trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(model.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
             known = to_numpy(Y), to_numpy(residuals)
-            checks.append(self.refitted(rows, *known, gamma, int(xp.argmax(leverages))))
+            checks.append(self.refit(rows, *known, gamma, int(xp.argmax(leverages))))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
-        predictions, wrong = self.judged(first, Y)
+        predictions, wrong = self.judge(first, Y)
         rest = residuals[:, 0] if one else residuals
         certificate = Certificate(text, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
     def trace(self, freedom: float) -> Row:
-        """The sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
+        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
         expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
         return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
 
     def wrong(self, outputs: Array, Y: Array) -> int | None:
-        """The number of misclassified rows; None in regression."""
-        _, share = self.judged(outputs, Y)
+        """Return the number of misclassified rows; None in regression."""
+        _, share = self.judge(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 
-    def refitted(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+    def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
-        K, rows = self.basis_matrix(rows), self.surveyed(rows)
+        K, rows = self.basis_matrix(rows), self.survey(rows)
         rest = rows.without(row)
         features = eigen_features(K).beside(rows.values.columns)
         origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
@@ -356,7 +356,7 @@ class SparseModel(ReducedModel):
         difference = float(np.abs(explicit - residuals[row]).max())
         return Row(f"refit without row {row}", difference, scale, tolerance, "e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))")
 
-    def judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
+    def judge(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         """Return predictions from outputs, and the share of wrong ones in classification."""
         model = self.estimator
         if not model._labels:
@@ -374,7 +374,7 @@ class SparseModel(ReducedModel):
             return None
         return on_device_of(weights, class_factors(given, to_numpy(labels), to_numpy(weights)))
 
-    def weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
         """Return rows that are read in passes, and their weights; those of classes need labels in memory."""
         given = getattr(self.estimator, "class_weight", None)
         if given is not None:
@@ -382,7 +382,7 @@ class SparseModel(ReducedModel):
                 f"class_weight={given!r} needs labels in memory, and {rows.name} is read in passes; give "
                 "sample_weight, one weight per row"
             )
-        return super().weighed(rows, sample_weight, mean_one)
+        return super().weigh(rows, sample_weight, mean_one)
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit; a classifier refers to rows that are read in passes until it is calibrated."""

@@ -136,7 +136,7 @@ class ReducedModel(Model):
         return self.estimator._selector_type is not None
 
     def choice(self) -> Basis:
-        """How the basis is chosen, every default filled in."""
+        """Return how the basis is chosen, every default filled in."""
         basis = Basis.of(self.estimator.basis)
         return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
@@ -148,8 +148,8 @@ class ReducedModel(Model):
             yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
 
     @contextmanager
-    def reading(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
-        """The rows, targets and weights of a fit, checked."""
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """Return the rows, targets and weights of a fit, checked."""
         model = self.estimator
         model._check_coding()
         self.check_means()
@@ -177,9 +177,9 @@ class ReducedModel(Model):
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit, of rows in memory or read in passes."""
-        rows = self.streamed(X, y)
+        rows = self.open_source(X, y)
         if rows is None:
-            X, y, weighed = self.held(X, y, sample_weight, coding is None, self.mean_one)
+            X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
             held = (
                 FitData.of_numbers(X, y, passes, weighed)
                 if coding is None
@@ -189,15 +189,15 @@ class ReducedModel(Model):
                 self.check_device_means()
             return held
         self.take_names(rows)
-        rows, weighed = self.weighed(rows, sample_weight, self.mean_one)
+        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
         return FitData.of_stream(rows, survey, coding, passes, weighed)
 
-    def held(
+    def check_rows(
         self, X: Any, y: Any, sample_weight: Any, numeric: bool, mean_one: bool = False
     ) -> tuple[Any, Any, Weighed]:
-        """Rows of positive weight in memory, their targets, and their weights, checked."""
+        """Return rows of positive weight in memory, their targets, and their weights, checked."""
         X, y, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
         factors = self.class_factors(y, weights)
         if sample_weight is None and factors is None:
@@ -207,11 +207,11 @@ class ReducedModel(Model):
         return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
 
     def class_factors(self, labels: Any, weights: Any) -> Any:
-        """The weights of the classes, one per row; there are none but of some classifiers."""
+        """Return the weights of the classes, one per row; there are none but of some classifiers."""
         return None
 
-    def weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
-        """Rows of positive weight that are read in passes, and their weights."""
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+        """Return rows of positive weight that are read in passes, and their weights."""
         if sample_weight is None:
             return rows, ALIKE
         weights = weights_of_source(sample_weight, rows)
@@ -229,8 +229,8 @@ class ReducedModel(Model):
                     f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
-    def streamed(self, X: Any, y: Any) -> Source | None:
-        """A source where X denotes one, and for mapped files, which are read and not held."""
+    def open_source(self, X: Any, y: Any) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read and not held."""
         if streams(X, y):
             return source_of(X, y)
         if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
@@ -268,7 +268,8 @@ class ReducedModel(Model):
         if held is not None:
             X = held.X
             if kernel.pairwise:
-                return model._resolved_kernel(X)
+                given: Kernel = model._resolved_kernel(X)
+                return given
             if not is_sparse(X):
                 for columns in kernel.compared_columns(X.shape[1]):
                     warn_if_unscaled(model, X, columns, kernel)
@@ -285,7 +286,7 @@ class ReducedModel(Model):
         return next(_resolved([kernel], data))
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
-        """A list of candidates with their widths, each once."""
+        """Return a list of candidates with their widths, each once."""
         return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
 
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
@@ -300,7 +301,7 @@ class ReducedModel(Model):
             function = self.outputs_of_rows()
             with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
                 for outputs in parts:
-                    write(self.said_of(outputs))
+                    write(self.describe(outputs))
 
     def refuse_passes(self) -> None:
         """Raise for a model on a device, which reads no files, with the remedy."""
@@ -319,7 +320,7 @@ class ReducedModel(Model):
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(model, "feature_names_in_", None)
         parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
-        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.streamed(X, None)
+        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.open_source(X, None)
         if rows is None:
             return ArraySource(
                 validate_data(model, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None
@@ -339,15 +340,15 @@ class ReducedModel(Model):
             model.basis = model.basis.with_params(rule=to_numpy(model.basis.rule))
 
     def outputs_of_rows(self) -> OutputsOfBlock:
-        """The machine as a function of blocks of rows."""
+        """Return the machine as a function of blocks of rows."""
         return OutputsOfBlock(self.values(), *self.columns())
 
     def values(self) -> KernelValues:
-        """What the machine is linear in: kernel values with the basis, and the columns of a linear part."""
+        """Return what the machine is linear in: kernel values with the basis, and the columns of a linear part."""
         return KernelValues(self.estimator.kernel_, self.estimator.support_vectors_, self.linear_values())
 
     def linear_values(self) -> LinearColumns | None:
-        """The columns of a linear part, in the units of the rows; there are none but of some machines."""
+        """Return the columns of a linear part, in the units of the rows; there are none but of some machines."""
         return None
 
     def columns(self) -> tuple[Array, Array]:
@@ -357,7 +358,7 @@ class ReducedModel(Model):
             on_device_of(alpha, [bias]) if isinstance(bias, float) else bias
         )
 
-    def said_of(self, outputs: Array) -> dict[str, Any]:
+    def describe(self, outputs: Array) -> dict[str, Any]:
         """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
         model = self.estimator
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
@@ -391,24 +392,24 @@ class ReducedModel(Model):
         model.support_values_ = own_copy(support_values)
 
     @contextmanager
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
         """Read the data of the fit once more, and return all machines on them."""
-        with self.reading_again(X, y, sample_weight) as data:
-            yield StoredFit((self.stored_machines(data, X, y),))
+        with self.read_again(X, y, sample_weight) as data:
+            yield StoredFit((self.recall_machines(data, X, y),))
 
     @abstractmethod
-    def stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         """Return all machines on the rows that are read; X and y are those rows as they were given."""
 
     @contextmanager
-    def reading_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
-        """Training rows, targets and weights once more, for a check of what is held now."""
+    def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """Return training rows, targets and weights once more, for a check of what is held now."""
         model = self.estimator
         book = (model.classes_, model.code_book_) if model._labels else None
         with self.passes() as passes:
-            rows = self.streamed(X, y)
+            rows = self.open_source(X, y)
             if rows is not None:
-                rows, weighed = self.weighed(rows, sample_weight)
+                rows, weighed = self.weigh(rows, sample_weight)
                 coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
                 yield FitData(coded, passes, weighed=weighed)
                 return
@@ -417,7 +418,7 @@ class ReducedModel(Model):
                     "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
                     "rows bring their own"
                 )
-            X, y, weighed = self.alike()._model.held(X, y, sample_weight, book is None)
+            X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
@@ -425,15 +426,15 @@ class ReducedModel(Model):
             source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
             yield FitData(source, passes, weighed=weighed)
 
-    def alike(self) -> Any:
+    def make_alike(self) -> Any:
         """Return an estimator without a fit, which checks and weighs rows as this one does."""
         model = self.estimator
         given = model.get_params(deep=False)
         same = {name: given[name] for name in ("class_weight", "linear_columns") if name in given}
         return type(model)(model.kernel, **same)
 
-    def in_memory(self, data: FitData) -> "TrainingRows":
-        """The training rows of positive weight, on the host."""
+    def read_in_memory(self, data: FitData) -> "TrainingRows":
+        """Return the training rows of positive weight, on the host."""
         model = self.estimator
         self.training_rows(data)
         X, Y, _, weights = data.source.whole("a proof goes through all rows in memory")
@@ -441,12 +442,12 @@ class ReducedModel(Model):
         if model.kernel_.pairwise:
             fitted = expansion_values(model.kernel_, None, model._coefficients(), model.bias_, X, numbers)
         else:
-            fitted = self.evaluated(X)
+            fitted = self.evaluate(X)
         v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
         return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
 
-    def proved(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
-        """The proof of every output, of which the worst is returned."""
+    def prove(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
+        """Prove every output; return the worst proof."""
         model = self.estimator
         vectors, support = (
             None if model.kernel_.pairwise else to_numpy(model.support_vectors_),
@@ -506,16 +507,16 @@ class ReducedModel(Model):
             )
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
-        """The factor of the leverages of rows of this weight in all."""
+        """Return the factor of the leverages of rows of this weight in all."""
         return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
 
-    def without_rows(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
-        """All machines without one of the training rows, for every output, in one pass."""
+    def leave_rows_out(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
+        """Return all machines without one of the training rows, for every output, in one pass."""
         beta, bias = self.columns()
         freedom: float = self.estimator.degrees_of_freedom_
         return machines_without_rows(rows, beta, bias, self.leverage_factor(rows.mass), gamma, freedom)
 
-    def surveyed(self, rows: KernelRows) -> KernelRows:
+    def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of columns that are not penalised; there are none but of some."""
         return rows
 
@@ -528,9 +529,9 @@ class ReducedModel(Model):
         return matrix
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-    def certified(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
+    def certify(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
-        K, rows = self.basis_matrix(rows), self.surveyed(rows)
+        K, rows = self.basis_matrix(rows), self.survey(rows)
         features = eigen_features(K)
         answer, checks = self.bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
@@ -545,7 +546,7 @@ class ReducedModel(Model):
     def bound_answer(
         self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
     ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
-        """The bound on the answer in some features, and the other rows of every output."""
+        """Return the bound on the answer in some features, and the other rows of every output."""
         lam, known = 1.0 / gamma, rows.target_summary()
         unit = target_unit(known.extremes)
         beta, shift = (part / unit for part in self.columns())

@@ -60,7 +60,7 @@ class SparsePartiallyLinearModel(LinearPart, SparseModel):
             return None
         return LinearColumns.plain(self.linear_numbers(), self.estimator.linear_center_)
 
-    def surveyed(self, rows: KernelRows) -> KernelRows:
+    def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
         values = rows.values
         if not isinstance(values, KernelValues) or (held := values.linear) is None:
@@ -146,6 +146,7 @@ class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Sparse partially linear LS-SVM regression"
 
 
@@ -177,4 +178,5 @@ class SparsePartiallyLinearLSSVMClassifier(SparseLSSVMClassifier):
     _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Sparse partially linear LS-SVM classification (as regression on the labels)"

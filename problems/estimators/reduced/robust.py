@@ -46,11 +46,11 @@ _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v"
 class RobustReducedModel(ReducedModel):
     """The weighted machines of all reweightings on one basis."""
 
-    def stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         return StoredRobust(self, data, positive(self.estimator.gamma, "gamma"), X, y)
 
     def fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
-        """All fits on one basis, the plain one first."""
+        """Return all fits on one basis, the plain one first."""
         model = self.estimator
         lam, accurate = 1.0 / gamma, model._tolerance()
 
@@ -62,7 +62,7 @@ class RobustReducedModel(ReducedModel):
         return reweighted(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
 
     def weights(self, unit: float) -> WeightsOfRows | None:
-        """The weights of the last fit, for targets in a unit."""
+        """Return the weights of the last fit, for targets in a unit."""
         model = self.estimator
         if len(model.history_) < 2:
             return None
@@ -132,6 +132,7 @@ class RobustSparseLSSVMRegressor(Regressor):
     """
 
     _model_type = RobustReducedModel
+    _typical = ({"gamma": 10.0},)
     _page, _title, _location = "reduced_basis_ls_svm", "Weighted sparse LS-SVM", "weighted"
     _readers = READERS
     _rows_have_targets = True
@@ -160,7 +161,7 @@ class RobustSparseLSSVMRegressor(Regressor):
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        with model.reading(X, y, sample_weight) as data:
+        with model.read(X, y, sample_weight) as data:
             prepared = prepare(model.data_kernel(data), data, choice, 1.0 / gamma)
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
                 fits = tuple(model.fits(prepared, gamma, most, tolerance))
@@ -215,11 +216,11 @@ class StoredRobust:
         """Bound the answer and check the equations, in passes over the rows."""
         rows = self.model.training_rows(self.data)
         unit = target_unit(rows.target_summary().extremes)
-        return self.model.certified(rows, self.gamma, self.model.weights(unit), (_WEIGHTED,))
+        return self.model.certify(rows, self.gamma, self.model.weights(unit), (_WEIGHTED,))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic; the weights are numbers here."""
-        known = self.model.in_memory(self.data)  # refuses rows whose weights are not known
+        known = self.model.read_in_memory(self.data)  # refuses rows whose weights are not known
         robust = self.model.estimator.row_weights(self.X, self.y)
         kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
-        return self.model.proved(known, self.gamma, known.weights * kept)
+        return self.model.prove(known, self.gamma, known.weights * kept)

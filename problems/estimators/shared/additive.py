@@ -55,6 +55,7 @@ class AdditiveEstimator(SelectorMixin):
 
     relevance: float
     maximal_variation_: Any
+    _model: Any
     _additive = True
     _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
@@ -62,9 +63,9 @@ class AdditiveEstimator(SelectorMixin):
         """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
-        return self._model.component_values(  # type: ignore[attr-defined, no-any-return]
-            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        )
+        points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        values: Array = self._model.component_values(points)
+        return values
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
         """The relevant inputs: a mask, or their indices.
@@ -72,26 +73,27 @@ class AdditiveEstimator(SelectorMixin):
         ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
         zeros only, which positive definite kernels with a shared expansion never have.
         """
-        mask = self._get_support_mask() if relevance is None else self._model.supported(relevance)
+        mask = self._get_support_mask() if relevance is None else self._model.mark_inputs(relevance)
         return np.flatnonzero(mask) if indices else mask
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        return self._model.supported(self.relevance)
+        mask: NDArray[np.bool_] = self._model.mark_inputs(self.relevance)
+        return mask
 
 
 class AdditiveModel(Model):
     """A sum of components, with one expansion for all of them."""
 
-    def supported(self, relevance: Any) -> NDArray[np.bool_]:
+    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
         """Mark the inputs of the components that vary enough."""
         check_is_fitted(self.estimator)
         mask = np.zeros(self.estimator.n_features_in_, dtype=bool)
-        for columns, chosen in zip(self.component_columns(), self.chosen(relevance), strict=True):
+        for columns, chosen in zip(self.component_columns(), self.mark_components(relevance), strict=True):
             mask[list(columns)] |= chosen
         return mask
 
-    def chosen(self, relevance: Any) -> NDArray[np.bool_]:
-        """A mask of the components that vary enough."""
+    def mark_components(self, relevance: Any) -> NDArray[np.bool_]:
+        """Return a mask of the components that vary enough."""
         if isinstance(relevance, (bool, np.bool_)):
             raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
         share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
@@ -99,7 +101,7 @@ class AdditiveModel(Model):
         return np.asarray(variation > share * variation.max())
 
     def component_columns(self) -> tuple[tuple[int, ...], ...]:
-        """The inputs of each component."""
+        """Return the inputs of each component."""
         parts = self.own_kernel().components(self.estimator.n_features_in_)
         return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
 
@@ -145,7 +147,7 @@ class DecoupledModel(AdditiveModel):
 
     def outputs(self) -> tuple[int, ...]:
         """Return the shape of one row's prediction."""
-        shape = self.estimator._coefficients().shape[1:]
+        shape: tuple[int, ...] = self.estimator._coefficients().shape[1:]
         return shape[:-1] if self.decoupled else shape
 
     def component_values(self, X: Any) -> Array:
@@ -161,8 +163,8 @@ class DecoupledModel(AdditiveModel):
                 values[rows, part] = component(X[rows], model.support_vectors_) @ alpha[..., part]
         return values
 
-    def evaluated(self, X: Any) -> Array:
+    def evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
         if not self.decoupled:
-            return super().evaluated(X)
+            return super().evaluate(X)
         return np.asarray(self.component_values(X).sum(axis=1) + self.estimator.bias_)

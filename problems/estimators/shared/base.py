@@ -59,6 +59,8 @@ class KernelEstimator(BaseEstimator):
     _model_type: ClassVar[type[Model]]
     #: The kind of its selector, where a fit chooses a parameter.
     _selector_type: ClassVar[type[Selector] | None] = None
+    #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
+    _typical: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
     #: The title of its certificates.
@@ -164,7 +166,7 @@ class KernelEstimator(BaseEstimator):
         targets, a Parquet file or blocks ``(X, y)``.
         """
         self._check_given_again(y, sample_weight)
-        return certify_stored(self._title, self._model.stored_again(X, y, sample_weight))
+        return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
         """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
@@ -176,7 +178,7 @@ class KernelEstimator(BaseEstimator):
         from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
 
         self._check_given_again(y, sample_weight)
-        with self._model.stored_again(X, y, sample_weight) as stored:
+        with self._model.recall_fit(X, y, sample_weight) as stored:
             return proof_of_outputs([machine.prove() for machine in stored.machines])
 
     def _check_given_again(self, y: Any, sample_weight: Any) -> None:
@@ -361,7 +363,7 @@ class KernelEstimator(BaseEstimator):
 
     def _evaluated(self, X: Any) -> Array:
         """The predictions of rows that were checked."""
-        outputs: Array = self._model.evaluated(X)
+        outputs: Array = self._model.evaluate(X)
         return outputs
 
     def _expansion(self, X: Any) -> Array:

@@ -52,10 +52,10 @@ __all__ = [
     "add_target_error",
     "certify_stored",
     "definite_gram",
-    "given_again",
+    "recall_rows",
+    "recall_saddle",
     "refuse_strange_classes",
     "rows_of_fit",
-    "stored_saddle",
 ]
 
 Facts = tuple[tuple[str, str], ...]
@@ -135,7 +135,7 @@ class GivenFit:
         return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
 
 
-def stored_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
+def recall_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
     """Return the machines of a dense least-squares estimator on data that were checked."""
     gram = cache(lambda: definite_gram(model.kernel_, given.X))
     return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
@@ -265,7 +265,7 @@ def _coefficients(model: Any, given: GivenFit) -> Array:
     return alpha
 
 
-def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
+def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
     """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
     X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:

@@ -125,7 +125,7 @@ class LeftOutIntervals(Intervals):
         one = self.estimator._outputs() == ()
         return list(found[0]) if one else [list(pieces) for pieces in zip(*found, strict=True)]
 
-    def with_deviations(self, X: Any) -> tuple[Array, Array]:
+    def predict_deviations(self, X: Any) -> tuple[Array, Array]:
         """Return predictions and their Gaussian standard deviations, noise included."""
         points, own = self._at(X, None, "return_std")
         fitted, deviations = self.estimator._evaluated(points), self._deviations(points, own, None)

@@ -28,11 +28,11 @@ class LinearPart(Model):
         """The page of the machine without a linear part."""
 
     def own_page(self) -> str:
-        """That of the plain machine where there is no linear part."""
+        """Return that of the plain machine where there is no linear part."""
         return super().own_page() if np.size(self.estimator.linear_columns) else self.plain_page
 
     def linear_numbers(self) -> list[int]:
-        """The numbers of the columns of the linear part, those of the fit where there is one."""
+        """Return the numbers of the columns of the linear part, those of the fit where there is one."""
         model = self.estimator
         if hasattr(model, "linear_columns_"):
             return [int(column) for column in model.linear_columns_]
@@ -75,7 +75,7 @@ class LinearPart(Model):
         return self.off_linear(kernel)
 
     def off_linear(self, kernel: Kernel) -> Kernel:
-        """The kernel on the columns that are not in the linear part; before a fit as it is given."""
+        """Return the kernel on the columns that are not in the linear part; before a fit as it is given."""
         linear = self.linear_numbers() if hasattr(self.estimator, "n_features_in_") else []
         return (
             Restricted(kernel, tuple(k for k in range(self.estimator.n_features_in_) if k not in linear))
@@ -83,12 +83,12 @@ class LinearPart(Model):
             else kernel
         )
 
-    def taken(self, X: Any) -> Array:
-        """The columns of the linear part, dense, where X is."""
+    def take_linear(self, X: Any) -> Array:
+        """Return the columns of the linear part, dense, where X is."""
         return columns_of(X, self.linear_numbers())
 
     def column_names(self) -> tuple[str, ...]:
-        """What the columns of the linear part are called, for refusals."""
+        """Return what the columns of the linear part are called, for refusals."""
         names = getattr(self.estimator, "feature_names_in_", None)
         return tuple(f"column {k if names is None else repr(str(names[k]))}" for k in self.linear_numbers())
 
@@ -96,7 +96,7 @@ class LinearPart(Model):
         """Return the linear columns at the rows of X, less their center."""
         if not hasattr(self.estimator, "linear_center_"):
             return None
-        part = self.taken(X)
+        part = self.take_linear(X)
         centred: Array = part - on_device_of(part, self.estimator.linear_center_)
         return centred
 

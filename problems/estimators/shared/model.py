@@ -29,14 +29,14 @@ __all__ = ["Model", "has_part", "part_types"]
 class Model:
     """A kernel expansion and a bias; kinds of machines say what else there is.
 
-    ``stored_again`` has to be defined; the others are as a machine with one expansion, a bias that is not penalised and
+    ``recall_fit`` has to be defined; the others are as a machine with one expansion, a bias that is not penalised and
     nothing beside them needs them.
     """
 
     estimator: Any
 
     @abstractmethod
-    def stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
 
     def own_page(self) -> str:
@@ -76,7 +76,7 @@ class Model:
         """Return the columns of the linear part at the rows of X, less their center; None where there is none."""
         return None
 
-    def beside(self, values: Array, X: Any) -> Array:
+    def append_linear(self, values: Array, X: Any) -> Array:
         """Return kernel values of the rows of X and, after them, the columns of the linear part."""
         linear = self.linear(X)
         if linear is None:
@@ -96,7 +96,7 @@ class Model:
         shape: tuple[int, ...] = self.estimator._coefficients().shape[1:]
         return shape
 
-    def evaluated(self, X: Any) -> Array:
+    def evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
         model = self.estimator
         primal, coefficients = self.primal(), model._coefficients()

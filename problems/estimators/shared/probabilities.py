@@ -66,7 +66,7 @@ class Calibration:
         """Return whether rows are needed that the model does not hold; a reference to them is kept, no copy."""
         return self.estimator.calibration is not None
 
-    def left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """Return decision values of training rows in machines without them: by default in folds."""
         X, labels, weights = rows
         if rows is not self.state().rows:
@@ -140,7 +140,7 @@ class Calibration:
         if held.scores is not None and rows is None:
             return held.scores
         known = self.rows(rows)
-        scores = held.keep(self.left_out_scores(known))
+        scores = held.keep(self.score_left_out(known))
         held.rows = known if self.sets_need_rows() else None
         return scores
 

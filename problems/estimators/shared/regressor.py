@@ -77,7 +77,8 @@ class Regressor(RegressorMixin, KernelEstimator):
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
         self._intervals.check(coverage, method)
-        return self._intervals.split_ends(X, coverage)
+        ends: Array = self._intervals.split_ends(X, coverage)
+        return ends
 
     def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
         """The set of targets that belong to the coverage, one array of pieces (from, to) per row.
@@ -91,7 +92,8 @@ class Regressor(RegressorMixin, KernelEstimator):
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "conformal") -> Guarantee:
         """What :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
-        return self._intervals.guarantee(coverage, method)
+        guarantee: Guarantee = self._intervals.guarantee(coverage, method)
+        return guarantee
 
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """There are none."""
