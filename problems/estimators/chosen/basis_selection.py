@@ -33,7 +33,7 @@ from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, r
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.prepared import Prepared
-from problems.estimators.shared.base import Fitted
+from problems.estimators.shared.base import Fitted, Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
@@ -296,7 +296,7 @@ class SparseLSSVMRegressorCV(SparseLSSVMRegressor):
     A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
-    _typical = ({"cv": 3}, {"cv": "evidence"})
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "Sparse LS-SVM regression, gamma selected"
     _selector_type = BasisSearch
     _chooses = "gamma"
@@ -345,7 +345,7 @@ class SparseLSSVMClassifierCV(SparseLSSVMClassifier):
         As for :class:`SparseLSSVMClassifier`.
     """
 
-    _typical = ({"cv": 3}, {"cv": "gcv"})
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "Sparse LS-SVM classification, gamma selected"
     _selector_type = BasisSearch
     _chooses = "gamma"

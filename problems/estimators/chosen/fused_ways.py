@@ -4,7 +4,7 @@ For gamma see ``problems.LSSVMRegressorCV``.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,18 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     return rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fold:
+    """One machine of a round: its points, the noise of its correlations, kernel matrix and target; validation rows."""
+
+    points: Any
+    noise: float
+    K: Array
+    y: Array
+    rows: Array
+    known: Array
+
+
 class OverZeta(FusedSearch):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path, or over zeta and a ridge together.
 
@@ -75,10 +87,8 @@ class OverZeta(FusedSearch):
             checked_range(model.ridge_range, "ridge_range", positive=True)
         super().check_rules()
 
-    def each(
-        self, kernel: Kernel, rounds: tuple[Round, ...]
-    ) -> Iterator[tuple[Any, float, Array, Array, Array, Array]]:
-        """Points, noise, kernel matrix, target, and kernel rows and targets of the validation, machine by machine."""
+    def each_fold(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Iterator[_Fold]:
+        """Yield every machine of every round that validates some rows."""
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
             for train, check in one.machines(self.estimator._labels):
@@ -88,8 +98,14 @@ class OverZeta(FusedSearch):
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
                 K = np.array(gram.restrict(train.rows).matrix)
-                points, noise = train.points(one.X, kernel.pairwise), correlation_noise(K, y)
-                yield points, noise, K, y - center, rows, check.y - center
+                yield _Fold(
+                    points=train.points(one.X, kernel.pairwise),
+                    noise=correlation_noise(K, y),
+                    K=K,
+                    y=y - center,
+                    rows=rows,
+                    known=check.y - center,
+                )
 
     def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         """Choose zeta, or zeta and the ridge, with one kernel."""
@@ -125,24 +141,24 @@ class OverZeta(FusedSearch):
     ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
         """Return the paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
         folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
-        for points, noise, K, y, rows, known in self.each(kernel, rounds):
-            fold = L1Fold.of(K, y, rows, known, zeta_min)
+        for one in self.each_fold(kernel, rounds):
+            fold = L1Fold.of(one.K, one.y, one.rows, one.known, zeta_min)
             folds.append(fold)
-            machines.append((points, K, y, fold.path))
-            largest = max(largest, noise)
+            machines.append((one.points, one.K, one.y, fold.path))
+            largest = max(largest, one.noise)
         return folds, machines, largest
 
     def choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
         model = self.estimator
-        known = [machine[2:] for machine in self.each(kernel, rounds)]
-        largest = max(zeta_max(K, y) for K, y, _, _ in known) or 1.0
+        known = list(self.each_fold(kernel, rounds))
+        largest = max(zeta_max(one.K, one.y) for one in known) or 1.0
         least = _SMALLEST * largest if model.zeta_min is None else float(model.zeta_min)
         ends = (
             (min(least, 0.5 * largest), largest),
             checked_range(model.ridge_range, "ridge_range", positive=True),
         )
-        folds = [sparse_fold(*one, ends) for one in known]
+        folds = [sparse_fold(one.K, one.y, one.rows, one.known, ends) for one in known]
         found = joint_choice(kernel, ("zeta", "ridge"), folds, ends, float(model.gap), model.max_evaluations)
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases

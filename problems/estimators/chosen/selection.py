@@ -23,6 +23,7 @@ from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.absent import Absent
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
@@ -133,7 +134,7 @@ class LSSVMRegressorCV(LSSVMRegressor):
     its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
-    _typical = ({"cv": 3}, {"cv": "evidence"})
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
     _selector_type = DenseSearch
     _page, _chooses = "tikhonov_fusion", "gamma"
@@ -231,7 +232,7 @@ class LSSVMClassifierCV(LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
-    _typical = ({"cv": 3}, {"cv": "gcv"})
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
     _selector_type = DenseSearch
     _page, _chooses = "tikhonov_fusion", "gamma"

@@ -7,7 +7,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 """
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -24,6 +24,7 @@ from problems.estimators.full.saddle_machine import (
     left_out_importance,
     ridges_of,
 )
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
@@ -183,7 +184,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     _model_type = LSSVMModel
     _intervals_type = DenseIntervals
-    _typical = ({"gamma": 10.0},)
+    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = True
@@ -272,7 +273,7 @@ class LSSVMClassifier(Classifier):
 
     _model_type = LSSVMModel
     _calibration_type = LeftOutClasses
-    _typical = ({"gamma": 10.0},)
+    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True

@@ -16,7 +16,7 @@ can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` th
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from problems.estimators.reduced.ls_svm_machine import (
     left_out_importance,
 )
 from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration, predict_to
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
@@ -46,8 +47,19 @@ __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 _OTHER_ROWS = 1e-4
 
 
-def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, Array, Array, float]:
-    """Targets, errors, spare leverages and weights of all rows, or of evenly spaced ones of very many; trace H."""
+@dataclass(frozen=True, slots=True)
+class _SomeRows:
+    """Targets, errors, spare leverages and weights of all rows or of evenly spaced ones; trace H of all rows."""
+
+    Y: Array
+    errors: Array
+    spare: Array
+    weights: Array
+    freedom: float
+
+
+def _thin_out(parts: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
+    """Take all rows, or evenly spaced ones of very many."""
     step, freedom = -(-n_rows // MOST_ROWS), 0.0
     kept: list[tuple[Array, ...]] = []
     for part in parts:
@@ -58,7 +70,7 @@ def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, A
         v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
         kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
     found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    return found[0], found[1], found[2], found[3], freedom
+    return _SomeRows(*found, freedom)
 
 
 class BasisCalibration(RegressedCalibration):
@@ -74,17 +86,16 @@ class BasisCalibration(RegressedCalibration):
         with model._model.read_again(*rows) as data:
             read = model._model.training_rows(data)
             beta, bias = model._model.columns()
-            found = _thinned(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
+            some = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
             held = data.source.held
-        Y, errors, spare, weights, freedom = found
-        if abs(model._model.trace(freedom).relative) > _OTHER_ROWS:
+        if abs(model._model.trace(some.freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
-        classes, residuals = numbers_of_codes(Y, model.code_book_), errors / spare[:, None]
+        classes, residuals = numbers_of_codes(some.Y, model.code_book_), some.errors / some.spare[:, None]
         if held is not None and not model.kernel_.pairwise and len(classes) == held.X.shape[0]:
-            residuals = groups_left_out(errors, residuals, equal_rows(to_numpy(held.X), classes))
-        outputs = Y - residuals
+            residuals = groups_left_out(some.errors, residuals, equal_rows(to_numpy(held.X), classes))
+        outputs = some.Y - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
-        return CalibrationScores.of(scores, classes, weights, "left out")
+        return CalibrationScores.of(scores, classes, some.weights, "left out")
 
 
 @dataclass(eq=False, repr=False)
@@ -153,7 +164,7 @@ class SparseLSSVMRegressor(Regressor):
 
     _model_type = SparseModel
     _intervals_type = ReducedIntervals
-    _typical = ({"solver": "cg"},)
+    _typical: ClassVar[Uses] = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM regression"
     _solvers, _readers = SOLVERS, READERS
     _on_devices = _rows_have_targets = True
@@ -211,7 +222,7 @@ class SparseLSSVMClassifier(Classifier):
 
     _model_type = SparseModel
     _calibration_type = BasisCalibration
-    _typical = ({"solver": "cg"},)
+    _typical: ClassVar[Uses] = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM classification (as regression on the labels)"
     _solvers, _readers = SOLVERS, READERS
     _on_devices = _rows_have_targets = _regressed = True

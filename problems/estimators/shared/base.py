@@ -32,10 +32,12 @@ from substrate.namespaces import device_points, is_device_array, namespace_of, t
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "page_named"]
+__all__ = ["Fitted", "KernelEstimator", "Uses", "page_named"]
 
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
+#: Choices of parameters, each by name.
+Uses = tuple[Mapping[str, Any], ...]
 
 
 @dataclass(eq=False, repr=False)
@@ -60,7 +62,7 @@ class KernelEstimator(BaseEstimator):
     #: The kind of its selector, where a fit chooses a parameter.
     _selector_type: ClassVar[type[Selector] | None] = None
     #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
-    _typical: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
     #: The title of its certificates.
