@@ -159,10 +159,6 @@ class HuberLSSVMRegressor(Regressor):
         self._keep_expansion(X, rows, kernel, alpha, bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b."""
-        return self._expansion(X)
-
 
 @dataclass(frozen=True, slots=True)
 class StoredHuber:

@@ -64,7 +64,16 @@ class LSSVMModel(LeavesOut):
         else:
             X, y, weights, _ = model._kept(*given)
             Y = y[:, None] if y.ndim == 1 else y
-        return GivenFit(X, Y, weights, model._gammas(Y.shape[1]), labels, *self.tolerances())
+        tolerance, equations = self.tolerances()
+        return GivenFit(
+            X=X,
+            Y=Y,
+            weights=weights,
+            gammas=model._gammas(Y.shape[1]),
+            labels=labels,
+            tolerance=tolerance,
+            equations=equations,
+        )
 
     def fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
         """Fit one machine to every column of codes; machines on all rows share one factorisation."""
@@ -81,12 +90,18 @@ class LSSVMModel(LeavesOut):
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
-        reason = next((fit.reason for fit in fits if fit.reason), "")
-        made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
         slopes = [fit.slopes for fit in fits if fit.slopes is not None]
-        linear = np.concatenate(slopes, axis=1) if slopes else None
-        return SaddleFit(*made, reason=reason, way=fits[0].way, border=border, slopes=linear)
+        return SaddleFit(
+            support_values=on_device_of(Y, alpha),
+            bias=on_device_of(Y, bias),
+            rows=worst_rows([fit.rows for fit in fits]),
+            facts=tuple(facts),
+            iterations=max(fit.iterations for fit in fits),
+            reason=next((fit.reason for fit in fits if fit.reason), ""),
+            way=fits[0].way,
+            border=border,
+            slopes=np.concatenate(slopes, axis=1) if slopes else None,
+        )
 
     def keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
         """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last."""
@@ -108,7 +123,7 @@ class LSSVMModel(LeavesOut):
         return Method(model.solver, cg_tol, most, model._tolerance(), self.own_page(), model._additive)
 
     def tolerances(self) -> tuple[float, float | None]:
-        """Tolerances of the accuracy and of the equations: those of iterative methods and conic solvers are larger."""
+        """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""
         model = self.estimator
         tol = model._tolerance()
         if model.solver in ("auto", "cholesky", "stored_cg"):

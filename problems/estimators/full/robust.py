@@ -206,10 +206,6 @@ class RobustLSSVMRegressor(Regressor):
         self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_k alpha_k k(x_k, x) + b."""
-        return self._expansion(X)
-
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float
     ) -> tuple[tuple[str, str], ...]:

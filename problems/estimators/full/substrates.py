@@ -125,10 +125,6 @@ class SubstrateRegressor(Regressor):
         self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b."""
-        return self._expansion(X)
-
 
 @dataclass(eq=False, repr=False)
 class L1SubstrateRegressor(Regressor):
