@@ -2,7 +2,9 @@
 
 import inspect
 import pkgutil
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,10 @@ def classes_of_the_package():
     found = {kind for name in names for kind in vars(import_module(name)).values() if inspect.isclass(kind)}
     ours = [kind for kind in found if kind.__module__.startswith("problems.")]
     return sorted(ours, key=lambda kind: kind.__qualname__)
+
+
+def fields_of(kind):
+    return getattr(kind, "__dataclass_fields__", {})
 
 
 def test_no_class_has_more_than_five_classes_of_our_own():
@@ -67,3 +73,18 @@ def test_a_part_holds_its_estimator_and_nothing_else(estimator):
     assert not [name for name in vars(model) if name.endswith("_type")]
     assert model._model is not model._model
     assert vars(model._model) == {"estimator": model}
+
+
+def test_the_table_of_contributing_names_what_there_is():
+    text = (Path(problems.estimators.__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [
+        line for line in text.splitlines() if line.startswith(("| task", "| model", "| the LS", "| sum", "| linear"))
+    ]
+    rows += [
+        line for line in text.splitlines() if line.startswith(("| intervals |", "| calibration |", "| selector |"))
+    ]
+    assert len(rows) == 11
+    kinds = classes_of_the_package()
+    known = {kind.__name__ for kind in kinds} | {name for kind in kinds for name in [*dir(kind), *fields_of(kind)]}
+    named = {name for row in rows for name in re.findall(r"`(\w+)(?: = \w+)?`", row)}
+    assert named <= known | {"READERS", "coef_", "cv", "return_std"}, named - known
