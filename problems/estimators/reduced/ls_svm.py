@@ -70,7 +70,8 @@ def _thin_out(parts: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
         v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
         kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
     found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    return _SomeRows(*found, freedom)
+    Y, errors, spare, weights = found
+    return _SomeRows(Y=Y, errors=errors, spare=spare, weights=weights, freedom=freedom)
 
 
 class BasisCalibration(RegressedCalibration):
