@@ -8,6 +8,7 @@ from every_model import ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
 from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sample_cases
 
 import problems
+import substrate
 from problems import LSSVMRegressor, SubstrateRegressor
 from substrate.kernels import Precomputed
 from substrate.namespaces import is_device_array
@@ -40,10 +41,13 @@ def test_a_sample_is_the_same_in_every_process_and_another_for_every_check_and_v
     assert draw([(name.replace("any", "other"), kind) for name, kind in PAIRS]) != others
 
 
-def test_the_hash_of_the_sources_is_that_of_every_file(monkeypatch):
+def test_the_hash_of_the_sources_is_that_of_every_file_of_substrate_and_of_no_page(monkeypatch):
     version = hash_sources()
-    changed = Path(problems.__file__)
+    page = Path(problems.__file__)
     read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"\n" if path == page else b""))
+    assert hash_sources.__wrapped__() == version
+    changed = Path(substrate.__file__)
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"\n" if path == changed else b""))
     assert hash_sources.__wrapped__() != version
     monkeypatch.setattr(Path, "read_bytes", read)

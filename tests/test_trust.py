@@ -40,7 +40,7 @@ def share(certificate):
 
 def exact_errors(model, wild):
     """The true distance of every output from the exact optimum, and what is allowed."""
-    asked = model._given_again(wild.X, wild.y, wild.weights)
+    asked = model._model.recall_data(wild.X, wild.y, wild.weights)
     said = np.reshape(model._fitted_values(asked.X), asked.Y.shape)
     for one in each_machine(asked.Y, asked.labels):
         points, weights = one.points(asked.X, model.kernel_.pairwise), asked.weights[one.rows]

@@ -24,7 +24,8 @@ from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.command_line.table import Table, named_columns, read_table
 from problems.command_line.tabular_model import TabularModel
-from problems.estimators.full.saddle_machine import SolvedMachine
+from problems.estimators.full.ls_svm import LSSVMModel
+from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
@@ -98,7 +99,7 @@ def subject_of_file(model: TabularModel, table: Table | None, target: str | None
 def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
     """Return the rows that an LS-SVM keeps, and the targets that its equations give."""
     points = getattr(estimator, "support_vectors_", None)
-    if not isinstance(estimator, SolvedMachine) or points is None or is_sparse(points):
+    if not has_part(estimator, LSSVMModel) or points is None or is_sparse(points):
         raise DataError(
             f"the file of a {type(estimator).__name__} does not hold the targets it was fitted to; give its table, "
             "--table FILE"

@@ -8,6 +8,7 @@ import numpy as np
 from problems.command_line.class_columns import broken_by, set_columns, set_statement
 from problems.command_line.preparation import Preparation
 from problems.estimators.shared.intervals import LeftOutIntervals
+from problems.estimators.shared.model import has_part
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.uncertainty.levels import exact_level
@@ -19,7 +20,7 @@ def _method(estimator: Any) -> str:
     """Choose by the rows that ``substrate fit`` held out; else by leaving rows out; else the Gaussian process."""
     if hasattr(estimator, "calibration_scores_"):
         return "split"
-    if not isinstance(estimator, LeftOutIntervals):
+    if not has_part(estimator, LeftOutIntervals):
         raise DataError(
             f"this {type(estimator).__name__} knows no errors of rows that it was not fitted to; fit with --no-refit, "
             "and where the held-out rows chose the weight, with that weight given (--zeta, --rho): then they judge it"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.shared.model import has_part
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError
 
@@ -63,8 +64,8 @@ def axes_for(
 
 
 def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
-    """Refuse an estimator of another kind, or one that is not fitted, and raise at once if matplotlib is missing."""
-    if not isinstance(estimator, kinds):
+    """Refuse an estimator that neither is nor has one of the kinds, or is not fitted; and raise without matplotlib."""
+    if not (isinstance(estimator, kinds) or has_part(estimator, *kinds)):
         raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     check_is_fitted(estimator)
     pyplot()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.displays.canvas import LEGEND, axes_for, demand, distinct
-from problems.estimators.shared.coded import CodedClassifier
+from problems.estimators.shared.classifier import Classifier
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 
@@ -57,7 +57,7 @@ class ClassificationDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, rows: Any = None, ax: Any = None) -> Self:
         """Draw a classifier at rows that it was not fitted to; ``rows`` as for ``predict_proba``."""
-        demand(estimator, (CodedClassifier,), cls.__name__, "classifiers")
+        demand(estimator, (Classifier,), cls.__name__, "classifiers")
         if estimator.calibration is None:
             raise DeclarationError("this model has no probabilities; set calibration to 'sigmoid', for instance")
         scores, p = np.asarray(estimator.decision_function(X)), np.asarray(estimator.predict_proba(X, rows=rows))
@@ -65,7 +65,7 @@ class ClassificationDisplay:
         if labels.shape != p.shape[:1]:
             raise DataError(f"y must have one label per row of X: expected {p.shape[0]}, received shape {labels.shape}")
         names = [str(label).replace("$", r"\$") for label in estimator.classes_]
-        return cls(estimator._numbers(labels), p.argmax(axis=1), p, scores, names).plot(ax)
+        return cls(estimator._calibration.numbers(labels), p.argmax(axis=1), p, scores, names).plot(ax)
 
     @property
     def brier(self) -> float:

@@ -89,7 +89,7 @@ class ComponentFunctionsDisplay:
         inputs = column_names(estimator, names)
         components_drawn = []
         for number in chosen:
-            columns = estimator._component_columns()[number]
+            columns = estimator._model.component_columns()[number]
             name = ", ".join(inputs[column] for column in columns)
             component_values = values[:, number]
             partial = None if residuals is None else residuals + component_values
@@ -98,7 +98,7 @@ class ComponentFunctionsDisplay:
                 grid = np.linspace(places.min(), places.max(), _GRID)
                 points = np.tile(X[:1], (_GRID, 1))  # a component uses its own column only
                 points[:, columns[0]] = grid
-                curve = _of_machine(estimator._component_values(points), machine)[:, number]
+                curve = _of_machine(estimator._model.component_values(points), machine)[:, number]
             else:
                 places, grid = component_values, np.array([component_values.min(), component_values.max()])
                 curve = grid
@@ -151,7 +151,7 @@ def _of_machine(values: Array, machine: int) -> Array:
 def _choose_components(estimator: Any, components: Any, machine: int) -> list[int]:
     variation = np.atleast_2d(estimator.maximal_variation_)[machine]
     if components is None:
-        (enough,) = np.nonzero(estimator._chosen(estimator.relevance))
+        (enough,) = np.nonzero(estimator._model.mark_components(estimator.relevance))
         if not enough.size:
             raise DataError("no component varies; name those to draw: components=[0, 1]")
         return [int(number) for number in enough[np.argsort(-variation[enough], kind="stable")][:_PANELS]]

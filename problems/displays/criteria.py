@@ -32,8 +32,9 @@ from problems.displays.canvas import (
     with_unit,
 )
 from problems.estimators.chosen.candidates import SMOOTH
-from problems.estimators.chosen.model_search import ModelSearch
-from problems.estimators.full.saddle_machine import SaddleMachine
+from problems.estimators.chosen.model_search import Search
+from problems.estimators.full.ls_svm import LSSVMModel
+from problems.estimators.full.robust import RobustModel
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 
@@ -80,8 +81,8 @@ class CriterionDisplay:
     def from_estimator(cls, estimator: Any, *, output: int = 0, ax: Any = None) -> Self:
         """Draw the search of a machine that chose its gamma, with the kernel it chose; ``output`` is one of several."""
         usable = "LSSVMRegressorCV, LSSVMClassifierCV, SparseLSSVMRegressorCV and SparseLSSVMClassifierCV"
-        demand(estimator, (ModelSearch,), cls.__name__, usable)
-        if estimator._criterion not in SMOOTH:
+        demand(estimator, (Search,), cls.__name__, usable)
+        if estimator._selector.criterion not in SMOOTH:
             raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
         if not hasattr(estimator, "path_"):
             raise DataError("a model of release 0.1 has not kept what its search saw; fit it again")
@@ -91,7 +92,7 @@ class CriterionDisplay:
         gammas, values = (np.asarray(estimator.path_[name]) for name in ("values", "criterion"))
         numbers = (estimator.gamma_, estimator.criterion_, estimator.criterion_lower_bound_)
         gamma, value, bound = (float(np.atleast_1d(number)[output]) for number in numbers)
-        name = _NAMES[estimator._criterion]
+        name = _NAMES[estimator._selector.criterion]
         curve = values if values.ndim == 1 else values[:, output]
         return cls(gammas, curve, gamma, value, bound, name).plot(ax)
 
@@ -153,7 +154,7 @@ class LeaveOneOutDisplay:
     ) -> Self:
         """Draw an LS-SVM and the rows it was fitted to; ``output`` is the number of an output or of a machine."""
         usable = "LSSVMRegressor, LSSVMClassifier, their CV twins and RobustLSSVMRegressor"
-        demand(estimator, (SaddleMachine,), cls.__name__, usable)
+        demand(estimator, (LSSVMModel, RobustModel), cls.__name__, usable)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         training_rows(estimator, X)
         if np.shape(y)[:1] != (X.shape[0],):

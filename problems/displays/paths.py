@@ -27,6 +27,7 @@ import numpy as np
 from problems.displays.canvas import ACCENT, LEGEND, axes_for, column_names, demand, distinct, unit_of
 from problems.estimators.chosen.fused_ways import OverRho, OverZeta
 from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse, non_negative, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -102,7 +103,8 @@ class EvolutionDiagramDisplay:
                 "regression with one validation set: cv=None"
             )
         inputs = column_names(estimator, names)
-        components = [", ".join(inputs[column] for column in columns) for columns in estimator._component_columns()]
+        each = estimator._model.component_columns()
+        components = [", ".join(inputs[column] for column in columns) for columns in each]
         return cls(
             np.asarray(path["values"]),
             np.asarray(path["maximal_variation"]),
@@ -234,7 +236,7 @@ class L1PathDisplay:
             target = real_array(y, "y", ndim=1)
         rows = np.flatnonzero(target) if estimator._labels else np.arange(target.size)
         K = np.array(Gram.of(estimator.kernel_, X).restrict(rows).matrix)
-        zeta = estimator.zeta_ if isinstance(estimator, OverZeta) else estimator.zeta
+        zeta = estimator.zeta_ if has_part(estimator, OverZeta) else estimator.zeta
         row_targets = np.ascontiguousarray(target[rows])
         path = l1_path(K, row_targets, zeta / 10.0 if zeta > 0.0 else None)
         if len(path) < 2:  # the model's zeta is far above zeta_max

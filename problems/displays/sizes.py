@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, LEGEND, LINES, axes_for, demand, distinct
-from problems.estimators.pruned.pruned_machine import PrunedMachine
+from problems.estimators.pruned.pruned_machine import PrunedModel
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError, DeclarationError
 
@@ -140,7 +140,7 @@ class PruningPathDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, steps: Any = None, ax: Any = None) -> Self:
         """Draw the path of a pruned machine, and the spectra of ``steps``: the first, one half way and the chosen."""
-        demand(estimator, (PrunedMachine,), cls.__name__, "PrunedLSSVMRegressor and PrunedLSSVMClassifier")
+        demand(estimator, (PrunedModel,), cls.__name__, "PrunedLSSVMRegressor and PrunedLSSVMClassifier")
         path, chosen = estimator.pruning_path_, int(estimator.step_)
         drawn = sorted({0, chosen // 2, chosen}) if steps is None else [int(step) for step in np.atleast_1d(steps)]
         if not drawn or min(drawn) < 0 or max(drawn) >= len(path):

@@ -33,7 +33,11 @@ def parameters_of(estimator):
 
 def way_in_words(value):
     """Return the name of a choice of parameters in that of a test; anything else keeps its own."""
-    return {(): "as it comes", ("solver",): "declared"}[tuple(value)] if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    if value == {"solver": "cvxpy"}:
+        return "declared"
+    return ", ".join(f"{name} {choice}" for name, choice in value.items()) or "as it comes"
 
 
 ESTIMATORS = exported_estimators()
@@ -59,9 +63,12 @@ FUNCTIONS = {
     **{f"{name}.closed_form": (module.closed_form, module) for name, module in WITH_CLOSED_FORM.items()},
 }
 
+#: Every estimator with the parameters that its class calls typical.
+TYPICAL = [(estimator, dict(choice)) for estimator in ESTIMATORS for choice in estimator._typical]
 #: Every estimator as it comes, and once more by its declared problem where it has the choice.
 WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cvxpy"}) for e in WITH_SOLVER]
 over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS, ids=way_in_words)
+over_ways_and_uses = pytest.mark.parametrize(("estimator", "choice"), WAYS + TYPICAL, ids=way_in_words)
 over_ways_of_regression = pytest.mark.parametrize(
     ("estimator", "choice"), [way for way in WAYS if way[0] in REGRESSORS], ids=way_in_words
 )

@@ -111,7 +111,7 @@ def flat_then(estimator, parameters):
     flat = {
         names.get(field.name, field.name): fields_of_basis.get(field.name, field.default) for field in fields(Basis)
     }
-    flat["basis"] = flat["basis"] or getattr(problems, estimator)._rule
+    flat["basis"] = flat["basis"] or getattr(problems, estimator)._model_type.rule
     return parameters | flat | {"executor": None, "memory_budget": BUDGET, "checkpoint": None, "verbose": False}
 
 

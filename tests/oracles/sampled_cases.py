@@ -5,9 +5,9 @@ one model for each way into that code, and one case on every other model, which 
 left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of a check of one model whose cases are a
 product too (seeds, kernels, options) the mark ``some_cases(n)`` draws n.
 
-Cases are drawn by a hash of their names and of the sources of the package. The draw is the same in every process, for
-one file and for all of them; a new model leaves that of the others as it was; and every version of the package draws
-anew, so that in time every case is seen.
+Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
+one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
+was; and every version of the numerical code draws anew, so that in time every case is seen.
 """
 
 import hashlib
@@ -73,10 +73,10 @@ def _in_words(model: BaseEstimator) -> str:
 
 @cache
 def hash_sources() -> str:
-    """Return a hash of every source file of the package: what tells one version from another."""
+    """Return a hash of every source file of ``substrate``: what tells one version of the numbers from another."""
     root = Path(__file__).parents[2]
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(path for package in ("substrate", "problems") for path in (root / package).rglob("*.py")):
+    for path in sorted((root / "substrate").rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

@@ -6,6 +6,7 @@ machine uses, which class a point gets, and the outputs to a millionth of their 
 
 import numpy as np
 import pytest
+from every_model import TYPICAL, way_in_words
 from sklearn.base import is_classifier
 
 import problems
@@ -30,25 +31,25 @@ def rounded_otherwise(values, seed):
     return values * (1.0 + eps * np.random.default_rng(seed).integers(-1, 2, size=values.shape))
 
 
-def fitted(estimator, X, y):
+def fitted(estimator, choice, X, y):
     own = estimator().get_params(deep=False)
     choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(12, random_state=0)}
-    return estimator(**{name: choice for name, choice in choices.items() if name in own}).fit(X, y)
+    return estimator(**{name: value for name, value in choices.items() if name in own} | choice).fit(X, y)
 
 
 def outputs(model, X):
     return model.decision_function(X) if is_classifier(model) else model.predict(X)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
-def test_no_verdict_hangs_on_rounding(estimator):
+@pytest.mark.parametrize(("estimator", "choice"), [*((one, {}) for one in ESTIMATORS), *TYPICAL], ids=way_in_words)
+def test_no_verdict_hangs_on_rounding(estimator, choice):
     X, y = data_of(estimator)
-    plain, points = fitted(estimator, X, y), np.random.default_rng(4).normal(size=(20, 3))
+    plain, points = fitted(estimator, choice, X, y), np.random.default_rng(4).normal(size=(20, 3))
     assert plain.certificate_.holds, str(plain.certificate_)
     known = outputs(plain, points)
     for seed in range(2):
         targets = y if is_classifier(plain) else rounded_otherwise(y, seed)
-        other = fitted(estimator, rounded_otherwise(X, seed), targets)
+        other = fitted(estimator, choice, rounded_otherwise(X, seed), targets)
         assert other.certificate_.holds, str(other.certificate_)
         for name in VERDICTS:
             if hasattr(plain, name):

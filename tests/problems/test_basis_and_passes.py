@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems import SparseL1SubstrateRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
-from problems.estimators.reduced.row_stream import RowStream
+from problems.estimators.reduced.machine import ReducedModel
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -19,7 +19,8 @@ from substrate.streaming import Passes
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(60, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=60)
-READERS = [kind for name in problems.ESTIMATORS if issubclass(kind := getattr(problems, name), RowStream)]
+KINDS = [getattr(problems, name) for name in problems.ESTIMATORS]
+READERS = [kind for kind in KINDS if issubclass(kind._model_type, ReducedModel)]
 over_readers = pytest.mark.parametrize("estimator", READERS)
 
 

@@ -25,7 +25,8 @@ from problems import (
     SymmetricLSSVMRegressor,
     load,
 )
-from problems.estimators.shared.intervals import Intervals, LeftOutIntervals
+from problems.estimators.shared.intervals import LeftOutIntervals
+from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.least_squares.evidence import log_evidence
@@ -39,7 +40,7 @@ V = RNG.uniform(0.3, 3.0, size=N)
 NEW = 1.5 * RNG.normal(size=(6, 2))
 POINTS = RNG.normal(size=(7, 2))
 EXACT = ("conformal", "jackknife+", "jackknife-minmax")
-REGRESSORS = {name: kind for name in problems.ESTIMATORS if issubclass(kind := getattr(problems, name), Intervals)}
+REGRESSORS = {name: kind for name in problems.ESTIMATORS if issubclass(kind := getattr(problems, name), Regressor)}
 
 MACHINES = {
     "dense": (LSSVMRegressor(RBF(1.0), gamma=4.0), None),
@@ -298,14 +299,14 @@ def test_every_regressor_is_calibrated_alike(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind().fit(X, Y)
-    if not issubclass(kind, LeftOutIntervals):
+    if not issubclass(kind._intervals_type, LeftOutIntervals):
         with pytest.raises(DataError, match=r"has no calibration rows; call calibrate\(X, y\) first"):
             model.predict_interval(NEW)
     targets = np.linspace(-1.0, 1.0, 6)
     before = model.predict(NEW)
     assert model.calibrate(NEW, targets) is model
     reach = np.sort(np.abs(targets - before))[rank(0.8, 6) - 1]
-    method = "split" if issubclass(kind, LeftOutIntervals) else "conformal"
+    method = "split" if issubclass(kind._intervals_type, LeftOutIntervals) else "conformal"
     ends = model.predict_interval(NEW, 0.8, method)
     assert_allclose(ends, np.column_stack([before - reach, before + reach]))
     assert_array_equal(model.predict(NEW), before)
@@ -349,7 +350,7 @@ def test_wrong_levels_and_methods_are_refused(machine):
             model.predict_region(NEW, coverage)
         with pytest.raises(DeclarationError, match="coverage must be above 0 and below 1"):
             model.interval_guarantee(coverage)
-    names = ", ".join(type(model)._interval_methods)
+    names = ", ".join(model._intervals.methods)
     for method in ("jackknife", "Conformal", None, 3):
         for ask in (model.predict_interval, lambda _, c, m: model.interval_guarantee(c, m)):
             with pytest.raises(DeclarationError, match=f"method must be one of {names.replace('+', '.')}, received"):

@@ -44,9 +44,9 @@ def test_left_out_outputs_of_enlarged_machines_are_those_of_refits(n_classes, co
     X, y = rows_of(11, n_classes, 1)
     x, X, y = X[[10]], X[:10], y[:10]
     model = LSSVMClassifier(RBF(1.0), 2.0, coding=coding).fit(X, y)
-    alpha, ridge, codes = model._in_columns()
-    influence = kernel_influence(Gram.of(model.kernel_, X), np.ascontiguousarray(ridge[:, 0]), model._kernel_rows)
-    ((outputs, c, S),) = model._blocks(influence, x, model.kernel_.diag(x))
+    alpha, ridge, codes = model._model.to_columns()
+    influence = kernel_influence(Gram.of(model.kernel_, X), np.ascontiguousarray(ridge[:, 0]), model._model.kernel_rows)
+    ((outputs, c, S),) = model._calibration.blocks(influence, x, model.kernel_.diag(x))
     for label, code in zip(model.classes_, model.code_book_, strict=True):
         found = enlarged_outputs(alpha, codes, influence.diagonal, c, S, code - outputs)[0]
         rows, labels = np.vstack([X, x]), np.append(y, label)

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
-from problems.estimators.reduced.row_stream import RowStream
+from problems.estimators.reduced.machine import ReducedModel
 from substrate.kernels import RBF
 from substrate.reduced import RULES, Basis
 from substrate.streaming import array_source as row_numbers
@@ -45,7 +45,9 @@ THRESHOLDS = [
 ]
 
 READERS = [
-    name for name, module in problems.ESTIMATORS.items() if issubclass(getattr(import_module(module), name), RowStream)
+    name
+    for name, module in problems.ESTIMATORS.items()
+    if issubclass(getattr(import_module(module), name)._model_type, ReducedModel)
 ]
 CASES = {
     **{name: (name, {}) for name in READERS},

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, make_data, make_estimator, over_ways, quick_kernel
+from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, make_data, make_estimator, over_ways_and_uses, quick_kernel
 from sampled_cases import first
 from sklearn.base import is_classifier
 
@@ -73,7 +73,7 @@ def check_spreads(model, X, y, weights):
 UNITS = {"as it is": (1.0, 0.0), "offset": (1.0, 1e6), "tiny": (1e-9, 0.0), "huge": (1e9, -4e9)}
 
 
-@over_ways
+@over_ways_and_uses
 @pytest.mark.parametrize("units", first(2, UNITS))
 def test_the_spread_is_that_of_the_users_y(estimator, choice, units):
     X, y = make_data(estimator, n=18)
@@ -212,7 +212,7 @@ def test_a_machine_without_a_bound_leaves_none_for_all():
     assert model.certificate_.answer is None
     assert model.certificate_.accuracy == np.inf
     assert "no bound on the answer" in str(model.certificate_)
-    asked = model._given_again(K, labels, None)
+    asked = model._model.recall_data(K, labels, None)
     assert len(list(each_machine(asked.Y, True))) == 3
 
 

@@ -135,7 +135,7 @@ def test_executors_change_no_bit(folder, client):
 
 def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
     """Whatever the budget; but not where the file is not what the map shows."""
-    from problems.estimators.reduced.row_stream import NpySource
+    from problems.estimators.reduced.machine import NpySource
 
     asked = []
     monkeypatch.setattr(

@@ -220,8 +220,8 @@ def test_the_rule_that_goes_by_fits_weighs_their_errors():
 def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
     passes = Passes(checkpoint=tmp_path / "sums.npz")
     model = made("direct", Basis(5, "random", random_state=0), passes=passes)
-    with model._reading(X, Y, TIMES) as data:
-        begun = Checkpoint(tmp_path / "sums.npz", model._problem(data))
+    with model._model.read(X, Y, TIMES) as data:
+        begun = Checkpoint(tmp_path / "sums.npz", model._model.problem(data))
     begun.write()
     with pytest.raises(DataError, match="belongs to another problem"):
         model.fit(X, Y, TIMES + (TIMES > 1))

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from problems.command_line.report.model_path import Affine, KnotPath, ModelPath, space_geometrically
-from problems.estimators.full.l1_fit import SparseAnswers
-from problems.estimators.full.saddle_machine import SolvedMachine
-from problems.estimators.full.variation_fit import Variation, VariationAnswers
+from problems.estimators.full.l1_fit import L1Model
+from problems.estimators.full.ls_svm import LSSVMModel
+from problems.estimators.full.variation_fit import Variation, VariationModel
 from problems.estimators.shared.additive import kernel_matrices
+from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -203,17 +204,17 @@ def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
     if is_sparse(X) or estimator.kernel_.pairwise:
         raise DataError(f"a page that moves needs a table of numbers; this {name} has a matrix that is sparse or given")
     X = np.ascontiguousarray(to_numpy(X), dtype=np.float64)
-    if isinstance(estimator, SolvedMachine):
+    if has_part(estimator, LSSVMModel):
         ridge = to_numpy(estimator.ridge_)
         ridge = ridge if ridge.ndim == 1 else ridge[:, 0]
         if np.ptp(ridge) > 1e-12 * float(ridge.max()):
             raise DeclarationError(f"the rows of this {name} have weights, and a page that moves knows none")
         return GammaPath.of(estimator, X, y, 1.0 / float(ridge[0]))
-    if isinstance(estimator, SparseAnswers):
-        if estimator._ridge_of_w() != 0.0:
+    if has_part(estimator, L1Model):
+        if estimator._model.ridge_of_w() != 0.0:
             raise DeclarationError(f"this {name} has a ridge beside zeta, and two weights have no path in one number")
         return ZetaPath.of(estimator, X, y, _weight(estimator, "zeta"))
-    if isinstance(estimator, VariationAnswers):
+    if has_part(estimator, VariationModel):
         if estimator.groups is not None:
             raise DeclarationError(f"this {name} has one rho for each group, which is a map and no path in one number")
         if getattr(estimator, "refit", False):

@@ -29,6 +29,7 @@ from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
+from problems.estimators.shared.model import has_part
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
@@ -90,7 +91,7 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
         yield _Plan("Residuals", caption, lambda: _residuals(fit), still=True)
-        if fit.y_val.size and isinstance(model, LeftOutIntervals) and hasattr(model, "ridge_"):
+        if fit.y_val.size and has_part(model, LeftOutIntervals) and hasattr(model, "ridge_"):
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."

@@ -14,9 +14,9 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,13 +27,13 @@ from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
 from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
-from problems.estimators.chosen.model_search import ModelSearch
+from problems.estimators.chosen.model_search import RECOMMENDED, Search
 from problems.estimators.chosen.term_weights import winner
-from problems.estimators.chosen.width_rule import Way, best_to_search, refined
+from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, refined
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.reduced.ls_svm_machine import SparseMachine
 from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.shared.base import Fitted, Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
@@ -44,10 +44,10 @@ from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.reduced.statistic import Statistic, accumulate
-from substrate.search.gamma_search import gamma_ends
+from substrate.search.gamma_search import GAP, gamma_ends
 from substrate.streaming.source import Block
 
-__all__ = ["SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV", "SparseSearch"]
+__all__ = ["BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,135 +60,132 @@ class _Found:
     statistic: Statistic
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class SparseSearch(ModelSearch, SparseMachine):
-    """The search over gamma and a list of kernels, for machines on a reduced basis."""
+def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
 
-    sigma_range: None = field(default=None, init=False)
-    width_gap: float = field(default=0.01, init=False)
-    loss: str = field(default="squared", init=False)
-    validation_fraction: float = field(default=0.25, init=False)
-    n_jobs: None = field(default=None, init=False)
-    random_state: None = field(default=None, init=False)
+    ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
+    :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    model, search = estimator._model, estimator._selector
+    search.check_rules()
+    with model.read(X, y, sample_weight) as data:
+        folds = search.folds(data, X, y)
+        judged, best = search.search(data, folds, estimator._labels)
+        if estimator.gamma_range is None:
+            further = look_further_on_a_basis(best.judged, best.prepared, search.criterion, folds)
+            judged = [further if candidate is best.judged else candidate for candidate in judged]
+            best = replace(best, judged=further)
+        fit = search.fit_final(judged, best)
+    search.keep_search(judged, best.judged, True)
+    estimator._keep_classes(data.classes)
+    model.keep(fit, data.outputs == 1)
+    return self
 
-    _mean_one = True
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
+class BasisSearch(Search):
+    """A search on a reduced basis: one statistic of all rows for every kernel, and the machine of the best one."""
 
-        ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
-        :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
-        """
-        self._begin_fit()
-        self._check_search()
-        with self._reading(X, y, sample_weight) as data:
-            folds = self._folds(data, X, y)
-            judged, best = self._found(data, folds, self._labels)
-            if self.gamma_range is None:
-                further = look_further_on_a_basis(best.judged, best.prepared, self._criterion, folds)
-                judged = [further if candidate is best.judged else candidate for candidate in judged]
-                best = replace(best, judged=further)
-            fit = self._final(judged, best)
-        self._keep_search(judged, best.judged, True)
-        self._keep_classes(data.classes)
-        self._keep(fit, data.outputs == 1)
-        return self
-
-    def _fitted_gamma(self) -> float:
-        return float(self.gamma_)
-
-    def _check_search(self) -> None:
-        if self.cv is None:
+    def check_rules(self) -> None:
+        """Refuse parameters before any work, and what rows that are read in passes do not have."""
+        model = self.estimator
+        if model.cv is None:
             raise DeclarationError(
                 "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter or a list of splits, received "
                 "None; rows that are read in passes have no validation rows beside them, and a PredefinedSplit holds "
                 "rows out"
             )
-        self._check_rules()
-        if self.search == "certified":
+        super().check_rules()
+        if model.search == "certified":
             raise DeclarationError("search='certified' needs all rows; use LSSVMRegressorCV or LSSVMClassifierCV")
-        if isinstance(rule := self._choice().rule, str) and rule == "pruned":
+        if isinstance(rule := model._model.choice().rule, str) and rule == "pruned":
             raise DeclarationError(
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def _found(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
-        """All judged kernels, and the best one with the data of its fit."""
-        if is_families(given := self.kernels):
-            self._data_kernel(data, RBF())  # warns of columns on different scales
-        middle = [self._data_kernel(data)] if given is None else self._data_kernels(unresolved(given), data)
+    def search(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
+        """Return all judged kernels, and the best one with the data of its fit."""
+        model = self.estimator
+        if is_families(given := model.kernels):
+            model._model.data_kernel(data, RBF())  # warns of columns on different scales
+        middle = (
+            [model._model.data_kernel(data)] if given is None else model._model.data_kernels(unresolved(given), data)
+        )
         kernels = at_all_widths(given, middle)
-        by_slopes = self.search == "gradient"
+        by_slopes = model.search == "gradient"
         if by_slopes:
-            check_slopes(kernels, data.source.take_rows(np.arange(1)), self._criterion)
+            check_slopes(kernels, data.source.take_rows(np.arange(1)), self.criterion)
         judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
-        for kernel in announce_steps(kernels, bool(self.verbose)):
-            one = self._judged_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
+        for kernel in announce_steps(kernels, bool(model.verbose)):
+            one = self.judge_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
             judged.append(one.judged)
             best = one if best is None or one.judged.score < best.judged.score else best
             first = one if first is None or one.judged is best_to_search(judged) else first
         if best is None or first is None:
             raise TypeError("a search without a kernel")
-        if self.search is None:
+        if model.search is None:
             return judged, best
-        basis, most = first.prepared.basis, most_evaluations(self.search, self.max_evaluations)
+        basis, most = first.prepared.basis, most_evaluations(model.search, model.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> Judged:
             nonlocal best
             with warnings.catch_warnings():
                 # a candidate that does not distinguish points loses; a warning for the first one was given
                 warnings.simplefilter("ignore", DegenerateKernelWarning)
-                one = self._judged_kernel(kernel, data, folds, pooled, basis, by_slopes)
+                one = self.judge_kernel(kernel, data, folds, pooled, basis, by_slopes)
             best = min(best, one, key=lambda each: each.judged.score)
             return one.judged
 
-        progress = Progress(most, shown=bool(self.verbose))
+        progress = Progress(most, shown=bool(model.verbose))
         if not by_slopes:
             return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
-        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self._criterion, float(self.gap), pooled)
-        judged = refined(judged, way, self._way(), most, None, progress)
+        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self.criterion, float(model.gap), pooled)
+        judged = refined(judged, way, self.way(), most, None, progress)
         top = winner(judged)
         if best.judged.kernel != top.kernel:
-            best = self._judged_kernel(top.kernel, data, folds, pooled, basis)
+            best = self.judge_kernel(top.kernel, data, folds, pooled, basis)
         return judged, replace(best, judged=top)
 
-    def _folds(self, data: FitData, X: Any, y: Any) -> Folds | None:
-        """The folds of the rows: the same for rows in memory and for rows that are read in passes.
+    def folds(self, data: FitData, X: Any, y: Any) -> Folds | None:
+        """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
         A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
         """
-        if self._criterion != "folds":
+        model = self.estimator
+        if self.criterion != "folds":
             return None
         source, classes, kept = data.source, data.classes, data.weighed.kept
-        if kept is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, Integral)):
-            return folds_of(self._splits(*self._given_rows(data, X, y), classes is not None, kept), source.n_rows)
+        if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):
+            return folds_of(self.splits(*self.given_rows(data, X, y), classes is not None, kept), source.n_rows)
         if source.block_in_memory is not None:
             X, Y = to_numpy(source.block_in_memory.X), to_numpy(source.block_in_memory.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
-            return folds_of(self._splits(X, labels, classes is not None), source.n_rows)
-        count = self.cv
+            return folds_of(self.splits(X, labels, classes is not None), source.n_rows)
+        count = model.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
             labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
             labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
-            return folds_of(self._splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
+            return folds_of(self.splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
         if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
-                f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {self.cv!r}"
+                f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {model.cv!r}"
             )
         if classes is None:
             return ConsecutiveFolds(int(count), source.n_rows)
         return StratifiedFolds.of(int(count), source, classes.book, data.passes)
 
-    def _given_rows(self, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
-        """The rows for a splitter, without their inputs where they are read in passes, and their targets."""
-        rows = self._streamed(X, y)
+    def given_rows(self, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return the rows for a splitter, without their inputs where they are read in passes, and their targets."""
+        model = self.estimator
+        rows = model._model.open_source(X, y)
         if rows is None:
-            X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=data.classes is None)
+            X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
         targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
         return np.empty((rows.n_rows, 0)), targets
 
-    def _judged_kernel(
+    def judge_kernel(
         self,
         kernel: Kernel,
         data: FitData,
@@ -197,11 +194,13 @@ class SparseSearch(ModelSearch, SparseMachine):
         basis: ChosenBasis | None = None,
         slopes: bool = False,
     ) -> _Found:
+        """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
+        model = self.estimator
         start = time.perf_counter()
-        prepared = prepare(kernel, data, self._choice(), 1.0, basis)
+        prepared = prepare(kernel, data, model._model.choice(), 1.0, basis)
         unit, gammas = prepared.weighed.unit, None
-        if self.gamma_range is not None:
-            gammas = tuple(unit * end for end in gamma_ends(self.gamma_range))
+        if model.gamma_range is not None:
+            gammas = tuple(unit * end for end in gamma_ends(model.gamma_range))
         lowest = 0.0 if gammas is None else 1.0 / gammas[1]
         rows, features, origin = prepared.rows, prepared.features, prepared.origin
         if lowest > 0.0:
@@ -209,9 +208,9 @@ class SparseSearch(ModelSearch, SparseMachine):
         else:  # the range reaches down to where rounding begins
             statistic = accumulate(rows, features, origin, lowest, folds, "row-wise")
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
-        criterion = criterion_on(self._criterion, prepared, statistic, spectrum, pooled)
+        criterion = criterion_on(self.criterion, prepared, statistic, spectrum, pooled)
         parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-        search = bounded_search(criterion, prepared, spectrum, gammas, float(self.gap), pooled)
+        search = bounded_search(criterion, prepared, spectrum, gammas, float(model.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
         scores = np.array([score := float(search.values[0])])
@@ -228,14 +227,15 @@ class SparseSearch(ModelSearch, SparseMachine):
         judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start, slope)
         return _Found(judged, prepared, spectrum, statistic)
 
-    def _final(self, judged: list[Judged], best: _Found) -> ReducedFit:
+    def fit_final(self, judged: list[Judged], best: _Found) -> ReducedFit:
+        """Fit the chosen machine to all rows, with the rows of the search."""
         unit = best.prepared.weighed.unit
         gamma = unit * float(best.judged.search.gamma[0])
-        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self._tolerance())
-        rows, facts = self._search_rows(judged, best.judged)
-        extra = (refitted_row(fit, best.judged),) if self._criterion == "loo" else ()
+        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self.estimator._tolerance())
+        rows, facts = self.search_rows(judged, best.judged)
+        extra = (refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         said = {"conditional on": CONDITIONAL}
-        if self.search is not None:
+        if self.estimator.search is not None:
             said["kernels"] = dict(facts)["kernels"] + ", on the basis of its start"
         more = tuple((name, said.get(name, fact)) for name, fact in facts)
         factor = None if fit.factor is None else fit.factor.in_unit(unit)
@@ -253,7 +253,7 @@ def _first_target(block: Block) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
+class SparseLSSVMRegressorCV(SparseLSSVMRegressor):
     """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
 
     Parameters
@@ -296,11 +296,36 @@ class SparseLSSVMRegressorCV(SparseSearch, SparseLSSVMRegressor):
     A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
     """
 
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "Sparse LS-SVM regression, gamma selected"
+    _selector_type = BasisSearch
+    _chooses = "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = field(default="squared", init=False)
+    validation_fraction: float = field(default=0.25, init=False)
+    random_state: None = field(default=None, init=False)
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: None = field(default=None, init=False)
+    verbose: int = 0
+    sigma_range: None = field(default=None, init=False)
+    width_gap: float = field(default=0.01, init=False)
+
+    recommended = RECOMMENDED
+    fit = _fit
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
+class SparseLSSVMClassifierCV(SparseLSSVMClassifier):
     """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
 
     Parameters
@@ -320,4 +345,29 @@ class SparseLSSVMClassifierCV(SparseSearch, SparseLSSVMClassifier):
         As for :class:`SparseLSSVMClassifier`.
     """
 
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "Sparse LS-SVM classification, gamma selected"
+    _selector_type = BasisSearch
+    _chooses = "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = field(default="squared", init=False)
+    validation_fraction: float = field(default=0.25, init=False)
+    random_state: None = field(default=None, init=False)
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: None = field(default=None, init=False)
+    verbose: int = 0
+    sigma_range: None = field(default=None, init=False)
+    width_gap: float = field(default=0.01, init=False)
+
+    recommended = RECOMMENDED
+    fit = _fit

@@ -4,17 +4,17 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.model_selection import LeaveOneOut, check_cv
 
 from problems.estimators.chosen.candidates import held_out_rows
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.coded import Classes, CodedClassifier
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.base import Fitted
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
+from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.selector import Selector
 from substrate.arrays import Array, positive
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import target_rounding
@@ -24,7 +24,7 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.leave_one_out import checked_splits
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedClassifier", "FusedEstimator", "FusedRegressor", "Round", "Rounds"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "Round", "Rounds", "fit_classes", "fit_numbers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,84 +79,87 @@ class Final:
     kept: dict[str, Any]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class FusedEstimator(KernelEstimator):
-    """Base: splits the rows, tries the kernels, and keeps the proof."""
+class FusedSearch(Selector):
+    """A choice by validation, along a path or over several weights: it splits the rows and tries the kernels.
 
-    _location = None
+    Its rules are parameters of the estimator: ``kernels``, ``cv``, ``validation_fraction``, ``gap``, ``random_state``.
+    """
+
     #: The parameter that widens a default range.
-    _widened: ClassVar[str] = ""
-    kernels: Any = None
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-3
-    random_state: Any = None
+    widened: ClassVar[str] = ""
+    #: Whether rows without a coefficient are dropped.
+    sparse: ClassVar[bool] = False
 
     @abstractmethod
-    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        """The best value of the hyper-parameter with one kernel."""
+    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        """Return the best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """The machines at that value."""
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        """Fit the machines at that value."""
 
-    @abstractmethod
-    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """The rows and targets of the fit, given again, one column per machine."""
-
-    def _candidates(self, X: Any) -> list[Kernel]:
-        """The kernels to choose from, their widths taken from the rows of the final machine."""
-        if self.kernels is None:
-            return [self._resolved_kernel(X)]
-        if isinstance(self.kernels, (str, Kernel)) or not isinstance(self.kernels, Sequence) or not len(self.kernels):
-            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {self.kernels!r}")
-        given = self.kernel
+    def candidates(self, X: Any) -> list[Kernel]:
+        """Return the kernels to choose from, their widths taken from the rows of the final machine."""
+        model = self.estimator
+        if model.kernels is None:
+            return [model._resolved_kernel(X)]
+        if (
+            isinstance(model.kernels, (str, Kernel))
+            or not isinstance(model.kernels, Sequence)
+            or not len(model.kernels)
+        ):
+            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {model.kernels!r}")
+        given = model.kernel
         try:
             found = []
-            for candidate in self.kernels:
-                self.kernel = as_kernel(candidate)
-                found.append(self._resolved_kernel(X))
+            for candidate in model.kernels:
+                model.kernel = as_kernel(candidate)
+                found.append(model._resolved_kernel(X))
         finally:
-            self.kernel = given
+            model.kernel = given
         return found
 
-    def _rules(self) -> float:
-        """The gap, checked, before any long work."""
-        if isinstance(self.cv, (bool, float)) or (isinstance(self.cv, str) and self.cv != "loo"):
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
+        model = self.estimator
+        if isinstance(model.cv, (bool, float)) or (isinstance(model.cv, str) and model.cv != "loo"):
             raise DeclarationError(
                 "cv must be 'loo', a number of folds, a splitter, a list of splits, or None for validation rows; "
-                f"received {self.cv!r}"
+                f"received {model.cv!r}"
             )
-        held_out_rows(4, self.validation_fraction, 0)
-        return positive(self.gap, "gap")
+        held_out_rows(4, model.validation_fraction, 0)
+        positive(model.gap, "gap")
 
-    def _check_pair(self, X_val: Any, y_val: Any) -> None:
+    def check_pair(self, X_val: Any, y_val: Any) -> None:
+        """Refuse one of validation rows and targets without the other, or both beside ``cv``."""
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
-        if X_val is not None and self.cv is not None:
-            raise DataError(f"X_val and y_val judge where cv is None, received cv={self.cv!r}")
+        if X_val is not None and self.estimator.cv is not None:
+            raise DataError(f"X_val and y_val judge where cv is None, received cv={self.estimator.cv!r}")
 
-    def _rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
-        """The split of the rows: a validation set, folds, or a fraction."""
+    def rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
+        """Return the split of the rows: a validation set, folds, or a fraction."""
+        model = self.estimator
         every = np.arange(Y.shape[0])
-        if self.__sklearn_tags__().input_tags.pairwise:
-            self._resolved_kernel(X)  # refuses a matrix that is not square, before it is split
+        if model.__sklearn_tags__().input_tags.pairwise:
+            model._resolved_kernel(X)  # refuses a matrix that is not square, before it is split
         if Y_val is not None:
             return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
-        if self.cv is not None:
-            splitter = LeaveOneOut() if isinstance(self.cv, str) else check_cv(self.cv, labels, classifier=classifier)
+        if model.cv is not None:
+            splitter = LeaveOneOut() if isinstance(model.cv, str) else check_cv(model.cv, labels, classifier=classifier)
             splits = checked_splits(splitter.split(every, labels), every.size)
             rounds = tuple(
-                Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train)) for train, test in splits
+                Round(*self.part(X, Y, train, train), *self.part(X, Y, test, train)) for train, test in splits
             )
-            how = "every row left out in turn" if isinstance(self.cv, str) else f"{len(splits)} folds"
+            how = "every row left out in turn" if isinstance(model.cv, str) else f"{len(splits)} folds"
             return Rounds(rounds, every, how)
         stratify = labels if classifier else None
-        train, test = held_out_rows(every.size, self.validation_fraction, self.random_state, stratify)
-        cut = Round(*self._part(X, Y, train, train), *self._part(X, Y, test, train))
+        train, test = held_out_rows(every.size, model.validation_fraction, model.random_state, stratify)
+        cut = Round(*self.part(X, Y, train, train), *self.part(X, Y, test, train))
         return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
 
-    def _refuse_small(self, rounds: Rounds) -> Rounds:
+    def refuse_small(self, rounds: Rounds) -> Rounds:
+        """Refuse rounds that would train on less than two rows."""
         for number, one in enumerate(rounds.rounds):
             if one.Y.shape[0] < 2:
                 raise DataError(
@@ -165,147 +168,130 @@ class FusedEstimator(KernelEstimator):
                 )
         return rounds
 
-    def _part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
-        """Some of the rows; for a precomputed matrix, also some of the columns."""
-        pairwise = self.__sklearn_tags__().input_tags.pairwise
+    def part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
+        """Return some of the rows; for a precomputed matrix, also some of the columns."""
+        pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
         return (X[rows][:, columns] if pairwise else X[rows]), Y[rows]
 
-    def _best(self, X: Any, rounds: Rounds) -> tuple[Choice, list[Choice]]:
-        final = X if not self.__sklearn_tags__().input_tags.pairwise else X[:, rounds.rows]
-        choices = [self._choose(kernel, rounds.rounds) for kernel in self._candidates(final[rounds.rows])]
+    def best(self, X: Any, rounds: Rounds) -> tuple[Choice, list[Choice]]:
+        """Return the best choice over all kernels, and all of them."""
+        final = X if not self.estimator.__sklearn_tags__().input_tags.pairwise else X[:, rounds.rows]
+        choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
-    def _keep_fused(self, X: Any, Y: Array, rounds: Rounds, one: bool, also: dict[str, Any] | None = None) -> None:
+    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, one: bool, also: dict[str, Any] | None = None) -> None:
         """Choose, fit, and set the fitted attributes, all at the end."""
+        model = self.estimator
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
-            if self.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
-                gram = Gram.of(self._resolved_kernel(X), X)
+            if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
+                gram = Gram.of(model._resolved_kernel(X), X)
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final, Y_final = self._part(X, Y, rounds.rows, rounds.rows)
-            best, choices = self._best(X, rounds)
-            final = self._final(best.kernel, X_final, Y_final, best.value)
+            X_final, Y_final = self.part(X, Y, rounds.rows, rounds.rows)
+            best, choices = self.best(X, rounds)
+            final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
-        formula = f"criterion - lower bound over {self._chooses}"
+        formula = f"criterion - lower bound over {model._chooses}"
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
         unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
-        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(self.gap)
-        row = Row(f"gap of {self._chooses}", best.error - lower, scale, float(self.gap), formula)
-        ends = self._end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))
+        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(model.gap)
+        row = Row(f"gap of {model._chooses}", best.error - lower, scale, float(model.gap), formula)
+        ends = self.end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:
             facts.append(("kernels", f"{len(choices)} candidates, the bound over all of them"))
         if ends and not ends[0].passes:
-            said = f"the error may fall below {self._chooses} = {best.path['coverage'][0]:.3g}"
-            facts.append((WIDER, f"{said}: a smaller {self._widened} searches there"))
-        setattr(self, f"{self._chooses}_", best.value)
-        self.criterion_, self.criterion_lower_bound_ = best.error, lower
-        self.path_ = best.path
+            said = f"the error may fall below {model._chooses} = {best.path['coverage'][0]:.3g}"
+            facts.append((WIDER, f"{said}: a smaller {self.widened} searches there"))
+        setattr(model, f"{model._chooses}_", best.value)
+        model.criterion_, model.criterion_lower_bound_ = best.error, lower
+        model.path_ = best.path
         for name, value in {**best.kept, **final.kept, **(also or {})}.items():
-            setattr(self, name, value)
-        if self._sparse:  # the support is not the set of training rows
-            self.training_rows_ = rounds.rows
-        self.certificate_ = Certificate(self._title, (*final.rows, row, *ends), tuple(facts))
-        warn_unless_holds(self.certificate_)
+            setattr(model, name, value)
+        if self.sparse:  # the support is not the set of training rows
+            model.training_rows_ = rounds.rows
+        model.certificate_ = Certificate(model._title, (*final.rows, row, *ends), tuple(facts))
+        warn_unless_holds(model.certificate_)
         a = final.coefficients
-        (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self._sparse else (np.arange(a.shape[0]),)
+        (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self.sparse else (np.arange(a.shape[0]),)
         kept = np.ascontiguousarray((a[:, 0] if one else a)[used])
-        if self._labels:  # from regression's sign to that of y f = 1 - e
+        if model._labels:  # from regression's sign to that of y f = 1 - e
             codes = np.ascontiguousarray((Y_final[:, 0] if one else Y_final)[used])
-            self.support_codes_ = codes
+            model.support_codes_ = codes
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         bias = float(final.bias[0]) if one else final.bias
-        self._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
+        model._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
 
-    def _end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
-        """What is to expect beyond default ranges, of all candidates."""
+    def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
+        """Return what is to expect beyond default ranges, of all candidates."""
         beyond = [choice.beyond for choice in choices if choice.beyond is not None]
         if not beyond:
             return ()
-        return (end_row(str(self._chooses), best.error, min(beyond), negligible, self._widened),)
-
-    @property
-    def _sparse(self) -> bool:
-        """Whether rows without a coefficient are dropped."""
-        return False
+        return (end_row(str(self.estimator._chooses), best.error, min(beyond), negligible, self.widened),)
 
 
-class FusedRegressor(Intervals, RegressorMixin, FusedEstimator):
-    """A fused estimator for one real target."""
-
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
-        self._begin_fit()
-        self._rules()
-        self._check_pair(X_val, y_val)
-        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
-        known = None
-        if X_val is not None:
-            X_val, y_val = self._validation(X_val, y_val)
-            known = y_val[:, None]
-        rounds = self._refuse_small(self._rounds(X, y[:, None], y, X_val, known, False))
-        self._keep_fused(X, y[:, None], rounds, True)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """f(x) of the machine at the chosen value."""
-        return self._expansion(X)
-
-    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """The rows and targets of the fit, given again."""
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
-        return X, y[:, None]
+def fit_numbers(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
+    """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
+    estimator: Any = self
+    search = estimator._selector
+    estimator._begin_fit()
+    search.check_rules()
+    search.check_pair(X_val, y_val)
+    X, y, _ = estimator._checked(X, y, None, numeric=True, multi_output=False)
+    known = None
+    if X_val is not None:
+        X_val, y_val = estimator._validation(X_val, y_val)
+        known = y_val[:, None]
+    rounds = search.refuse_small(search.rounds(X, y[:, None], y, X_val, known, False))
+    search.keep_fused(X, y[:, None], rounds, True)
+    return self
 
 
-class FusedClassifier(FusedEstimator, CodedClassifier):
-    """A fused estimator for classes: one value of the hyper-parameter for all machines of the coding."""
+def fit_classes(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
+    """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
+    estimator: Any = self
+    search = estimator._selector
+    estimator._begin_fit()
+    search.check_rules()
+    estimator._check_coding()
+    search.check_pair(X_val, y_val)
+    X, labels, _ = estimator._checked(X, y, None, numeric=False)
+    classes = Classes.of(labels, estimator.coding)
+    known = None
+    if X_val is not None:
+        X_val, other = estimator._validation(X_val, y_val, numeric=False)
+        strange = np.setdiff1d(other, classes.names)
+        if strange.size:
+            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
+        known = classes.codes(other)
+    Y = classes.codes(labels)
+    rounds = search.refuse_small(search.rounds(X, Y, labels, X_val, known, True))
+    for number, one in enumerate(rounds.rounds):
+        for train, _ in one.machines(True):
+            if np.unique(train.y).size < 2:
+                raise DataError(
+                    f"round {number} trains machine {train.column} on one class only; give more rows of the rare "
+                    "class, fewer folds, or a validation set"
+                )
+    also = {"classes_": classes.names, "code_book_": classes.book}
+    search.keep_fused(X, Y, rounds, Y.shape[1] == 1, also)
+    return self
 
-    #: The classifier whose hyper-parameter is chosen.
-    _plain: ClassVar[type[CodedClassifier]]
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
-        self._begin_fit()
-        self._rules()
-        self._check_coding()
-        self._check_pair(X_val, y_val)
-        X, labels, _ = self._checked(X, y, None, numeric=False)
-        classes = Classes.of(labels, self.coding)
-        known = None
-        if X_val is not None:
-            X_val, other = self._validation(X_val, y_val, numeric=False)
-            strange = np.setdiff1d(other, classes.names)
-            if strange.size:
-                raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-            known = classes.codes(other)
-        Y = classes.codes(labels)
-        rounds = self._refuse_small(self._rounds(X, Y, labels, X_val, known, True))
-        for number, one in enumerate(rounds.rounds):
-            for train, _ in one.machines(True):
-                if np.unique(train.y).size < 2:
-                    raise DataError(
-                        f"round {number} trains machine {train.column} on one class only; give more rows of the rare "
-                        "class, fewer folds, or a validation set"
-                    )
-        also = {"classes_": classes.names, "code_book_": classes.book}
-        self._keep_fused(X, Y, rounds, Y.shape[1] == 1, also)
-        return self
+class FusedCalibration(Calibration):
+    """Rows left out in folds, of machines at the value that was chosen on all rows."""
 
-    def _fold_machine(self, X: Any) -> Any:
-        """The machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
-        value = getattr(self, f"{self._chooses}_")
+    def fold_machine(self, X: Any) -> Any:
+        """Return the machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
+        model = self.estimator
+        value = getattr(model, f"{model._chooses}_")
         if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:
-            return super()._fold_machine(X).set_params(cv=None)
-        made: Any = self._plain()
-        own = self.get_params(deep=False)
+            return super().fold_machine(X).set_params(cv=None)
+        made: Any = model._plain_type()
+        own = model.get_params(deep=False)
         shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
-        chosen = {str(self._chooses): value, "kernel": self.kernel_, "calibration": None}
-        chosen |= {"ridge": self.ridge_} if hasattr(self, "ridge_") else {}
+        chosen = {str(model._chooses): value, "kernel": model.kernel_, "calibration": None}
+        chosen |= {"ridge": model.ridge_} if hasattr(model, "ridge_") else {}
         return made.set_params(**shared | chosen)
-
-    def _targets_again(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """The rows of the fit and the codes of their labels, given again."""
-        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        return X, self._codes_again(labels)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.shared.base import KernelEstimator
-from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, certify_stored, definite_gram
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.checked_again import Added, StoredFit, certify_stored, definite_gram
 from problems.estimators.shared.machine_rows import points_of
+from problems.estimators.shared.model import Model
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Distance, root_mean_square, scale_of, spread_of
@@ -34,8 +33,42 @@ __all__ = ["FusedLeastSquaresRegressor"]
 _REASON = "only the cut-off regularises, and rounding decides on which side of it a direction of kernel values falls"
 
 
+class ProjectionModel(Model):
+    """The projection of the targets of training and validation rows on the directions that are kept."""
+
+    def recall_fit(
+        self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
+    ) -> AbstractContextManager[StoredFit]:
+        return nullcontext(StoredFit((_StoredProjection(self, X, y, X_val, y_val),)))
+
+    def stack_again(
+        self, X: Any, y: Any, X_val: Any, y_val: Any
+    ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
+        """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
+        model = self.estimator
+        fresh = type(model)(model.kernel)
+        X, y, _ = fresh._checked(X, y, None, numeric=True)
+        pairwise, train = model.kernel_.pairwise, model.support_
+        if train.size and int(train.max()) >= y.size:
+            raise DataError(f"the model was fitted to row {int(train.max())}, these are {y.size} rows")
+        held_out = np.setdiff1d(np.arange(y.size), train)
+        if X_val is None and held_out.size == 0:
+            raise DataError("this model was given validation rows; give the same X_val and y_val to certify")
+        if X_val is None:
+            X_check, y_check = X[held_out], y[held_out]
+        elif held_out.size:
+            raise DataError("this model took its validation rows from X; certify it without X_val and y_val")
+        else:
+            X_check, y_check = fresh._validation(X_val, y_val)
+        gram = Gram.of(model.kernel_, points_of(X, train, pairwise))
+        below = np.empty((y_check.size, train.size))
+        model.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
+        predicted = np.append(self.evaluate(X)[train], self.evaluate(X_check))
+        return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, KernelEstimator):
+class FusedLeastSquaresRegressor(Regressor):
     """Training and validation fused by least squares ([Pelckmans2005]_ eq. (20)-(22)).
 
     The machine is expanded in the training points and fits the validation points as well. Nothing penalises it: with
@@ -62,6 +95,7 @@ class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, Kernel
         As for :class:`~problems.LSSVMRegressor`, over the training rows.
     """
 
+    _model_type = ProjectionModel
     _page, _title, _location = "fused_least_squares", "Fused least squares", None
     _takes_weights = False
     cutoff: float = CUTOFF
@@ -115,36 +149,7 @@ class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, Kernel
         ``X_val`` and ``y_val`` are those of :meth:`fit`, where it was given any.
         """
         self._check_given_again(y, sample_weight)
-        return certify_stored(self._title, self._stored_again(X, y, sample_weight, X_val, y_val))
-
-    def _stored_again(
-        self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
-    ) -> AbstractContextManager[StoredFit]:
-        return nullcontext(StoredFit((_StoredProjection(self, X, y, X_val, y_val),)))
-
-    def _stacked_again(
-        self, X: Any, y: Any, X_val: Any, y_val: Any
-    ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
-        """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
-        fresh = type(self)(self.kernel)
-        X, y, _ = fresh._checked(X, y, None, numeric=True)
-        pairwise, train = self.kernel_.pairwise, self.support_
-        if train.size and int(train.max()) >= y.size:
-            raise DataError(f"the model was fitted to row {int(train.max())}, these are {y.size} rows")
-        held_out = np.setdiff1d(np.arange(y.size), train)
-        if X_val is None and held_out.size == 0:
-            raise DataError("this model was given validation rows; give the same X_val and y_val to certify")
-        if X_val is None:
-            X_check, y_check = X[held_out], y[held_out]
-        elif held_out.size:
-            raise DataError("this model took its validation rows from X; certify it without X_val and y_val")
-        else:
-            X_check, y_check = fresh._validation(X_val, y_val)
-        gram = Gram.of(self.kernel_, points_of(X, train, pairwise))
-        below = np.empty((y_check.size, train.size))
-        self.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
-        predicted = np.append(self._evaluated(X)[train], self._evaluated(X_check))
-        return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
+        return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight, X_val, y_val))
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)
@@ -171,7 +176,7 @@ class FusedLeastSquaresRegressor(Intervals, CheckedAgain, RegressorMixin, Kernel
 class _StoredProjection:
     """The expansion of a model, and the rows of its fit."""
 
-    model: FusedLeastSquaresRegressor
+    model: ProjectionModel
     X: Any
     y: Any
     X_val: Any
@@ -179,16 +184,17 @@ class _StoredProjection:
 
     def certify(self) -> Added:
         """Check that what ``predict`` returns is the projection of the targets."""
-        model = self.model
-        both, predicted, Phi, record = model._stacked_again(self.X, self.y, self.X_val, self.y_val)
+        model = self.model.estimator
+        both, predicted, Phi, record = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
         basis = StackedBasis.of(Phi, positive(model.cutoff, "cutoff"))
         return _checks(basis, both, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
 
     def prove(self) -> Proof:
         """Return no bound: the cut-off has no exact optimum."""
-        _, y, _ = type(self.model)(self.model.kernel)._checked(self.X, self.y, None, numeric=True)
+        model = self.model.estimator
+        _, y, _ = type(model)(model.kernel)._checked(self.X, self.y, None, numeric=True)
         spread, rounding = spread_of(y, np.ones(y.size))
-        return Proof(math.inf, spread, self.model._tolerance(), rounding, 0, _REASON)
+        return Proof(math.inf, spread, model._tolerance(), rounding, 0, _REASON)
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:

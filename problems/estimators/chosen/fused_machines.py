@@ -1,19 +1,23 @@
 """Estimators whose hyper-parameter is chosen by validation with a proof, and ``fuse`` on an estimator, by them."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from problems.estimators.chosen.fused import FusedClassifier, FusedRegressor
-from problems.estimators.chosen.fused_ways import OverRho, OverZeta
+from problems.estimators.chosen.fused import FusedCalibration, fit_classes, fit_numbers
+from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.full.l1_fit import L1Model
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
-from problems.estimators.shared.additive import DecoupledExpansion
+from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DeclarationError
+from substrate.penalized.variation.component_coordinates import CUTOFF
 
 __all__ = [
     "FusedL1SubstrateClassifier",
@@ -25,7 +29,7 @@ __all__ = [
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
+class FusedL1SubstrateRegressor(Regressor):
     """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -79,11 +83,27 @@ class FusedL1SubstrateRegressor(OverZeta, FusedRegressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = L1Model
+    _selector_type = OverZeta
+    _page, _chooses, _location = "fused_l1_substrate", "zeta", None
+    _takes_weights = False
+    _typical = ({"cv": 3},)
     _title = "Fusion over zeta, regression"
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    zeta_min: float | None = None
+    ridge_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_numbers
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor):
+class FusedMaximalVariationRegressor(AdditiveEstimator, Regressor):
     """Structure detection for regression with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -132,11 +152,31 @@ class FusedMaximalVariationRegressor(OverRho, DecoupledExpansion, FusedRegressor
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = FusedVariationModel
+    _selector_type = OverRho
+    _page, _chooses, _location = "fused_maximal_variation", "rho", None
+    _takes_weights = False
+    _typical = ({"expansion": "decoupled", "ridge": 0.1},)
     _title = "Fusion over rho, regression"
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    rho_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_numbers
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
+class FusedL1SubstrateClassifier(Classifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -158,12 +198,30 @@ class FusedL1SubstrateClassifier(OverZeta, FusedClassifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = L1Model
+    _selector_type = OverZeta
+    _calibration_type = FusedCalibration
+    _page, _chooses, _location = "fused_l1_substrate", "zeta", None
+    _takes_weights = False
     _title = "Fusion over zeta, classification"
-    _plain = L1SubstrateClassifier
+    _plain_type = L1SubstrateClassifier
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    zeta_min: float | None = None
+    ridge_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_classes
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifier):
+class FusedMaximalVariationClassifier(AdditiveEstimator, Classifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -189,8 +247,30 @@ class FusedMaximalVariationClassifier(OverRho, DecoupledExpansion, FusedClassifi
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = FusedVariationModel
+    _selector_type = OverRho
+    _calibration_type = FusedCalibration
+    _page, _chooses, _location = "fused_maximal_variation", "rho", None
+    _takes_weights = False
     _title = "Fusion over rho, classification"
-    _plain = MaximalVariationClassifier
+    _plain_type = MaximalVariationClassifier
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    rho_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_classes
 
 
 #: The class that chooses a parameter of each estimator.

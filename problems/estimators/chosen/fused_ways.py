@@ -5,16 +5,16 @@ For gamma see ``problems.LSSVMRegressorCV``.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from problems.estimators.chosen.followed_fit import best_answer
-from problems.estimators.chosen.fused import Choice, Final, FusedEstimator, Round
+from problems.estimators.chosen.fused import Choice, Final, FusedSearch, Round
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
 from problems.estimators.full.group_weights import GroupWeights, stated
-from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse, sparse_accuracy
-from problems.estimators.full.variation_fit import Variation, VariationAnswers, smallest_rho
+from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
+from problems.estimators.full.variation_fit import Variation, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from substrate.arrays import Array, positive, whole_number
@@ -30,14 +30,14 @@ from substrate.penalized.l1.accuracy import SparseMachine
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
-__all__ = ["OverRho", "OverZeta"]
+__all__ = ["SOLVES", "FusedVariationModel", "OverRho", "OverZeta"]
 
 #: Factor of a default end of the range of zeta where double precision cannot determine the machine there.
 _RETREAT = 10.0
 #: Factor of the default end of zeta where the error still falls there.
 _FURTHER = 1e-4
 #: Default end of zeta as a share of the largest, and number of solves, where several weights are chosen.
-_SMALLEST, _SOLVES = 1e-4, 2000
+_SMALLEST, SOLVES = 1e-4, 2000
 #: The range of a weight, unless given.
 _EVERY = (0.0, float("inf"))
 
@@ -56,63 +56,78 @@ def _kernel_rows(kernel: Kernel, one: Round) -> Array:
     return rows
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class OverZeta(SparseAnswers, FusedEstimator):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fold:
+    """One machine of a round: its points, the noise of its correlations, kernel matrix and target; validation rows."""
+
+    points: Any
+    noise: float
+    K: Array
+    y: Array
+    rows: Array
+    known: Array
+
+
+class OverZeta(FusedSearch):
     """The L1 substrate: (16) of [Pelckmans2005]_ along its exact path, or over zeta and a ridge together.
 
-    No path reaches zeta = 0 in double precision on a smooth kernel; the bound is over the range on the certificate.
+    No path reaches zeta = 0 in double precision on a smooth kernel; the bound is over the range on the certificate. The
+    estimator has ``zeta_min``, ``ridge_range`` and ``max_evaluations`` beside the parameters of every fused one.
     """
 
-    _page, _chooses, _widened = "fused_l1_substrate", "zeta", "zeta_min"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    gap: float = 1e-2
-    zeta_min: float | None = None
-    ridge_range: Any = None
-    max_evaluations: int = _SOLVES
+    widened, sparse = "zeta_min", True
 
-    def _rules(self) -> float:
-        if self.zeta_min is not None and self.zeta_min != 0.0:
-            positive(self.zeta_min, "zeta_min")
-        whole_number(self.max_evaluations, "max_evaluations", 1)
-        if self.ridge_range is not None:
-            checked_range(self.ridge_range, "ridge_range", positive=True)
-        return super()._rules()
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
+        model = self.estimator
+        if model.zeta_min is not None and model.zeta_min != 0.0:
+            positive(model.zeta_min, "zeta_min")
+        whole_number(model.max_evaluations, "max_evaluations", 1)
+        if model.ridge_range is not None:
+            checked_range(model.ridge_range, "ridge_range", positive=True)
+        super().check_rules()
 
-    def _each(
-        self, kernel: Kernel, rounds: tuple[Round, ...]
-    ) -> Iterator[tuple[Any, float, Array, Array, Array, Array]]:
-        """Points, noise, kernel matrix, target, and kernel rows and targets of the validation, machine by machine."""
+    def each_fold(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Iterator[_Fold]:
+        """Yield every machine of every round that validates some rows."""
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
-            for train, check in one.machines(self._labels):
+            for train, check in one.machines(self.estimator._labels):
                 if not check.rows.size:
                     continue
                 y = train.y
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
                 K = np.array(gram.restrict(train.rows).matrix)
-                points, noise = train.points(one.X, kernel.pairwise), correlation_noise(K, y)
-                yield points, noise, K, y - center, rows, check.y - center
+                yield _Fold(
+                    points=train.points(one.X, kernel.pairwise),
+                    noise=correlation_noise(K, y),
+                    K=K,
+                    y=y - center,
+                    rows=rows,
+                    known=check.y - center,
+                )
 
-    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        if self.ridge_range is not None:
-            return self._choose_both(kernel, rounds)
-        folds, machines, largest = self._paths(kernel, rounds, self.zeta_min)
+    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        """Choose zeta, or zeta and the ridge, with one kernel."""
+        model = self.estimator
+        if model.ridge_range is not None:
+            return self.choose_both(kernel, rounds)
+        folds, machines, largest = self.paths(kernel, rounds, model.zeta_min)
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
             return _chosen(kernel, "zeta", replace(read, value=largest), folds)
-        if self.zeta_min is not None:
+        if model.zeta_min is not None:
             return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
-        gap, negligible = float(self.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, _, y, _ in machines]))
+        gap, negligible = float(model.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, _, y, _ in machines]))
         first = read_off(tracks, paths, gap)
         if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
-            folds, machines, _ = self._paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
+            folds, machines, _ = self.paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
             tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
             first = read_off(tracks, paths, gap)
         if not is_affordable(first.error, first.seen, gap, negligible, HIGHEST_PRICE):
             first = read_off(tracks, paths)  # the proof costs too much
-        read, beyond, how = first, first.beyond, Solving("auto", self._tolerance())
+        read, beyond, how = first, first.beyond, Solving("auto", model._tolerance())
         while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _chosen(kernel, "zeta", first, folds, beyond)
@@ -121,81 +136,108 @@ class OverZeta(SparseAnswers, FusedEstimator):
                 return _chosen(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
         return _chosen(kernel, "zeta", read, folds, beyond)
 
-    def _paths(
+    def paths(
         self, kernel: Kernel, rounds: tuple[Round, ...], zeta_min: float | None
     ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
-        """The paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
+        """Return the paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
         folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
-        for points, noise, K, y, rows, known in self._each(kernel, rounds):
-            fold = L1Fold.of(K, y, rows, known, zeta_min)
+        for one in self.each_fold(kernel, rounds):
+            fold = L1Fold.of(one.K, one.y, one.rows, one.known, zeta_min)
             folds.append(fold)
-            machines.append((points, K, y, fold.path))
-            largest = max(largest, noise)
+            machines.append((one.points, one.K, one.y, fold.path))
+            largest = max(largest, one.noise)
         return folds, machines, largest
 
-    def _choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+    def choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
         """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
-        known = [machine[2:] for machine in self._each(kernel, rounds)]
-        largest = max(zeta_max(K, y) for K, y, _, _ in known) or 1.0
-        least = _SMALLEST * largest if self.zeta_min is None else float(self.zeta_min)
-        ends = ((min(least, 0.5 * largest), largest), checked_range(self.ridge_range, "ridge_range", positive=True))
-        folds = [sparse_fold(*one, ends) for one in known]
-        found = joint_choice(kernel, ("zeta", "ridge"), folds, ends, float(self.gap), self.max_evaluations)
+        model = self.estimator
+        known = list(self.each_fold(kernel, rounds))
+        largest = max(zeta_max(one.K, one.y) for one in known) or 1.0
+        least = _SMALLEST * largest if model.zeta_min is None else float(model.zeta_min)
+        ends = (
+            (min(least, 0.5 * largest), largest),
+            checked_range(model.ridge_range, "ridge_range", positive=True),
+        )
+        folds = [sparse_fold(one.K, one.y, one.rows, one.known, ends) for one in known]
+        found = joint_choice(kernel, ("zeta", "ridge"), folds, ends, float(model.gap), model.max_evaluations)
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
 
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        """Fit the machines at the chosen value."""
+        model = self.estimator
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
         gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
-        machines, fits, how = list(each_machine(Y, self._labels)), [], Solving("auto", self._tolerance())
+        machines, fits, how = (
+            list(each_machine(Y, model._labels)),
+            [],
+            Solving("auto", model._tolerance()),
+        )
         for one in machines:
             part, points = gram if one.whole else gram.restrict(one.rows), one.points(X, kernel.pairwise)
             fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=False, ridge=both["ridge"]))
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
         kept: dict[str, Any] = {"n_support_": int(a.any(axis=1).sum()), "zeta_": both["zeta"]}
-        kept |= {} if self.ridge_range is None else {"ridge_": both["ridge"]}
+        kept |= {} if model.ridge_range is None else {"ridge_": both["ridge"]}
         return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
 
-    def _ridge_of_w(self) -> float:
-        return float(getattr(self, "ridge_", 0.0))
 
-    @property
-    def _sparse(self) -> bool:
-        return True
+class FusedVariationModel(VariationModel):
+    """Maximal variation at weights that were chosen: one, or one for each group of inputs."""
+
+    def columns_of(self, kernel: Any) -> tuple[tuple[tuple[int, ...], ...], int, Any]:
+        """Return the columns of every component, their number, and their names."""
+        n, names = self.estimator.n_features_in_, getattr(self.estimator, "feature_names_in_", None)
+        return tuple(part.columns for part in kernel.components(n)), n, names
+
+    def weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
+        """Return one number, or that of the group of every component, above zero."""
+        above = _above_zero(chosen, Y)
+        if not isinstance(above, Mapping):
+            return float(above)
+        return GroupWeights.of(above, self.estimator.groups).of_components(*self.columns_of(kernel))
+
+    def read_rho(self, chosen: Any, Y: Array) -> Weights:
+        """Return the weights that a fit chose."""
+        return self.weights_at(chosen, self.estimator.kernel_, Y)
+
+    def group_facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the weight of every group of inputs, where there are some."""
+        return stated(self.estimator.rho_) if self.estimator.groups is not None else ()
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class OverRho(VariationAnswers, FusedEstimator):
-    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs."""
+class OverRho(FusedSearch):
+    """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs.
 
-    _page, _chooses = "fused_maximal_variation", "rho"
-    gap: float = 1e-2
-    groups: Any = None
-    rho_range: Any = None
-    max_evaluations: int = _SOLVES
+    The estimator has ``groups``, ``rho_range`` and ``max_evaluations`` beside the parameters of every fused one.
+    """
 
-    def _at(self, rho: Weights) -> Variation:
-        return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+    def at(self, rho: Weights) -> Variation:
+        """Return the machine of given weights, its options checked."""
+        model = self.estimator
+        return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
 
-    def _rules(self) -> float:
-        self._at(1.0)
-        whole_number(self.max_evaluations, "max_evaluations", 1)
-        if self.groups is not None:
-            self._ranges()
-        elif self.rho_range is not None:
-            raise DeclarationError(f"rho_range is for groups, and groups is None; received {self.rho_range!r}")
-        return super()._rules()
+    def check_rules(self) -> None:
+        """Refuse parameters before any long work."""
+        model = self.estimator
+        self.at(1.0)
+        whole_number(model.max_evaluations, "max_evaluations", 1)
+        if model.groups is not None:
+            self.ranges()
+        elif model.rho_range is not None:
+            raise DeclarationError(f"rho_range is for groups, and groups is None; received {model.rho_range!r}")
+        super().check_rules()
 
-    def _ranges(self) -> Ends:
+    def ranges(self) -> Ends:
         """The smallest and largest weight of every group; an infinite one asks for a proof beyond every value."""
-        names = [name for name, _ in GroupWeights.of(1.0, self.groups).groups]
+        names = [name for name, _ in GroupWeights.of(1.0, self.estimator.groups).groups]
         if len(names) not in (2, 3):
             raise DeclarationError(
                 f"two or three weights are chosen with a proof, and groups has {len(names)}; the number of solves "
                 "grows too fast beyond, and one group is groups=None"
             )
-        given = self.rho_range
+        given = self.estimator.rho_range
         if not isinstance(given, Mapping):
             return (_EVERY if given is None else checked_range(given, "rho_range"),) * len(names)
         if strange := [name for name in given if name not in names]:
@@ -203,25 +245,27 @@ class OverRho(VariationAnswers, FusedEstimator):
         ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
         return tuple(ranges.get(name, _EVERY) for name in names)
 
-    def _choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
-        machines, whole = [], self._at(1.0)
-        columns = self._columns_of(kernel)
+    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+        """Choose rho, or one for each group, with one kernel."""
+        model = self.estimator
+        machines, whole = [], self.at(1.0)
+        columns = model._model.columns_of(kernel)
         for one in rounds:
             Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
             matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
             parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
             below = [part(one.X_check, one.X) for part in parts]
-            for train, check in one.machines(self._labels):
+            for train, check in one.machines(model._labels):
                 if not check.rows.size:
                     continue
                 coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
                 rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
                 machines.append((coordinates, train.y, coordinates.rows_at(rows), check.y))
-        if self.groups is not None:
-            given, ends = GroupWeights.of(1.0, self.groups), self._ranges()
+        if model.groups is not None:
+            given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
             members, names = given.members(*columns), [name for name, _ in given.groups]
             folds: list[Any] = [variation_fold(*machine, members, ends) for machine in machines]
-            return joint_choice(kernel, names, folds, ends, float(self.gap), self.max_evaluations)
+            return joint_choice(kernel, names, folds, ends, float(model.gap), model.max_evaluations)
         folds = [VariationFold.of(*machine) for machine in machines]
         read = read_off([fold.knots for fold in folds], [fold.path for fold in folds])
         choice = _chosen(kernel, "rho", read, folds)
@@ -229,29 +273,13 @@ class OverRho(VariationAnswers, FusedEstimator):
             choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
 
-    def _columns_of(self, kernel: Any) -> tuple[tuple[tuple[int, ...], ...], int, Any]:
-        """The columns of every component, their number, and their names."""
-        n = self.n_features_in_
-        return tuple(part.columns for part in kernel.components(n)), n, getattr(self, "feature_names_in_", None)
-
-    def _chosen_rho(self, chosen: Any, Y: Array) -> Weights:
-        return self._weights_at(chosen, self.kernel_, Y)
-
-    def _weights_at(self, chosen: Any, kernel: Kernel, Y: Array) -> Weights:
-        """One number, or that of the group of every component, above zero."""
-        above = _above_zero(chosen, Y)
-        if not isinstance(above, Mapping):
-            return float(above)
-        return GroupWeights.of(above, self.groups).of_components(*self._columns_of(kernel))
-
-    def _group_facts(self) -> tuple[tuple[str, str], ...]:
-        return stated(self.rho_) if self.groups is not None else ()
-
-    def _final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+    def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
+        """Fit the machines at the chosen value."""
+        model = self.estimator
         value = _above_zero(value, Y)
         matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
-        variation, tol = self._at(self._weights_at(value, kernel, Y)), self._tolerance()
-        machines, fits = list(each_machine(Y, self._labels)), []
+        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
+        machines, fits = list(each_machine(Y, model._labels)), []
         for one in machines:
             coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
             fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))

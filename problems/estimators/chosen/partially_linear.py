@@ -1,12 +1,13 @@
 """Partially linear LS-SVMs that choose their gamma, with a proof, and their kernel."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.selection import DenseSearch, LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.full.partially_linear import PartiallyLinearLSSVMClassifier, PartiallyLinearLSSVMRegressor
+from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.full.partially_linear import PartiallyLinearModel
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import take_rows
@@ -14,28 +15,32 @@ from substrate.namespaces import take_rows
 __all__ = ["PartiallyLinearLSSVMClassifierCV", "PartiallyLinearLSSVMRegressorCV"]
 
 
-class _PartiallyLinearSearch(DenseSearch):
-    """Candidates on the columns that are not in the linear part."""
+class PartiallyLinearSearch(DenseSearch):
+    """A search over candidates on the columns that are not in the linear part."""
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
-        if np.size(self.linear_columns) and self.search in ("gradient", "certified"):  # type: ignore[attr-defined]
+    def check_rules(self) -> None:
+        """Refuse parameters before any work, and searches that know no linear part."""
+        model = self.estimator
+        super().check_rules()
+        if np.size(model.linear_columns) and model.search in ("gradient", "certified"):
             raise DeclarationError(
-                f"search={self.search!r} knows a bias and no other columns that are not penalised; use a list of "
-                "kernels, search='nelder-mead', or linear_columns=()"
+                f"search={model.search!r} knows a bias and no other columns that are not penalised; use a "
+                "list of kernels, search='nelder-mead', or linear_columns=()"
             )
 
-    def _candidates(self, X: Any) -> list[Kernel]:
-        linear = self._linear_numbers()  # type: ignore[attr-defined]
-        if self.kernels is None or not linear:
-            return super()._candidates(X)
+    def candidates(self, X: Any) -> list[Kernel]:
+        """Return the kernels to judge, off the linear columns."""
+        model = self.estimator._model
+        linear = model.linear_numbers()
+        if self.estimator.kernels is None or not linear:
+            return super().candidates(X)
         others = np.array([column for column in range(int(X.shape[1])) if column not in linear])
-        found = super()._candidates(take_rows(X.T, others).T)
-        return [self._off_linear(kernel) for kernel in found]  # type: ignore[attr-defined]
+        found = super().candidates(take_rows(X.T, others).T)
+        return [model.off_linear(kernel) for kernel in found]
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMRegressorCV(_PartiallyLinearSearch, PartiallyLinearLSSVMRegressor, LSSVMRegressorCV):
+class PartiallyLinearLSSVMRegressorCV(LSSVMRegressorCV):
     """Partially linear LS-SVM regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -59,12 +64,18 @@ class PartiallyLinearLSSVMRegressorCV(_PartiallyLinearSearch, PartiallyLinearLSS
         As for :class:`~problems.LSSVMRegressorCV`.
     """
 
-    linear_columns: Any = field(default=(), kw_only=True)
+    _model_type = PartiallyLinearModel
+    _selector_type = PartiallyLinearSearch
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
+    _: KW_ONLY
+    linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM regression, gamma selected"
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMClassifierCV(_PartiallyLinearSearch, PartiallyLinearLSSVMClassifier, LSSVMClassifierCV):
+class PartiallyLinearLSSVMClassifierCV(LSSVMClassifierCV):
     """The partially linear LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -86,5 +97,11 @@ class PartiallyLinearLSSVMClassifierCV(_PartiallyLinearSearch, PartiallyLinearLS
         As for :class:`~problems.LSSVMClassifier`.
     """
 
-    linear_columns: Any = field(default=(), kw_only=True)
+    _model_type = PartiallyLinearModel
+    _selector_type = PartiallyLinearSearch
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
+    _: KW_ONLY
+    linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM classification, gamma selected"

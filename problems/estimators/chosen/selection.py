@@ -10,74 +10,32 @@ over the whole rectangle (:mod:`substrate.search.width_search`). The machine is 
 also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from problems.estimators.chosen.model_search import ModelSearch, Parted
+from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen.model_search import RECOMMENDED
 from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.absent import Absent
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.border import Border
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import take_rows, to_numpy
+from substrate.search.gamma_search import GAP
 
-__all__ = ["DenseSearch", "LSSVMClassifierCV", "LSSVMRegressorCV"]
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class DenseSearch(ModelSearch):
-    """The part of machines on all rows: the rows of the fit, and files in which it was a fused machine."""
-
-    _page = "tikhonov_fusion"
-    # a search decomposes its matrices, and does not iterate
-    cg_tol: Any = field(default=Absent(), init=False)
-    max_iter: Any = field(default=Absent(), init=False)
-
-    def _kept(self, X: Any, y: Any, weights: Array) -> Any:
-        """The rows of positive weight; for a fitted model that held rows out, its training rows among them."""
-        if self.cv is None and self.__sklearn_is_fitted__():  # type: ignore[attr-defined]
-            n, rows = weights.shape[0], self.support_  # type: ignore[attr-defined]
-            if rows.size and int(rows.max()) >= n:
-                raise DataError(f"the model was fitted to row {int(rows.max())}, these are {n} rows")
-            trained = np.zeros(n)
-            trained[rows] = 1.0
-            weights = weights * trained
-        return super()._kept(X, y, weights)  # type: ignore[misc]
-
-    def _weighed(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
-        """The weights of the training rows and of those held out; None where all are equal."""
-        by_class = getattr(self, "class_weight", None) is not None
-        if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
-            return None, None
-        if self.loss != "squared":
-            asked = "class_weight" if by_class else "sample_weight"
-            raise DeclarationError(f"loss={self.loss!r} counts rows; {asked} goes with loss='squared'")
-        return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
-
-    def _borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
-        """The border of the rows, and the columns of a linear part at the validation rows, less its center."""
-        border: Border = self._border(X, weights)  # type: ignore[attr-defined]
-        if not border.slopes or check is None:
-            return border, None
-        return border, self._taken(check[0]) - border.center  # type: ignore[attr-defined]
-
-    def _check_loaded(self) -> None:
-        if self.__sklearn_is_fitted__() and not hasattr(self, "ridge_"):  # type: ignore[attr-defined]
-            # FusedLSSVM* of release 0.1 did not keep what follows from gamma and the path
-            self.ridge_ = np.full(self.support_.size, 1.0 / self.gamma_)  # type: ignore[attr-defined]
-            self.gamma_range_, self.n_iter_ = np.array(self.path_["coverage"]), 1
-        super()._check_loaded()  # type: ignore[misc]
+__all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
+class LSSVMRegressorCV(LSSVMRegressor):
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -176,7 +134,34 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
     its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
+    _selector_type = DenseSearch
+    _page, _chooses = "tikhonov_fusion", "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    # a search decomposes its matrices, and does not iterate
+    cg_tol: Any = field(default=Absent(), init=False)
+    max_iter: Any = field(default=Absent(), init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = "squared"
+    validation_fraction: float = 0.25
+    random_state: Any = None
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    sigma_range: Any = None
+    width_gap: float = 0.01
+
+    recommended = RECOMMENDED
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
@@ -187,25 +172,26 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
+        search = self._selector
         self._begin_fit()
-        self._check_rules()
+        search.check_rules()
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
         given = (X, y)
         X, y, weights, kept = self._kept(X, y, weights)
-        part = self._parted(X, y, X_val, y_val, False)
+        part = search.part_rows(X, y, X_val, y_val, False)
         X, Y, one = part.X, _columns(part.y), y.ndim == 1
         check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
-        kernels = self._candidates(X)
-        rules = (self._criterion, self._splits(*given, False, kept), self.gamma_range, float(self.gap))
-        weighed = self._weighed(sample_weight, weights, part)
+        kernels = search.candidates(X)
+        rules = (search.criterion, search.splits(*given, False, kept), self.gamma_range, float(self.gap))
+        weighed = search.weigh(sample_weight, weights, part)
         weights = take_rows(weights, part.rows)
-        task = Task(X, Y, *rules, False, None, check, *weighed, *self._borders(X, weights, check))
-        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task)
+        task = Task(X, Y, *rules, False, None, check, *weighed, *search.borders(X, weights, check))
+        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
-        self._keep_search(judged, best, one)
-        self._keep_noise(Y, fit, gammas, one)
+        search.keep_search(judged, best, one)
+        self._intervals.keep_noise(Y, fit, gammas, one)
         ridge = ridges_of(gammas, weights)
-        self._keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
+        self._model.keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -216,7 +202,7 @@ class LSSVMRegressorCV(DenseSearch, LSSVMRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
+class LSSVMClassifierCV(LSSVMClassifier):
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -246,9 +232,34 @@ class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
         As for :class:`LSSVMClassifier`.
     """
 
-    class_weight: Any = field(default=None, kw_only=True)
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
-    _losses = (*ModelSearch._losses, "misclassification")
+    _selector_type = DenseSearch
+    _page, _chooses = "tikhonov_fusion", "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    # a search decomposes its matrices, and does not iterate
+    cg_tol: Any = field(default=Absent(), init=False)
+    max_iter: Any = field(default=Absent(), init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = "squared"
+    validation_fraction: float = 0.25
+    random_state: Any = None
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    sigma_range: Any = None
+    width_gap: float = 0.01
+
+    recommended = RECOMMENDED
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
@@ -258,40 +269,41 @@ class LSSVMClassifierCV(DenseSearch, LSSVMClassifier):
         ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
         the weights of their classes.
         """
+        search = self._selector
         self._begin_fit()
-        self._check_rules()
+        search.check_rules()
         self._check_coding()
         X, labels, given_weights = self._checked(X, y, sample_weight, numeric=False)
         given, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
         X, labels, weights, kept = self._weighted(X, labels, given_weights)
         classes = Classes.of(labels, self.coding)
-        part = self._parted(X, labels, X_val, y_val, True)
-        weighed = self._weighed(sample_weight, weights, part)
+        part = search.part_rows(X, labels, X_val, y_val, True)
+        weighed = search.weigh(sample_weight, weights, part)
         if self.class_weight is not None and part.X_check is not None and part.held is None:
             weighed = (weighed[0], class_factors(self.class_weight, *every, part.y_check))
         X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
         check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
         whole = bool((to_numpy(Y) != 0.0).all())
-        if not whole and (self.loss != "squared" or self._criterion == "evidence"):
+        if not whole and (self.loss != "squared" or search.criterion == "evidence"):
             asked = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
             raise DeclarationError(
                 f"coding='one_vs_one' has no {asked}, its machines having rows of their own; use cv='loo' with "
                 "loss='squared', or another coding"
             )
-        kernels = self._candidates(X)
+        kernels = search.candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
-        rules = (self._criterion, self._splits(*given, True, kept), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, True, wrong, check, *weighed, *self._borders(X, weights, check))
-        judged, best, fit = self._fitted_best(X, Y, self._searched(kernels, task), task, whole)
+        rules = (search.criterion, search.splits(*given, True, kept), self.gamma_range, float(self.gap))
+        task = Task(X, Y, *rules, True, wrong, check, *weighed, *search.borders(X, weights, check))
+        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
-        self._keep_search(judged, best, True)
+        search.keep_search(judged, best, True)
         self._keep_classes(classes, Y)
         signed = replace(part.described(fit, task), support_values=Y * fit.support_values)
-        self._keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        self._model.keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
-    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
+    def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (float(self.gamma_),) * n_machines
 
 

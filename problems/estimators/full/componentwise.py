@@ -3,40 +3,37 @@
 In a file of their own because scikit-learn's selection of features, which they offer, is slow to import.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.shared.additive import AdditiveEstimator, component_weights
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
+from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, component_weights
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
 
 
-class _Componentwise(AdditiveEstimator):
-    """The components of a fitted LS-SVM."""
+class ComponentwiseModel(AdditiveModel, LSSVMModel):
+    """The LS-SVM as a sum of components."""
 
-    _page = "componentwise_ls_svm"
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
-        super().fit(X, y, sample_weight)
-        values, alpha, kernel = self._component_values(self.support_vectors_), self._coefficients(), self.kernel_
-        self.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
-        if (primal := self._primal()) is not None:
-            parts = component_weights(primal, kernel.components(self.n_features_in_))
+    def keep_components(self) -> None:
+        """Set the largest values and the norms of the components of a fitted machine."""
+        model = self.estimator
+        values, alpha, kernel = self.component_values(model.support_vectors_), model._coefficients(), model.kernel_
+        model.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
+        if (primal := self.primal()) is not None:
+            parts = component_weights(primal, kernel.components(model.n_features_in_))
             norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
-            self.component_norms_ = norms if alpha.ndim == 2 else norms[0]
-            return self
+            model.component_norms_ = norms if alpha.ndim == 2 else norms[0]
+            return
         # w_l'w_l = alpha' f^l at the training points
         squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
-        self.component_norms_ = np.sqrt(np.maximum(squares, 0.0))
-        return self
+        model.component_norms_ = np.sqrt(np.maximum(squares, 0.0))
 
 
 @dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMRegressor(_Componentwise, LSSVMRegressor):
+class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     """The componentwise LS-SVM for regression ([Pelckmans2005]_ eq. (6)-(8)).
 
     Parameters
@@ -60,10 +57,20 @@ class ComponentwiseLSSVMRegressor(_Componentwise, LSSVMRegressor):
     """
 
     _title = "Componentwise LS-SVM regression"
+    _model_type = ComponentwiseModel
+    _page = "componentwise_ls_svm"
+    _: KW_ONLY
+    relevance: float = 0.05
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        super().fit(X, y, sample_weight)
+        self._model.keep_components()
+        return self
 
 
 @dataclass(eq=False, repr=False)
-class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
+class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     """The componentwise LS-SVM for classification ([Pelckmans2005]_ eq. (6)-(8) with (4)-(5)).
 
     Parameters
@@ -82,3 +89,13 @@ class ComponentwiseLSSVMClassifier(_Componentwise, LSSVMClassifier):
     """
 
     _title = "Componentwise LS-SVM classification (as regression on the labels)"
+    _model_type = ComponentwiseModel
+    _page = "componentwise_ls_svm"
+    _: KW_ONLY
+    relevance: float = 0.05
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+        super().fit(X, y, sample_weight)
+        self._model.keep_components()
+        return self

@@ -1,5 +1,6 @@
 """A page of the LS-SVM family solved as the declared problem, one output at a time."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,21 @@ from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["declared_fit"]
+__all__ = ["DeclaredFit", "declared_fit"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFit:
+    """Support values in regression's sign, biases, slopes, rows and facts.
+
+    The slopes are those of the columns of the border beside the bias, which the page has as ``coefficients``.
+    """
+
+    support_values: Array
+    bias: Array
+    slopes: Array | None
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
 
 
 def declared_fit(
@@ -26,11 +41,8 @@ def declared_fit(
     page_name: str,
     solver: str | None,
     border: Border = ONES,
-) -> tuple[Array, Array, Array | None, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-    """Support values in regression's sign, biases, slopes, rows and facts.
-
-    The slopes are those of the columns of the border beside the bias, which the page has as ``coefficients``.
-    """
+) -> DeclaredFit:
+    """Solve the page, one output at a time; ``border`` are the columns of its data that are not penalised."""
     page = page_named(page_name)
     build = page.DEMONSTRATION.own_build
     given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
@@ -55,7 +67,7 @@ def declared_fit(
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
-    return alpha, bias, slopes, worst_rows(rows), tuple(dict.fromkeys(facts))
+    return DeclaredFit(alpha, bias, slopes, worst_rows(rows), tuple(dict.fromkeys(facts)))
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

@@ -10,11 +10,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
-from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, definite_gram
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
+from problems.estimators.shared.checked_again import Added, StoredFit, definite_gram
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.tolerance import Tolerance
@@ -42,8 +41,44 @@ Facts = tuple[tuple[str, str], ...]
 _DELTA = 1.345
 
 
+class HuberModel(LeavesOut):
+    """A machine with Huber's loss; it is the LS-SVM with weights min(1, delta/|e|) of its errors."""
+
+    conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and scaling of the columns"
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return the machine on its rows of positive weight."""
+        model = self.estimator
+        X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
+        if not model.kernel_.pairwise and X.shape[1] != model.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
+        alpha = model.support_values_
+        if y.size != alpha.size:
+            raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
+        gram, gamma = definite_gram(model.kernel_, X), positive(model.gamma, "gamma")
+        data, stored = (y, gamma, weights, model.delta_), (alpha, float(model.bias_), model._fitted_values(X))
+        machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
+        return nullcontext(StoredFit((StoredHuber(model.kernel_, X, gram, machine, model._tolerance()),)))
+
+    def ridge(self) -> Array:
+        """Return the diagonal of the system of that LS-SVM."""
+        if not hasattr(self.estimator, "ridge_"):
+            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
+        return super().ridge()
+
+    def check_loaded(self) -> None:
+        """Refuse a delta and outliers that no fit leaves."""
+        model = self.estimator
+        super().check_loaded()
+        delta, outliers = model.delta_, model.outliers_
+        if not isinstance(delta, float) or not 0.0 < delta < np.inf:
+            raise DataError(f"delta_ must be a positive number, received {delta!r}")
+        if outliers.dtype.kind not in "iu" or not np.isin(outliers, model.support_).all():
+            raise DataError("the outliers are not rows of this model")
+
+
 @dataclass(eq=False, repr=False)
-class HuberLSSVMRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
+class HuberLSSVMRegressor(Regressor):
     """Support vector regression with Huber's loss and an unpenalised bias ([Huber1964]_).
 
     Parameters
@@ -83,11 +118,15 @@ class HuberLSSVMRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
     3
     """
 
+    _model_type = HuberModel
+    _typical = ({"delta": 0.5},)
     _page, _title, _location = "huber_ls_svm", "Huber LS-SVM", "huber"
-    _conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and scaling of the columns"
     gamma: float = 1.0
     _: KW_ONLY
     delta: float | str = "auto"
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
@@ -120,35 +159,6 @@ class HuberLSSVMRegressor(Intervals, CheckedAgain, RegressorMixin, LeavesOut):
         self.ridge_ = ridge * np.maximum(1.0, np.abs(y - machine.fitted) / delta)
         self._keep_expansion(X, rows, kernel, alpha, bias)
         return self
-
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b."""
-        return self._expansion(X)
-
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
-        if not self.kernel_.pairwise and X.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        alpha = self.support_values_
-        if y.size != alpha.size:
-            raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
-        gram, gamma = definite_gram(self.kernel_, X), positive(self.gamma, "gamma")
-        data, stored = (y, gamma, weights, self.delta_), (alpha, float(self.bias_), self._fitted_values(X))
-        machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
-        return nullcontext(StoredFit((StoredHuber(self.kernel_, X, gram, machine, self._tolerance()),)))
-
-    def _ridge(self) -> Array:
-        if not hasattr(self, "ridge_"):
-            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
-        return super()._ridge()
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            if not isinstance(self.delta_, float) or not 0.0 < self.delta_ < np.inf:
-                raise DataError(f"delta_ must be a positive number, received {self.delta_!r}")
-            if self.outliers_.dtype.kind not in "iu" or not np.isin(self.outliers_, self.support_).all():
-                raise DataError("the outliers are not rows of this model")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.full.saddle_machine import LeavesOut
 from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
@@ -17,16 +16,18 @@ from substrate.namespaces import is_device_array, on_device_of, room_on_device, 
 __all__ = ["DenseIntervals"]
 
 
-class DenseIntervals(LeftOutIntervals, LeavesOut):
+class DenseIntervals(LeftOutIntervals):
     """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
 
-    def _left_out_machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
-        alpha, ridge, _ = self._in_columns()
-        gammas, bias = self._interval_gammas(alpha.shape[1]), np.atleast_1d(to_numpy(self._bias()))
+    def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
+        """Return all machines without one row, for every output."""
+        model = self.estimator
+        alpha, ridge, _ = model._model.to_columns()
+        gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
         # where there are slopes, or weights of features, the whole model predicts
-        expanded = self._primal() is None and self._training_border().plain
+        expanded = model._primal() is None and model._model.training_border().plain
         machines: dict[int, uncertainty.LeftOutMachines] = {}
-        system = self._interval_system(rows, int(alpha.shape[0]))
+        system = self.system(rows, int(alpha.shape[0]))
         for members, columns, d in machine_groups(ridge, np.ones(ridge.shape, dtype=bool)):
             influence = system.on(members, d).influence()
             home = influence.diagonal
@@ -37,39 +38,47 @@ class DenseIntervals(LeftOutIntervals, LeavesOut):
                 machines[int(column)] = uncertainty.LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
-    def _interval_system(self, rows: Any, n: int) -> LeftOutSystem:
-        """The system of the n rows of the fit; refuse an inverse that does not fit memory."""
-        primal = self._primal()
+    def system(self, rows: Any, n: int) -> LeftOutSystem:
+        """Return the system of the n rows of the fit; refuse an inverse that does not fit memory."""
+        model = self.estimator
+        primal = model._primal()
         if primal is not None:
-            return PrimalSystem(primal, self.support_vectors_, self._training_border())
-        copies = 4.0 if is_device_array(self.support_values_) else 3.0
+            return PrimalSystem(primal, model.support_vectors_, model._model.training_border())
+        copies = 4.0 if is_device_array(model.support_values_) else 3.0
         advice = "keep rows for calibrate(X, y), and use method='split'."
-        room_on_device(self.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        return self._left_out_system(self._training_gram(rows[0] if isinstance(rows, tuple) else rows))
+        room_on_device(model.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
+        gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)
+        system: LeftOutSystem = model._model.make_system(gram)
+        return system
 
-    def _noise(self, rows: Any) -> Array:
-        known = getattr(self, "noise_variance_", None)
+    def noise(self, rows: Any) -> Array:
+        """Return the variance of the noise, one number per output."""
+        model = self.estimator
+        known = getattr(model, "noise_variance_", None)
         if known is not None:
             return np.atleast_1d(known)
         # a file of release 0.1, which does not have it: the system gives the targets back
-        alpha, ridge, _ = self._in_columns()
-        if self.kernel_.pairwise:
-            fitted = to_numpy(self._training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
+        alpha, ridge, _ = model._model.to_columns()
+        if model.kernel_.pairwise:
+            fitted = to_numpy(model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
         else:
-            fitted = np.reshape(to_numpy(self._evaluated(self.support_vectors_)), alpha.shape)
-        return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self._interval_gammas(alpha.shape[1]))
+            fitted = np.reshape(to_numpy(model._evaluated(model.support_vectors_)), alpha.shape)
+        return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self.gammas(alpha.shape[1]))
 
-    def _keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
-        """What a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
+    def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
+        """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
         noise = uncertainty.noise_of_targets(Y, fit.support_values, gammas, fit.border)
         ridge = 1.0 / np.array(gammas)
-        self.noise_variance_ = float(noise[0]) if one_output else noise
-        self.unit_ridge_ = float(ridge[0]) if one_output else ridge
+        self.estimator.noise_variance_ = float(noise[0]) if one_output else noise
+        self.estimator.unit_ridge_ = float(ridge[0]) if one_output else ridge
 
-    def _interval_gammas(self, n_outputs: int) -> tuple[float, ...]:
-        if not hasattr(self, "unit_ridge_"):  # a file of release 0.1
-            return tuple(float(gamma) for gamma in self._gammas(n_outputs))
-        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.unit_ridge_))
+    def gammas(self, n_outputs: int) -> tuple[float, ...]:
+        """Return the gamma of a row of weight one, for every output."""
+        model = self.estimator
+        if not hasattr(model, "unit_ridge_"):  # a file of release 0.1
+            return tuple(float(gamma) for gamma in model._gammas(n_outputs))
+        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(model.unit_ridge_))
 
-    def _chosen_on_rows(self) -> tuple[str, ...]:
-        return chosen_on_rows(self, unequal=has_unequal_rows(self._ridge()))
+    def chosen_on_rows(self) -> tuple[str, ...]:
+        """Return what was chosen or computed from the training rows."""
+        return chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator._model.ridge()))

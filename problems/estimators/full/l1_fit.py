@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.base import KernelEstimator, page_named
+from problems.estimators.shared.base import page_named
 from problems.estimators.shared.checked_again import (
     Added,
-    CheckedAgain,
     StoredFit,
     definite_gram,
-    given_again,
+    recall_rows,
     rows_of_fit,
 )
 from problems.estimators.shared.machine_rows import each_machine, points_of
-from substrate.arrays import Array
+from problems.estimators.shared.model import Model
+from substrate.arrays import Array, non_negative
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, unpolished
 from substrate.certificates.tolerance import Tolerance
@@ -31,7 +31,7 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.duality import prove_sparse
 from substrate.solvers import canonical_name
 
-__all__ = ["Solving", "SparseAnswers", "SparseFit", "fit_sparse", "sparse_accuracy"]
+__all__ = ["L1Model", "Solving", "SparseFit", "fit_sparse", "sparse_accuracy"]
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -81,43 +81,47 @@ def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
     return PlainProducts(matrix, kernel.rounding(X), own, X if own else None)
 
 
-class SparseAnswers(CheckedAgain, KernelEstimator):
+class L1Model(Model):
     """The L1 substrates, each machine with a coefficient for every row."""
 
-    _page = "l1_substrate"
-    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
-    _takes_weights = False
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return all machines on the data of the fit."""
+        return nullcontext(
+            StoredFit(self.recall_machines(*recall_rows(self.estimator, X, y, labels=self.estimator._labels)))
+        )
 
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        return nullcontext(StoredFit(self._stored_machines(*given_again(self, X, y, labels=self._labels))))
-
-    def _stored_machines(self, X: Any, Y: Array) -> Iterator["StoredSparse"]:
+    def recall_machines(self, X: Any, Y: Array) -> Iterator["StoredSparse"]:
         """Return every machine, with one coefficient per row."""
-        rows = rows_of_fit(self, Y.shape[0])
-        if self.support_.size and self.support_.max() >= Y.shape[0]:
-            raise DataError(f"the model has support at row {self.support_.max()}, these are {Y.shape[0]} rows")
+        model = self.estimator
+        rows = rows_of_fit(model, Y.shape[0])
+        if model.support_.size and model.support_.max() >= Y.shape[0]:
+            raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros(Y.shape)
-        held = self._coefficients()
-        coefficients[self.support_] = held[:, None] if held.ndim == 1 else held
-        biases, ridge = np.atleast_1d(self.bias_), self._ridge_of_w()
-        fitted = np.reshape(self._evaluated(X), Y.shape)
-        for one in each_machine(Y[rows], self._labels):
+        held = model._coefficients()
+        coefficients[model.support_] = held[:, None] if held.ndim == 1 else held
+        biases, ridge = np.atleast_1d(model.bias_), self.ridge_of_w()
+        fitted = np.reshape(self.evaluate(X), Y.shape)
+        for one in each_machine(Y[rows], model._labels):
             here = (rows[one.rows], one.column)
             stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseMachine(one.y, self._zeta(), *stored, ridge)
-            yield StoredSparse(self.kernel_, points_of(X, here[0], self.kernel_.pairwise), machine, self._solving())
+            machine = SparseMachine(one.y, self.zeta(), *stored, ridge)
+            yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
 
-    def _zeta(self) -> float:
-        """The zeta of the fit: given, or chosen."""
-        chosen = getattr(self, "zeta_", None)
-        return float(self.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
+    def zeta(self) -> float:
+        """Return the zeta of the fit: given, or chosen."""
+        chosen = getattr(self.estimator, "zeta_", None)
+        return float(self.estimator.zeta) if chosen is None else max(float(chosen), float(np.finfo(np.float64).tiny))
 
-    def _ridge_of_w(self) -> float:
-        """The weight of half the squared norm of w."""
-        return 0.0
+    def ridge_of_w(self) -> float:
+        """Return the weight of half the squared norm of w: given, or chosen with zeta."""
+        model = self.estimator
+        if model._chooses is not None:
+            return float(getattr(model, "ridge_", 0.0))
+        return non_negative(model.ridge, "ridge", "as the weight of a squared norm")
 
-    def _solving(self) -> Solving:
-        return Solving(getattr(self, "solver", "auto"), self._tolerance())
+    def solving(self) -> Solving:
+        """Return the solver of the fit, and its tolerance."""
+        return Solving(getattr(self.estimator, "solver", "auto"), self.estimator._tolerance())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.full.saddle_machine import SolvedMachine
 from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, groups_left_out
-from problems.estimators.shared.coded import CodedClassifier, judged, numbers_of_codes, scores_of
+from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, guarantee_of, has_unequal_rows
 from problems.estimators.shared.intervals import diagonal_at
 from problems.estimators.shared.left_out import KernelSystem, machine_groups
 from problems.estimators.shared.machine_rows import points_of
+from problems.estimators.shared.probabilities import Calibration
 from substrate import uncertainty
-from substrate.arrays import Array, positive
+from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.kernels.base import row_blocks
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
@@ -23,112 +23,118 @@ from substrate.namespaces import is_device_array, to_numpy
 __all__ = ["LeftOutClasses"]
 
 
-class LeftOutClasses(CodedClassifier, SolvedMachine):
-    """A classifier on one saddle system: left-out decision values, and machines enlarged by a row, in closed form.
+class LeftOutClasses(Calibration):
+    """Classifiers on one saddle system: left-out decision values, and machines enlarged by a row, in closed form.
 
     Rows that are equal in inputs and class are left out together, so that a row of weight two is what two equal rows
     are, and no copy of a row tells its class; the rows of a precomputed matrix count as different.
     """
 
-    _leaves_rows_out = True
+    leaves_rows_out = True
 
-    def _keeps_rows(self) -> bool:
-        """The support holds all rows; only a precomputed matrix has to be kept for the calibration."""
-        return super()._keeps_rows() and bool(self.__sklearn_tags__().input_tags.pairwise)
+    def keeps_rows(self) -> bool:
+        """Return whether rows are to be kept: the support holds them all, but for a precomputed matrix."""
+        return super().keeps_rows() and bool(self.estimator.__sklearn_tags__().input_tags.pairwise)
 
-    def _class_gammas(self, n_machines: int) -> tuple[float, ...]:
-        return (positive(self.gamma, "gamma"),) * n_machines
+    def row_weights(self) -> Array:
+        """Return the weights of the rows of the fit, with those of their classes."""
+        ridge = to_numpy(self.estimator.ridge_)
+        return 1.0 / (self.estimator._gammas(1)[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
 
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
+    def matrix_rows(self, rows: Any) -> Any:
+        """Return what stands for the rows of the fit: a precomputed matrix, or nothing."""
+        return rows[0] if self.estimator.kernel_.pairwise else None
 
-    def _row_weights(self) -> Array:
-        """The weights of the rows of the fit, with those of their classes."""
-        ridge = to_numpy(self.ridge_)
-        return 1.0 / (self._class_gammas(1)[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
-
-    def _matrix_rows(self, rows: Any) -> Any:
-        """What stands for the rows of the fit: a precomputed matrix, or nothing."""
-        return rows[0] if self.kernel_.pairwise else None
-
-    def _left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
         """In closed form; by folds where the kernel is not positive semi-definite and leaves some machine undefined."""
+        model = self.estimator
         try:
-            return self._left_out_alone(rows)
+            return self.leave_out_alone(rows)
         except SolverError:
-            pairwise = self.kernel_.pairwise
-            points = points_of(rows[0], self.support_, True) if pairwise else self.support_vectors_
-            labels = self.classes_[numbers_of_codes(self._in_columns()[2], self.code_book_)]
-            return super()._left_out_scores((to_numpy(points), labels, self._row_weights()))
+            pairwise = model.kernel_.pairwise
+            points = points_of(rows[0], model.support_, True) if pairwise else model.support_vectors_
+            labels = model.classes_[numbers_of_codes(model._model.to_columns()[2], model.code_book_)]
+            return super().score_left_out((to_numpy(points), labels, self.row_weights()))
 
-    def _fold_machine(self, X: Any) -> Any:
-        """The weights of classes are in those of the rows already."""
-        machine = super()._fold_machine(X)
+    def fold_machine(self, X: Any) -> Any:
+        """Return the estimator that is fitted without a fold; weights of classes are in those of the rows already."""
+        machine = super().fold_machine(X)
         return machine.set_params(class_weight=None) if "class_weight" in machine.get_params(deep=False) else machine
 
-    def _left_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        alpha, ridge, codes = self._in_columns()
-        classes, pairwise = numbers_of_codes(codes, self.code_book_), self.kernel_.pairwise
-        groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(self.support_vectors_), classes)
-        if self._primal() is not None or is_device_array(self.support_values_):
-            done = self.leave_one_out(self._matrix_rows(rows))
+    def leave_out_alone(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Leave every row out in closed form, with its equals."""
+        model = self.estimator
+        alpha, ridge, codes = model._model.to_columns()
+        classes, pairwise = numbers_of_codes(codes, model.code_book_), model.kernel_.pairwise
+        groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(model.support_vectors_), classes)
+        if model._primal() is not None or is_device_array(model.support_values_):
+            done = model._model.leave_one_out(self.matrix_rows(rows))
             outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
             together = groups_left_out(ridge * alpha, residuals, groups)
             outputs = np.where(codes == 0.0, outputs, codes - together)
         else:  # equal rows are one row of the weight of all of them
             _, first = np.unique(groups, return_index=True)
-            gram = self._training_gram(self._matrix_rows(rows))
+            gram = model._model.training_gram(self.matrix_rows(rows))
             whole = first.size == len(classes)
             own = gram if whole and (np.diff(first) == 1).all() else gram.restrict(first)
             merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
-            beside, border = self._border_columns(alpha), self._training_border().take(first, 1.0 / weighed)
+            beside, border = (
+                model._model.border_columns(alpha),
+                model._model.training_border().take(first, 1.0 / weighed),
+            )
             beside = beside if beside.ndim == 1 else beside[first]
             outputs = _left_out_outputs(KernelSystem(own, border), merged, beside, weighed, codes[first])[groups]
-        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
-        return CalibrationScores.of(scores, classes, self._row_weights(), "left out")
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
+        return CalibrationScores.of(scores, classes, self.row_weights(), "left out")
 
-    def _sets_need_rows(self) -> bool:
-        return self.kernel_.pairwise and self._exact_sets()
+    def sets_need_rows(self) -> bool:
+        """Return whether exact sets need a matrix that the model does not hold."""
+        return self.estimator.kernel_.pairwise and self.exact_sets()
 
-    def _exact_sets(self) -> bool:
+    def exact_sets(self) -> bool:
         """Where all machines share their rows, the kernel is definite, and support values represent the machine."""
-        scores = self._state().scores
+        model = self.estimator
+        scores = self.state().scores
         split = scores is not None and scores.source == "split"
-        shared = self.code_book_.all() and not is_device_array(self.support_values_)
-        definite = not any(name == "alteration" for name, _ in self.certificate_.record)
-        return bool(shared and definite and self._primal() is None and not split)
+        shared = model.code_book_.all() and not is_device_array(model.support_values_)
+        definite = not any(name == "alteration" for name, _ in model.certificate_.record)
+        return bool(shared and definite and model._primal() is None and not split)
 
-    def _less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
-        if not self._exact_sets():
-            return super()._less_strange(X, rows, diagonal)
-        alpha, ridge, codes = self._in_columns()
-        points = self._new_points(X)
-        own = diagonal_at(self.kernel_, points, diagonal, "predict_set needs", "")
-        gram = self._training_gram(self._matrix_rows(self._rows(rows)))
-        system = KernelSystem(gram, self._training_border(), self._kernel_rows)
+    def less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
+        """Return how many rows are less strange in machines enlarged by each new row, where sets are exact."""
+        model = self.estimator
+        if not self.exact_sets():
+            return super().less_strange(X, rows, diagonal)
+        alpha, ridge, codes = model._model.to_columns()
+        points = model._new_points(X)
+        own = diagonal_at(model.kernel_, points, diagonal, "predict_set needs", "")
+        gram = model._model.training_gram(self.matrix_rows(self.rows(rows)))
+        system = KernelSystem(gram, model._model.training_border(), model._model.kernel_rows)
         influence = system.on(np.arange(gram.n), np.ascontiguousarray(ridge[:, 0])).influence()
         known = (alpha, codes, influence.diagonal)
-        classes, book = numbers_of_codes(codes, self.code_book_), self.code_book_
-        decode = partial(_decoded, coding=self.coding, book=book)
+        classes, book = numbers_of_codes(codes, model.code_book_), model.code_book_
+        decode = partial(_decoded, coding=model.coding, book=book)
         return uncertainty.less_strange_enlarged(
-            self._blocks(influence, points, own), known, classes, book, decode
+            self.blocks(influence, points, own), known, classes, book, decode
         ), gram.n
 
-    def _blocks(
+    def blocks(
         self, influence: "uncertainty.Influence", points: Any, own: Array
     ) -> Iterator[tuple[Array, Array, Array]]:
         """Outputs, c and S of the new points, block by block."""
-        gamma = self._class_gammas(1)[0]
-        for some in row_blocks(points.shape[0], self.support_.size):
-            outputs = self._evaluated(points[some])
+        model = self.estimator
+        gamma = model._gammas(1)[0]
+        for some in row_blocks(points.shape[0], model.support_.size):
+            outputs = model._evaluated(points[some])
             c, p = influence.at(influence.represent(points[some]), own[some])
             yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
 
-    def _exact_guarantee(self, coverage: float) -> Guarantee | None:
-        if not self._exact_sets():
+    def exact_guarantee(self, coverage: float) -> Guarantee | None:
+        """Return what exact sets guarantee; None where sets are not exact."""
+        if not self.exact_sets():
             return None
-        chosen = chosen_on_rows(self, unequal=has_unequal_rows(self.ridge_))
+        chosen = chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator.ridge_))
         return guarantee_of("conformal", coverage, 1, False, chosen)
 
 

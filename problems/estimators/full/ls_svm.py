@@ -6,8 +6,8 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -15,22 +15,131 @@ from sklearn.utils import Tags
 
 from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
-from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle, gammas_of
-from problems.estimators.full.saddle_machine import SolvedMachine, ridges_of
+from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
+from problems.estimators.full.saddle_machine import (
+    SOLVERS,
+    LeavesOut,
+    check_ridge,
+    leave_one_out,
+    left_out_importance,
+    ridges_of,
+)
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import GivenFit
-from problems.estimators.shared.coded import Classes, ScoredRegressor, class_factors
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Classes, class_factors
+from problems.estimators.shared.intervals import predict_left_out_interval, predict_left_out_region
 from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, positive
+from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array, positive, whole_number
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import roundoff, unpolished
 from substrate.device_gram import gram_kind
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import ridge_of
-from substrate.namespaces import all_to_numpy, on_device_of, take_rows, to_numpy
+from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
 
-__all__ = ["LSSVMClassifier", "LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
+
+#: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
+_ACCEPTED = 1e-5
+
+
+class LSSVMModel(LeavesOut):
+    """The LS-SVM, of numbers or of the codes of classes.
+
+    Its system is solved in closed form, by conjugate gradients, or as the declared problem.
+    """
+
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+        """Return the data of the fit, checked as the fit checks them."""
+        model = self.estimator
+        labels = model._labels
+        given = type(model)(model.kernel)._checked(
+            X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
+        )
+        if labels:
+            X, y, weights, _ = model._weighted(*given)
+            Y = model._codes_again(y)
+        else:
+            X, y, weights, _ = model._kept(*given)
+            Y = y[:, None] if y.ndim == 1 else y
+        tolerance, equations = self.tolerances()
+        return GivenFit(
+            X=X,
+            Y=Y,
+            weights=weights,
+            gammas=model._gammas(Y.shape[1]),
+            labels=labels,
+            tolerance=tolerance,
+            equations=equations,
+        )
+
+    def fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
+        """Fit one machine to every column of codes; machines on all rows share one factorisation."""
+        border = self.border(X, weights)
+        if (to_numpy(Y) != 0.0).all():
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
+        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
+        machines, fits = list(each_machine(Y, True)), []
+        for one in machines:
+            part = None if gram is None else gram.restrict(one.rows)
+            known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
+            own = border.take(one.rows, take_rows(weights, one.rows))
+            fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))
+        alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
+        bias = np.array([float(fit.bias[0]) for fit in fits])
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        slopes = [fit.slopes for fit in fits if fit.slopes is not None]
+        return SaddleFit(
+            support_values=on_device_of(Y, alpha),
+            bias=on_device_of(Y, bias),
+            rows=worst_rows([fit.rows for fit in fits]),
+            facts=tuple(facts),
+            iterations=max(fit.iterations for fit in fits),
+            reason=next((fit.reason for fit in fits if fit.reason), ""),
+            way=fits[0].way,
+            border=border,
+            slopes=np.concatenate(slopes, axis=1) if slopes else None,
+        )
+
+    def keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
+        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last."""
+        model = self.estimator
+        model.solver_ = fit.way
+        model.ridge_ = on_device_of(X, ridge)
+        model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
+        model.n_iter_ = fit.iterations
+        model._keep_primal(fit.primal)
+        warn_unless_holds(model.certificate_, fit.reason)
+        alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
+        model._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
+
+    def method(self) -> Method:
+        """Return how the system is solved, checked."""
+        model = self.estimator
+        most = whole_number(model.max_iter, "max_iter", 1)
+        cg_tol = positive(model.cg_tol, "cg_tol")
+        return Method(model.solver, cg_tol, most, model._tolerance(), self.own_page(), model._additive)
+
+    def tolerances(self) -> tuple[float, float | None]:
+        """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""
+        model = self.estimator
+        tol = model._tolerance()
+        if model.solver in ("auto", "cholesky", "stored_cg"):
+            # models of version 0.1 have no solver_: theirs was the closed form
+            direct = getattr(model, "solver_", "cholesky") == "cholesky"
+            return tol, None if direct else max(tol, roundoff(model.support_.size))
+        return (tol, 10.0 * model.cg_tol) if model.solver == "cg" else (unpolished(tol), _ACCEPTED)
+
+    def check_loaded(self) -> None:
+        """Refuse a diagonal of the system that no fit leaves."""
+        super().check_loaded()
+        check_ridge(self.estimator)
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMachine):
+class LSSVMRegressor(MultiOutputMixin, Regressor):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
@@ -88,20 +197,37 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
     True
     """
 
+    _model_type = LSSVMModel
+    _intervals_type = DenseIntervals
+    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
     _page, _title = "ls_svm_regression", "LS-SVM regression"
+    _solvers = SOLVERS
+    _on_devices = True
+    gamma: Any = 1.0
+    _: KW_ONLY
+    solver: str = "auto"
+    cg_tol: float = 1e-8
+    max_iter: int = 1000
+    solver_: Way = field(init=False)
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
+    predict_interval = predict_left_out_interval
+    predict_region = predict_left_out_region
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
-        method = self._method()
+        model = self._model
+        method = model.method()
         X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
         X, y, weights, rows = self._kept(X, *all_to_numpy(y, weights))  # vectors are on the host until they are kept
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True, border=self._border(X, weights))
-        self._keep_noise(Y, fit, gammas, y.ndim == 1)
-        self._keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True, border=model.border(X, weights))
+        self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
+        model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -109,13 +235,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        return self._with_deviations(X) if return_std else self._expansion(X)
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        fresh = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True, multi_output=True)
-        X, y, weights, _ = self._kept(*fresh)
-        Y = y[:, None] if y.ndim == 1 else y
-        return GivenFit(X, Y, weights, self._gammas(Y.shape[1]), False, *self._tolerances())
+        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
@@ -127,7 +247,7 @@ class LSSVMRegressor(MultiOutputMixin, ScoredRegressor, DenseIntervals, SolvedMa
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifier(LeftOutClasses):
+class LSSVMClassifier(Classifier):
     """The least-squares support vector classifier ([Pelckmans2005]_ eq. (4)-(5)), two classes or more.
 
     Parameters
@@ -166,15 +286,30 @@ class LSSVMClassifier(LeftOutClasses):
     probabilities are those of the weighted rows.
     """
 
+    _model_type = LSSVMModel
+    _calibration_type = LeftOutClasses
+    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
+    _solvers = SOLVERS
+    _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY
+    solver: str = "auto"
+    cg_tol: float = 1e-8
+    max_iter: int = 1000
+    solver_: Way = field(init=False)
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     class_weight: Any = None
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
-        method = self._method()
+        model = self._model
+        method = model.method()
         gamma = positive(self.gamma, "gamma")
         self._check_coding()
         X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
@@ -182,17 +317,14 @@ class LSSVMClassifier(LeftOutClasses):
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
         kernel = self._resolved_kernel(X)
-        fit = self._fit_codes(kernel, X, Y, gamma, weights, method)
+        fit = model.fit_codes(kernel, X, Y, gamma, weights, method)
         self._keep_classes(classes, on_device_of(X, Y))
         signed = replace(fit, support_values=Y * fit.support_values)
-        self._keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        model.keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        X, labels, weights = type(self)(self.kernel)._checked(X, y, sample_weight, numeric=False)
-        X, labels, weights, _ = self._weighted(X, labels, weights)
-        Y = self._codes_again(labels)
-        return GivenFit(X, Y, weights, self._class_gammas(Y.shape[1]), True, *self._tolerances())
+    def _gammas(self, n_machines: int) -> tuple[float, ...]:
+        return (positive(self.gamma, "gamma"),) * n_machines
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""
@@ -201,24 +333,3 @@ class LSSVMClassifier(LeftOutClasses):
             factors = class_factors(self.class_weight, to_numpy(labels), given)
             weights = on_device_of(weights, given * factors)
         return self._kept(X, labels, weights)
-
-    def _fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
-        border = self._border(X, weights)
-        if (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
-        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
-        machines, fits = list(each_machine(Y, True)), []
-        for one in machines:
-            part = None if gram is None else gram.restrict(one.rows)
-            known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
-            own = border.take(one.rows, take_rows(weights, one.rows))
-            fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))
-        alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
-        bias = np.array([float(fit.bias[0]) for fit in fits])
-        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        most, rows_of_all = max(fit.iterations for fit in fits), worst_rows([fit.rows for fit in fits])
-        reason = next((fit.reason for fit in fits if fit.reason), "")
-        made = (on_device_of(Y, alpha), on_device_of(Y, bias), rows_of_all, tuple(facts), most)
-        slopes = [fit.slopes for fit in fits if fit.slopes is not None]
-        linear = np.concatenate(slopes, axis=1) if slopes else None
-        return SaddleFit(*made, reason=reason, way=fits[0].way, border=border, slopes=linear)

@@ -5,41 +5,51 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.full.saddle_machine import SolvedMachine
-from problems.estimators.shared.linear_part import LinearPart, LinearRegression
+from problems.estimators.shared.linear_part import LinearPart
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.least_squares.border import Border
 from substrate.namespaces import to_numpy
 
-__all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor"]
+__all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor", "PartiallyLinearModel"]
 
 
-class _PartiallyLinear(LinearPart, SolvedMachine):
-    """The linear part of a machine on all rows."""
+class PartiallyLinearModel(LinearPart, LSSVMModel):
+    """The LS-SVM with a linear part, on all rows."""
 
-    def _border(self, X: Any, weights: Any) -> Border:
-        columns = self._column_names()
-        center = getattr(self, "linear_center_", None)
+    @property
+    def plain_page(self) -> str:
+        """The page of the LS-SVM."""
+        return "ls_svm_classification" if self.estimator._labels else "ls_svm_regression"
+
+    def border(self, X: Any, weights: Any) -> Border:
+        """Return the bias and the linear columns."""
+        columns = self.column_names()
+        center = getattr(self.estimator, "linear_center_", None)
         if not columns:
-            return super()._border(X, weights)
+            return super().border(X, weights)
         if int(X.shape[0]) <= len(columns) + 1:
             raise DataError(
                 f"{len(columns)} linear columns and the bias leave nothing of {int(X.shape[0])} rows to the kernel; "
                 "use fewer linear columns or more rows"
             )
-        return Border.of(to_numpy(self._taken(X)), to_numpy(weights), columns, center=center)
+        return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        bias = self._keep_linear(fit.slopes, fit.border.center, fit.bias, one_output, X)
+    def keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
+        """Keep the coefficients of the linear part, with their standard errors in regression, then the rest."""
+        model = self.estimator
+        if not model._labels:
+            scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
+            self.keep_errors(fit.deviations, scale, one_output)
+        bias = self.keep_linear(fit.slopes, fit.border.center, fit.bias, one_output, X)
         fit = fit if fit.slopes is None else replace(fit, bias=bias)
-        super()._keep(X, rows, kernel, fit, ridge, one_output)
+        super().keep(X, rows, kernel, fit, ridge, one_output)
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMRegressor(LinearRegression, _PartiallyLinear, LSSVMRegressor):
+class PartiallyLinearLSSVMRegressor(LSSVMRegressor):
     r"""LS-SVM regression with a linear part that is not penalised ([Espinoza2005b]_): f(x) = beta'z + w'phi(x) + b.
 
     Parameters
@@ -72,18 +82,17 @@ class PartiallyLinearLSSVMRegressor(LinearRegression, _PartiallyLinear, LSSVMReg
         As for :class:`~problems.LSSVMRegressor`; the linear columns take degrees of freedom as the bias does.
     """
 
+    _model_type = PartiallyLinearModel
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM regression"
-
-    def _keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        scale = np.sqrt(np.atleast_1d(self.noise_variance_) / np.atleast_1d(self.unit_ridge_))
-        self._keep_errors(fit.deviations, scale, one_output)
-        super()._keep(X, rows, kernel, fit, ridge, one_output)
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMClassifier(_PartiallyLinear, LSSVMClassifier):
+class PartiallyLinearLSSVMClassifier(LSSVMClassifier):
     """The LS-SVM classifier with a linear part that is not penalised ([Espinoza2005b]_ with [Pelckmans2005]_ eq. (4)).
 
     Parameters
@@ -103,7 +112,10 @@ class PartiallyLinearLSSVMClassifier(_PartiallyLinear, LSSVMClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    _model_type = PartiallyLinearModel
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Partially linear LS-SVM classification (as regression on the labels)"
-    _plain_page = "ls_svm_classification"

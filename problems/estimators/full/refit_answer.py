@@ -21,7 +21,7 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.proof import Proof, proof_of_outputs
 
-__all__ = ["mean_row", "of_selection", "stored_refit"]
+__all__ = ["mean_row", "of_selection", "recall_refit"]
 
 
 def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -42,7 +42,7 @@ def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accurac
     return accuracy_of_outputs(found)
 
 
-def stored_refit(model: Any, X: Any, Y: Array) -> AbstractContextManager[StoredFit]:
+def recall_refit(model: Any, X: Any, Y: Array) -> AbstractContextManager[StoredFit]:
     """Return the LS-SVM that predicts; a check that its components would be chosen again is added."""
     machines = _machines(model, X, Y) if model.component_support_.any() else (StoredMean(model, X, Y),)
     facts = (("kernel", repr(model.kernel_)),)
@@ -101,10 +101,10 @@ def _machines(model: Any, X: Any, Y: Array) -> Iterator[StoredSaddle]:
 
 def _selection_rows(model: Any, X: Any, Y: Array) -> tuple[Row, ...]:
     """Return the rows of the machine that chooses components, fitted again, and how many it chooses otherwise."""
-    again = type(model)(**{**model.get_params(deep=False), **model._by_number(), "refit": False})
+    again = type(model)(**{**model.get_params(deep=False), **model._model.by_number(), "refit": False})
     targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rows state the result
         again.fit(X, targets)
-    differ = float((again._chosen(model.relevance) != model.component_support_).sum())
+    differ = float((again._model.mark_components(model.relevance) != model.component_support_).sum())
     return *of_selection(again.certificate_.rows), Row("components chosen", differ, 1.0, 0.5, "how many differ")

@@ -10,18 +10,17 @@ factors it again in place.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.full.saddle_machine import SaddleMachine
+from problems.estimators.full.saddle_machine import LeavesOut, check_ridge, leave_one_out, left_out_importance
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.encoding import Reweighting
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
@@ -72,8 +71,33 @@ def reweighted_fits(
         v = robust_weights(errors, step.scale, weighting)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
+class RobustModel(LeavesOut):
+    """The weighted LS-SVM of the last reweighting."""
+
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+        """Return the data of the last fit, with its robust weights."""
+        model = self.estimator
+        X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
+        if y.size != model.support_values_.size:
+            raise DataError(f"the model has {model.support_values_.size} support values, these are {y.size} rows")
+        tolerance = model._tolerance()
+        return GivenFit(X, y[:, None], weights * model.weights_, gammas_of(model.gamma, 1), tolerance=tolerance)
+
+    def check_loaded(self) -> None:
+        """Refuse weights and a history that no fit leaves."""
+        model = self.estimator
+        super().check_loaded()
+        check_ridge(model)
+        v = model.weights_
+        if v.shape != model.support_values_.shape or v.dtype.kind != "f" or not ((v > 0.0) & (v <= 1.0)).all():
+            raise DataError("the robust weights and the support values do not belong together")
+        history = model.history_
+        if not all(isinstance(step, Reweighting) for step in history) or not history:
+            raise DataError("the history of a robust model must hold one record per fit")
+
+
+@dataclass(eq=False, repr=False)
+class RobustLSSVMRegressor(Regressor):
     """Weighted least-squares support vector regression, robust against outliers ([Suykens2002]_ Algorithm 1).
 
     Parameters
@@ -121,11 +145,18 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
     3
     """
 
+    _model_type = RobustModel
+    _typical = ({"weighting": "huber", "scale": "mad"},)
     _page, _title, _location = "weighted_ls_svm", "Weighted LS-SVM", "weighted"
+    gamma: Any = 1.0
+    _: KW_ONLY
     weighting: str = "hampel"
     scale: str = "iqr"
     max_reweightings: int = 1
     weights_tol: float = 1e-4
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, also in the robust scale.
@@ -177,17 +208,6 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
         self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_k alpha_k k(x_k, x) + b."""
-        return self._expansion(X)
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        X, y, weights, _ = self._kept(*type(self)(self.kernel)._checked(X, y, sample_weight, numeric=True))
-        if y.size != self.support_values_.size:
-            raise DataError(f"the model has {self.support_values_.size} support values, these are {y.size} rows")
-        tolerance = self._tolerance()
-        return GivenFit(X, y[:, None], weights * self.weights_, gammas_of(self.gamma, 1), tolerance=tolerance)
-
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float
     ) -> tuple[tuple[str, str], ...]:
@@ -201,15 +221,6 @@ class RobustLSSVMRegressor(Intervals, RegressorMixin, SaddleMachine):
             ("reweightings", f"{len(history) - 1}{settled}"),
             ("solver", f"closed form, refined {solved.refinements} times"),
         )
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            v = self.weights_
-            if v.shape != self.support_values_.shape or v.dtype.kind != "f" or not ((v > 0.0) & (v <= 1.0)).all():
-                raise DataError("the robust weights and the support values do not belong together")
-            if not all(isinstance(step, Reweighting) for step in self.history_) or not self.history_:
-                raise DataError("the history of a robust model must hold one record per fit")
 
 
 def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:

@@ -27,7 +27,7 @@ from substrate.operators import SystemMatrix
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
 
-__all__ = ["Method", "SaddleFit", "fit_saddle", "gammas_of"]
+__all__ = ["Method", "SaddleFit", "Way", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
 Way = Literal["cholesky", "stored_cg", "cg", "cvxpy"]
@@ -146,12 +146,8 @@ def fit_saddle(
     if many and gram is None and method.solver in ("cholesky", "cg"):
         _announce(question, method)
     negative, rounding, home = 0.0, None, Y
-    slopes: Array | None = None
-    deviations: Array | None = None
     if method.solver == "cg":
-        parts = _conjugate_gradients(question, method)
-        (alpha, bias, products, rows, facts, steps, reason), found, spread = parts
-        slopes, deviations = (found, spread) if border.slopes else (None, None)
+        solution = _conjugate_gradients(question, method)
         diagonal = kernel.diag(X)
         negative = 0.0 if kernel.trusted else _negative_of_some(kernel, X)
         record: Facts = (("kernel", repr(kernel)), ("Gram matrix", f"{X.shape[0]} x {X.shape[0]}, never stored"))
@@ -168,14 +164,12 @@ def fit_saddle(
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
                 held = HostVectors(gram)
-                solved = _closed_form(held, Y, gammas, weights, border)
+                solution = _closed_form(held, Y, gammas, weights, border)
                 diagonal = held.diagonal
                 if new and kernel.decays:
                     held.warn_if_degenerate(X)
             else:
-                solved = _closed_form(gram, Y, gammas, weights, border)
-            (alpha, bias, products, rows, facts, steps, reason), found, spread = solved
-            slopes, deviations = (found, spread) if border.slopes else (None, None)
+                solution = _closed_form(gram, Y, gammas, weights, border)
         else:
             K: Any = gram
             if method.componentwise and isinstance(kernel, Componentwise):
@@ -183,29 +177,47 @@ def fit_saddle(
 
                 K = kernel_matrices(kernel, X)
             name = None if method.solver == "cvxpy" else method.solver
-            known_fit = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
-            alpha, bias, slopes, rows, facts = known_fit
-            products, steps, reason = gram.product(alpha), 1, ""
-            deviations = _deviations(gram, gammas, weights, border)
+            declared = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
+            solution = _Solution(
+                support_values=declared.support_values,
+                bias=declared.bias,
+                products=gram.product(declared.support_values),
+                rows=declared.rows,
+                facts=declared.facts,
+                slopes=declared.slopes,
+                deviations=_deviations(gram, gammas, weights, border),
+            )
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, negative = gram.record(), gram.negative
-    facts = (_gamma_fact(gammas), *facts, *chosen, *_unit_facts(Y))
     question = replace(question, Y=Y, weights=weights, negative=negative)
-    known = (alpha, bias, products, diagonal, gram if direct else None)
-    answer = answered(question, *known, primal=primal, rounding=rounding, slopes=slopes)
+    machine = (solution.support_values, solution.bias, solution.products, diagonal, gram if direct else None)
+    slopes = solution.slopes if border.slopes else None
+    answer = answered(question, *machine, primal=primal, rounding=rounding, slopes=slopes)
+    deviations = solution.deviations if border.slopes else None
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
         deviations = answer.deviations
-    elif gram is not None and direct and _refined(answer, alpha, bias):
+    elif gram is not None and direct and _refined(answer, solution.support_values, solution.bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:
-        rows = (*answer.rows, *rows)
-    facts = (*record, *facts, *answer.facts)
+        rows = (*answer.rows, *solution.rows)
+    facts = (*record, _gamma_fact(gammas), *solution.facts, *chosen, *_unit_facts(Y), *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
     support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
-    made = (support_values, bias, rows, facts, steps, answer.primal, reason, way)
-    return SaddleFit(*made, border, answer.slopes, deviations)
+    return SaddleFit(
+        support_values=support_values,
+        bias=bias,
+        rows=rows,
+        facts=facts,
+        iterations=solution.steps,
+        primal=answer.primal,
+        reason=solution.reason,
+        way=way,
+        border=border,
+        slopes=answer.slopes,
+        deviations=deviations,
+    )
 
 
 def _announce(question: Question, method: Method) -> None:
@@ -279,8 +291,19 @@ def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
     return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
-#: Support values, biases, K alpha, rows, facts, steps, and why an iteration did not converge.
-_Parts = tuple[Array, Array, Array, tuple[Row, ...], Facts, int, str]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solution:
+    """The numbers of a solver before their answer is bounded: ``products`` is K alpha, one column per output each."""
+
+    support_values: Array
+    bias: Array
+    products: Array
+    rows: tuple[Row, ...]
+    facts: Facts
+    steps: int = 1
+    reason: str = ""
+    slopes: Array | None = None
+    deviations: Array | None = None
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
@@ -288,10 +311,8 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
 
 
-def _closed_form(
-    gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border
-) -> tuple[_Parts, Array, Array]:
-    """The parts of the fit, the slopes and their deviations."""
+def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border) -> _Solution:
+    """Solve in closed form, by one factorisation for each gamma."""
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
@@ -308,8 +329,16 @@ def _closed_form(
             known = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
             rows.append(saddle_rows(*known, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
-    parts = (alpha, bias, stored, worst_rows(rows), facts, 1 + refinements, "")
-    return parts, slopes, deviations
+    return _Solution(
+        support_values=alpha,
+        bias=bias,
+        products=stored,
+        rows=worst_rows(rows),
+        facts=facts,
+        steps=1 + refinements,
+        slopes=slopes,
+        deviations=deviations,
+    )
 
 
 def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
@@ -325,8 +354,8 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
     return np.stack(found, axis=1)
 
 
-def _conjugate_gradients(question: Question, method: Method) -> tuple[_Parts, Array, Array]:
-    """The parts of the fit, the slopes and their deviations, without a kernel matrix."""
+def _conjugate_gradients(question: Question, method: Method) -> _Solution:
+    """Solve without a kernel matrix."""
     # for few, who ask for it
     from substrate.least_squares.conjugate_gradient import IterationLimits
     from substrate.least_squares.iterated_fit import solve_groups
@@ -390,8 +419,17 @@ def _conjugate_gradients(question: Question, method: Method) -> tuple[_Parts, Ar
             relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
             equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
             rows.append((*equations, relative))
-    parts = (alpha, bias, products, worst_rows(rows), tuple(facts), max(most, 1), reason)
-    return parts, slopes, deviations
+    return _Solution(
+        support_values=alpha,
+        bias=bias,
+        products=products,
+        rows=worst_rows(rows),
+        facts=tuple(facts),
+        steps=max(most, 1),
+        reason=reason,
+        slopes=slopes,
+        deviations=deviations,
+    )
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:

@@ -2,73 +2,67 @@ r"""Structure detection by maximal variation, see :mod:`problems.maximal_variati
 
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from problems.estimators.full.group_weights import GroupWeights
-from problems.estimators.full.refit_answer import mean_row, of_selection, stored_refit
+from problems.estimators.full.refit_answer import mean_row, of_selection, recall_refit
 from problems.estimators.full.saddle_fit import Method, fit_saddle
-from problems.estimators.full.variation_fit import PAGES, Variation, VariationAnswers, VariationFit, with_answer
-from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.checked_again import StoredFit, given_again
-from problems.estimators.shared.coded import Classes, CodedClassifier
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel, with_answer
+from problems.estimators.shared.additive import AdditiveEstimator, kernel_matrices
+from problems.estimators.shared.checked_again import StoredFit, recall_rows
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import each_machine, in_columns
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.penalized.variation.component_coordinates import CUTOFF
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
-@dataclass(eq=False, repr=False)
-class _MaximalVariation(VariationAnswers):
-    """The common part of regression and classification: the choices, the components, and the refit."""
+class MaximalVariationModel(VariationModel):
+    """The choices, the components, and the refit on those that are relevant."""
 
-    _page = "maximal_variation"
-    _solvers: ClassVar[tuple[str, ...]] = ("auto", "cvxpy")
+    def own_page(self) -> str:
+        return PAGES[self.estimator.expansion]
 
-    rho: Any = 1.0
-    _: KW_ONLY
-    groups: Any = None
-    refit: bool = False
-    gamma: float = 1.0
-    solver: str = "auto"
+    def choices(self) -> Variation:
+        model = self.estimator
+        positive(model.gamma, "gamma")
+        GroupWeights.of(model.rho, model.groups)
+        return Variation(1.0, model.expansion, model.ridge, model.cutoff, model.solver)
 
-    def _own_page(self) -> str:
-        return PAGES[self.expansion]
+    def own_rho(self) -> Weights:
+        model = self.estimator
+        known = (model.n_features_in_, getattr(model, "feature_names_in_", None))
+        return GroupWeights.of(model.rho, model.groups).of_components(self.component_columns(), *known)
 
-    def _choices(self) -> Variation:
-        positive(self.gamma, "gamma")
-        GroupWeights.of(self.rho, self.groups)
-        return Variation(1.0, self.expansion, self.ridge, self.cutoff, self.solver)
+    def group_facts(self) -> tuple[tuple[str, str], ...]:
+        return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
 
-    def _own_rho(self) -> Weights:
-        known = (self.n_features_in_, getattr(self, "feature_names_in_", None))
-        return GroupWeights.of(self.rho, self.groups).of_components(self._component_columns(), *known)
-
-    def _group_facts(self) -> tuple[tuple[str, str], ...]:
-        return GroupWeights.of(self.rho, self.groups).facts()
-
-    def _by_number(self) -> dict[str, Any]:
-        """The groups in numbers of columns, for rows without names."""
-        if self.groups is None:
+    def by_number(self) -> dict[str, Any]:
+        """Return the groups in numbers of columns, for rows without names."""
+        model = self.estimator
+        if model.groups is None:
             return {}
-        given = GroupWeights.of(self.rho, self.groups)
-        return {"groups": given.columns(self.n_features_in_, getattr(self, "feature_names_in_", None))}
+        given = GroupWeights.of(model.rho, model.groups)
+        return {"groups": given.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
 
-    def _fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
-        """The kernel, the fit of every machine, and the coefficients of all, one column per machine."""
-        choices = replace(choices, rho=self._own_rho())
-        kernel: Any = self._resolved_kernel(X)
+    def fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
+        """Return the kernel, the fit of every machine, and the coefficients of all, one column per machine."""
+        model = self.estimator
+        choices = replace(choices, rho=self.own_rho())
+        kernel: Any = model._resolved_kernel(X)
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, X)
-        machines, fits, tol = list(each_machine(Y, self._labels)), [], self._tolerance()
+        machines, fits, tol = list(each_machine(Y, model._labels)), [], model._tolerance()
         whole = choices.coordinates(matrices) if any(one.whole for one in machines) else None
         for one in machines:
             shared = whole if one.whole else None  # machines on all rows share their coordinates
@@ -77,69 +71,73 @@ class _MaximalVariation(VariationAnswers):
             fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
         return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
-    def _keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
+    def keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
         """Set the fitted attributes, refitting on the relevant components if requested."""
+        model = self.estimator
         one = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
         stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        facts = (("kernel", repr(kernel)), *self._group_facts(), *stated)
+        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated)
         variation = np.array([fit.maximal_variation for fit in fits])
-        self.maximal_variation_ = variation[0] if one else variation
+        model.maximal_variation_ = variation[0] if one else variation
         support = np.arange(X.shape[0])
-        if self.refit:
-            chosen = self._chosen(self.relevance)
+        if model.refit:
+            chosen = self.mark_components(model.relevance)
             parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
-            self.component_support_ = chosen
-            facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {self.gamma:g}"),)
+            model.component_support_ = chosen
+            facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {model.gamma:g}"),)
             if parts:
                 kernel = Componentwise(parts)
-                a, bias, more, further = self._refitted(X, Y, kernel)
+                a, bias, more, further = self.refit(X, Y, kernel)
                 facts += further
             else:  # only the bias is relevant
-                a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, self._labels), support[:0]
-                more = (mean_row(Y, bias, self._labels, self._tolerance()),)
+                a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, model._labels), support[:0]
+                more = (mean_row(Y, bias, model._labels, model._tolerance()),)
             # the answer is that of the machine that predicts; the rows of the selection follow
             rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
-        self.certificate_ = Certificate(self._title, rows, facts)
-        warn_unless_holds(self.certificate_)
+        model.certificate_ = Certificate(model._title, rows, facts)
+        warn_unless_holds(model.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if one else a)
-        if self._labels:  # from regression's sign to that of y f = 1 - e
+        if model._labels:  # from regression's sign to that of y f = 1 - e
             codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])
-            self.support_codes_ = codes
+            model.support_codes_ = codes
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
-        self._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
+        model._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
 
-    def _refitted(
+    def refit(
         self, X: Any, Y: Array, kernel: Componentwise
     ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-        gram, method = Gram.of(kernel, X), Method.closed_form(self._tolerance())
-        machines, fits = list(each_machine(Y, self._labels)), []
+        model = self.estimator
+        gram, method = Gram.of(kernel, X), Method.closed_form(model._tolerance())
+        machines, fits = list(each_machine(Y, model._labels)), []
         for one in machines:
-            known = (one.points(X, False), one.y[:, None], (float(self.gamma),), np.ones(one.y.size))
+            known = (one.points(X, False), one.y[:, None], (float(model.gamma),), np.ones(one.y.size))
             fits.append(fit_saddle(kernel, *known, method, gram=gram.restrict(one.rows), primal=False))
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
         return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
 
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        if not self.refit:
-            return super()._stored_again(X, y, sample_weight)
-        return stored_refit(self, *given_again(self, X, y, labels=self._labels))
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        model = self.estimator
+        if not model.refit:
+            return super().recall_fit(X, y, sample_weight)
+        return recall_refit(model, *recall_rows(model, X, y, labels=model._labels))
 
     @property
-    def _decoupled(self) -> bool:
-        return super()._decoupled and not self.refit
+    def decoupled(self) -> bool:
+        return super().decoupled and not self.estimator.refit
 
-    def _component_values(self, X: Any) -> Array:
-        inner = super()._component_values(X) if self.support_.size or not self.refit else None
-        if not self.refit:
+    def component_values(self, X: Any) -> Array:
+        model = self.estimator
+        inner = super().component_values(X) if model.support_.size or not model.refit else None
+        if not model.refit:
             return np.asarray(inner)
-        alpha = self._coefficients()
-        values = np.zeros((X.shape[0], self.component_support_.size, *alpha.shape[1:]))
+        alpha = model._coefficients()
+        values = np.zeros((X.shape[0], model.component_support_.size, *alpha.shape[1:]))
         if inner is not None:
-            values[:, self.component_support_] = inner
+            values[:, model.component_support_] = inner
         return values
 
 
@@ -149,7 +147,7 @@ def _means(Y: Array, labels: bool) -> Array:
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
+class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -205,14 +203,28 @@ class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
     array([0, 1, 2, 3])
     """
 
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
     _title = "Maximal variation, regression"
+    _model_type = MaximalVariationModel
+    _page, _solvers = "maximal_variation", ("auto", "cvxpy")
+    _takes_weights = False
+    rho: Any = 1.0
+    _: KW_ONLY
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    refit: bool = False
+    gamma: float = 1.0
+    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
         self._begin_fit()
-        choices = self._choices()
+        choices = self._model.choices()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
-        self._keep_variation(X, y[:, None], *self._fit_machines(X, y[:, None], choices))
+        self._model.keep_variation(X, y[:, None], *self._model.fit_machines(X, y[:, None], choices))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -224,7 +236,7 @@ class MaximalVariationRegressor(Intervals, RegressorMixin, _MaximalVariation):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
+class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters
@@ -246,17 +258,33 @@ class MaximalVariationClassifier(_MaximalVariation, CodedClassifier):
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
+    _typical = ({"refit": True},)
     _title = "Maximal variation, classification"
+    _model_type = MaximalVariationModel
+    _page, _solvers = "maximal_variation", ("auto", "cvxpy")
+    _takes_weights = False
+    rho: Any = 1.0
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    refit: bool = False
+    gamma: float = 1.0
+    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
-        choices = self._choices()
+        choices = self._model.choices()
         self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
-        machines = self._fit_machines(X, Y, choices)
+        machines = self._model.fit_machines(X, Y, choices)
         self.classes_, self.code_book_ = classes.names, classes.book
-        self._keep_variation(X, Y, *machines)
+        self._model.keep_variation(X, Y, *machines)
         return self

@@ -4,18 +4,18 @@ See :mod:`problems.ls_svm_substrate` and :mod:`problems.l1_substrate`.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
-from problems.estimators.full.l1_fit import Solving, SparseAnswers, fit_sparse
-from problems.estimators.full.saddle_machine import LeavesOut
-from problems.estimators.shared.checked_again import GivenFit, SaddleAnswers, add_target_error
-from problems.estimators.shared.coded import Classes, CodedClassifier
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.full.l1_fit import L1Model, Solving, fit_sparse
+from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
+from problems.estimators.shared.checked_again import GivenFit, add_target_error
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, non_negative, positive, real_array
+from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
@@ -27,8 +27,42 @@ from substrate.least_squares.saddle_system import solve_saddle_system
 __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
 
 
+class SubstrateModel(LeavesOut):
+    """The LS-SVM of y - c at gamma = 1; residuals of leave-one-out are those of y - c."""
+
+    conditional = "kernel, the constants c and scaling of the columns"
+
+    def ridge(self) -> Array:
+        """Return the diagonal of the system, ones."""
+        return np.ones(self.estimator.support_.size)
+
+    def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
+        """Return the data of the fit, checked as the fit checks them."""
+        model = self.estimator
+        X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=True, multi_output=False)
+        if y.size != model.constants_.size:
+            raise DataError(f"the model has {model.constants_.size} constants, these are {y.size} rows")
+        return self.subtract_constants(X, y, model.constants_)
+
+    def subtract_constants(self, X: Any, y: Array, constants: Array) -> GivenFit:
+        """Return the LS-SVM of y - c at gamma = 1, with the rounding error of that difference."""
+        target = y - constants
+        back = target - y
+        missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
+        ones, tolerance = np.ones(y.size), self.estimator._tolerance()
+        return GivenFit(
+            X,
+            target[:, None],
+            ones,
+            (1.0,),
+            tolerance=tolerance,
+            missing=missing[:, None],
+            observed=y[:, None],
+        )
+
+
 @dataclass(eq=False, repr=False)
-class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
+class SubstrateRegressor(Regressor):
     """The LS-SVM substrate with given additive regularization constants ([Pelckmans2005]_ eq. (9)-(10)).
 
     Parameters
@@ -50,12 +84,13 @@ class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = SubstrateModel
     _page, _title = "ls_svm_substrate", "LS-SVM substrate"
-    c: float = 0.0
     _takes_weights = False
+    c: float = 0.0
 
-    #: Residuals of leave-one-out are those of y - c.
-    _conditional = "kernel, the constants c and scaling of the columns"
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, c: Any = None) -> Self:
         """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
@@ -72,7 +107,7 @@ class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        given = self._without(X, y, constants)
+        given = self._model.subtract_constants(X, y, constants)
         target, ridge = given.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
         tolerances = tolerances_of(y[:, None], given.weights, given.tolerance)
@@ -91,47 +126,9 @@ class SubstrateRegressor(Intervals, SaddleAnswers, RegressorMixin, LeavesOut):
         self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b."""
-        return self._expansion(X)
-
-    def _ridge(self) -> Array:
-        return np.ones(self.support_.size)
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True, multi_output=False)
-        if y.size != self.constants_.size:
-            raise DataError(f"the model has {self.constants_.size} constants, these are {y.size} rows")
-        return self._without(X, y, self.constants_)
-
-    def _without(self, X: Any, y: Array, constants: Array) -> GivenFit:
-        """The LS-SVM of y - c at gamma = 1, with the rounding error of that difference."""
-        target = y - constants
-        back = target - y
-        missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
-        ones, tolerance = np.ones(y.size), self._tolerance()
-        return GivenFit(
-            X,
-            target[:, None],
-            ones,
-            (1.0,),
-            tolerance=tolerance,
-            missing=missing[:, None],
-            observed=y[:, None],
-        )
-
-
-class _WithRidge(SparseAnswers):
-    """An L1 substrate with a weight of w'w of its own."""
-
-    ridge: float
-
-    def _ridge_of_w(self) -> float:
-        return non_negative(self.ridge, "ridge", "as the weight of a squared norm")
-
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
+class L1SubstrateRegressor(Regressor):
     """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
 
     With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
@@ -165,6 +162,10 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
         As for :class:`~problems.LSSVMRegressor`.
     """
 
+    _model_type = L1Model
+    _page, _solvers = "l1_substrate", ("auto", "cvxpy")
+    _takes_weights = False
+    _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
@@ -174,7 +175,7 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
         self._begin_fit()
-        zeta, ridge = positive(self.zeta, "zeta"), self._ridge_of_w()
+        zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
         X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
         kernel = self._resolved_kernel(X)
         how = Solving(self.solver, self._tolerance())
@@ -193,7 +194,7 @@ class L1SubstrateRegressor(Intervals, RegressorMixin, _WithRidge):
 
 
 @dataclass(eq=False, repr=False)
-class L1SubstrateClassifier(_WithRidge, CodedClassifier):
+class L1SubstrateClassifier(Classifier):
     """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
 
     Parameters
@@ -217,16 +218,22 @@ class L1SubstrateClassifier(_WithRidge, CodedClassifier):
         As for :class:`~problems.LSSVMClassifier`.
     """
 
+    _model_type = L1Model
+    _page, _solvers = "l1_substrate", ("auto", "cvxpy")
+    _takes_weights = False
+    _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, classification"
     zeta: float = 1.0
     _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     ridge: float = 0.0
     solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
         self._begin_fit()
-        zeta, ridge = positive(self.zeta, "zeta"), self._ridge_of_w()
+        zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
         self._check_coding()
         X, labels, _ = self._checked(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)

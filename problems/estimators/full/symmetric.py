@@ -5,10 +5,18 @@ from typing import Literal
 
 from sklearn.utils import Tags
 
-from problems.estimators.full.ls_svm import LSSVMRegressor
-from substrate.kernels import Kernel, Symmetric, as_kernel
+from problems.estimators.full.ls_svm import LSSVMModel, LSSVMRegressor
+from substrate.kernels import Kernel, Symmetric
 
 __all__ = ["SymmetricLSSVMRegressor"]
+
+
+class SymmetricModel(LSSVMModel):
+    """The LS-SVM with the even or odd part of a kernel."""
+
+    def own_kernel(self) -> Kernel:
+        """Return that part."""
+        return Symmetric(super().own_kernel(), self.estimator.symmetry)
 
 
 @dataclass(eq=False, repr=False)
@@ -24,8 +32,10 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
         Whether f(-x) - b is f(x) - b or its negative; for a mirror other than the origin, shift X first.
     """
 
+    _model_type = SymmetricModel
     _: KW_ONLY
     symmetry: Literal["even", "odd"] = "even"
+    _typical = ({"symmetry": "odd"},)
     _page, _title = "symmetric_ls_svm", "Symmetric LS-SVM regression"
     _translates_x = _takes_matrix = False
 
@@ -34,6 +44,3 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
         # data without the symmetry that was asked for are not fitted well; those of scikit-learn's checks have none
         tags.regressor_tags.poor_score = True
         return tags
-
-    def _own_kernel(self) -> Kernel:
-        return Symmetric(as_kernel(self.kernel), self.symmetry)

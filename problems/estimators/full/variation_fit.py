@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.additive import DecoupledExpansion, kernel_matrices
+from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
 from problems.estimators.shared.base import page_named
-from problems.estimators.shared.checked_again import Added, CheckedAgain, StoredFit, given_again, rows_of_fit
+from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
@@ -36,7 +36,6 @@ from substrate.penalized.variation.accuracy import (
 )
 from substrate.penalized.variation.active_rows import solve_maximal_variation
 from substrate.penalized.variation.component_coordinates import (
-    CUTOFF,
     ComponentCoordinates,
     decoupled_coordinates,
     shared_coordinates,
@@ -45,7 +44,7 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.variation import prove_variation
 from substrate.solvers import canonical_name
 
-__all__ = ["PAGES", "Variation", "VariationAnswers", "VariationFit", "smallest_rho", "with_answer"]
+__all__ = ["PAGES", "Variation", "VariationFit", "VariationModel", "smallest_rho", "with_answer"]
 
 #: The page that states each expansion.
 PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}
@@ -317,59 +316,57 @@ class StoredVariation:
         return proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class VariationAnswers(CheckedAgain, DecoupledExpansion):
-    """The machines of maximal variation; a certificate computes the optimum again for its multipliers."""
+class VariationModel(DecoupledModel):
+    """The machines of maximal variation; the estimator has ``expansion``, ``ridge``, ``cutoff`` and its weights rho."""
 
-    _takes_weights: ClassVar[bool] = False
-
-    expansion: str = "shared"
-    ridge: float = 0.0
-    cutoff: float = CUTOFF
-
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        machines = self._stored_machines(*given_again(self, X, y, labels=self._labels))
-        facts = (("kernel", repr(self.kernel_)), *self._group_facts())
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return all machines on the data of the fit."""
+        model = self.estimator
+        machines = self.recall_machines(*recall_rows(model, X, y, labels=model._labels))
+        facts = (("kernel", repr(model.kernel_)), *self.group_facts())
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-    def _stored_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
+    def recall_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
         """Return every machine, with the optimum computed again for its multipliers."""
-        rows = rows_of_fit(self, Y.shape[0])
+        model = self.estimator
+        rows = rows_of_fit(model, Y.shape[0])
         X, Y = X[rows], Y[rows]
-        held = self._coefficients()
+        held = model._coefficients()
         if held.shape[0] != rows.size:
             raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
-        a = held[:, None] if held.ndim == (2 if self._decoupled else 1) else held
-        fitted, biases = np.reshape(self._evaluated(X), Y.shape), np.atleast_1d(self.bias_)
-        kernel: Any = self.kernel_
+        a = held[:, None] if held.ndim == (2 if self.decoupled else 1) else held
+        fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
+        kernel: Any = model.kernel_
         matrices = kernel_matrices(kernel, X)
-        choices = self._again(Y)
-        for one in each_machine(Y, self._labels):
+        choices = self.recall_choices(Y)
+        for one in each_machine(Y, model._labels):
             coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
             own = np.ascontiguousarray(a[one.rows, one.column])
             fit = choices.fit(coordinates, one.y)
             stored = (own, float(biases[one.column]), fitted[one.rows, one.column])
             data = (kernel, one.points(X, False), coordinates, one.y, choices.rho)
-            yield StoredVariation(*data, fit, *stored, self._tolerance_of(fit))
+            yield StoredVariation(*data, fit, *stored, self.tolerance_of(fit))
 
-    def _again(self, Y: Array) -> Variation:
-        """The choices of the fit, by the fast path."""
-        chosen = getattr(self, "rho_", None)
-        rho = self._own_rho() if chosen is None else self._chosen_rho(chosen, Y)
-        return Variation(rho, self.expansion, self.ridge, self.cutoff, "auto")
+    def recall_choices(self, Y: Array) -> Variation:
+        """Return the choices of the fit, by the fast path."""
+        model = self.estimator
+        chosen = getattr(model, "rho_", None)
+        rho = self.own_rho() if chosen is None else self.read_rho(chosen, Y)
+        return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
 
-    def _chosen_rho(self, chosen: Any, Y: Array) -> Weights:
-        """The weights that a fit chose, above zero."""
+    def read_rho(self, chosen: Any, Y: Array) -> Weights:
+        """Return the weights that a fit chose, above zero."""
         return smallest_rho(float(chosen), Y)
 
-    def _own_rho(self) -> Weights:
-        """The weights that were given, for the columns of the fit."""
-        return float(self.rho)
+    def own_rho(self) -> Weights:
+        """Return the weights that were given, for the columns of the fit."""
+        return float(self.estimator.rho)
 
-    def _group_facts(self) -> tuple[tuple[str, str], ...]:
-        """The weight of every group of inputs, where there are some."""
+    def group_facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the weight of every group of inputs, where there are some."""
         return ()
 
-    def _tolerance_of(self, fit: VariationFit) -> float:
-        tol = self._tolerance()
-        return tol if _polished(getattr(self, "solver", "auto"), fit) else unpolished(tol)
+    def tolerance_of(self, fit: VariationFit) -> float:
+        """Return the tolerance of the accuracy: larger for the point of a conic solver."""
+        tol = self.estimator._tolerance()
+        return tol if _polished(getattr(self.estimator, "solver", "auto"), fit) else unpolished(tol)

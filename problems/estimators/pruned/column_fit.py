@@ -6,14 +6,16 @@ Certificates and proofs are about the solution on the kept columns, from what ``
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from problems.estimators.shared.checked_again import Added, CheckedAgain, Facts, StoredFit, StoredMachine, definite_gram
-from problems.estimators.shared.coded import Classes, CodedClassifier
+from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredMachine, definite_gram
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import each_machine, points_of
+from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import Accuracy
@@ -36,7 +38,7 @@ from substrate.least_squares.saddle_system import bordered_matrix, bordered_targ
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
-__all__ = ["ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
+__all__ = ["ColumnModel", "ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
 _UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
@@ -96,13 +98,65 @@ class HeldMachine:
     tolerance: float
 
 
+class ColumnModel(Model):
+    """Machines on some of the columns of their systems."""
+
+    def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return the rows of the fit and the codes of their labels."""
+        model = self.estimator
+        X, labels, _ = type(model)(model.kernel)._checked(X, y, None, numeric=False)
+        Y = model._codes_again(labels)
+        last = int(model.support_.max(initial=-1))
+        if last >= labels.size:
+            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
+        return X, Y
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return all machines on the data of the fit."""
+        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
+        machines = (self.recall_machine(held) for held in self.check_rows(*self.recall_codes(X, y)))
+        facts = (("kernel", repr(self.estimator.kernel_)),)
+        return nullcontext(StoredFit(machines, lambda: ((), facts)))
+
+    def recall_machine(self, held: HeldMachine) -> StoredMachine:
+        """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
+        return StoredColumns(self.estimator.kernel_, held)
+
+    def check_rows(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
+        """Return every machine of this model, on the training rows."""
+        model = self.estimator
+        a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
+        bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
+        for one in each_machine(Y, True):
+            members, column = one.rows, one.column
+            used = np.flatnonzero(a[:, column])
+            # a coefficient on a row outside this machine is not one of its columns
+            place = np.searchsorted(members, model.support_[used])
+            inside = place < members.size
+            inside[inside] = members[place[inside]] == model.support_[used][inside]
+            yield HeldMachine(
+                one.points(X, model.kernel_.pairwise),
+                one.y,
+                place[inside],
+                positive(model.gamma, "gamma"),
+                float(bias[column]),
+                np.ascontiguousarray(a[used[inside], column]),
+                np.ascontiguousarray(fitted[members, column]),
+                model._tolerance(),
+            )
+
+
 @dataclass(eq=False, repr=False)
-class ColumnReducedClassifier(CheckedAgain, CodedClassifier):
+class ColumnReducedClassifier(Classifier):
     """Base of the classifiers that keep some columns of the linear system of the LS-SVM."""
 
-    gamma: float = 1.0
+    _model_type: ClassVar[type[Model]] = ColumnModel
     _page = "column_reduced_ls_svm"
     _takes_weights = False
+    gamma: float = 1.0
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""
@@ -167,47 +221,6 @@ class ColumnReducedClassifier(CheckedAgain, CodedClassifier):
         known = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
         bounded, facts = _bounded_columns(*known, self._tolerance())
         return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
-
-    def _given_again(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """The rows of the fit and the codes of their labels."""
-        X, labels, _ = type(self)(self.kernel)._checked(X, y, None, numeric=False)
-        Y = self._codes_again(labels)
-        last = int(self.support_.max(initial=-1))
-        if last >= labels.size:
-            raise DataError(f"the model was fitted to row {last}, these are {labels.size} rows")
-        return X, Y
-
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        machines = (self._stored_machine(held) for held in self._held(*self._given_again(X, y)))
-        facts = (("kernel", repr(self.kernel_)),)
-        return nullcontext(StoredFit(machines, lambda: ((), facts)))
-
-    def _stored_machine(self, held: HeldMachine) -> StoredMachine:
-        """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
-        return StoredColumns(self.kernel_, held)
-
-    def _held(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
-        """Every machine of this model, on the training rows."""
-        a = np.reshape(self._coefficients(), (self.support_.size, Y.shape[1]))
-        bias, fitted = np.atleast_1d(self.bias_), np.reshape(self._evaluated(X), (X.shape[0], -1))
-        for one in each_machine(Y, True):
-            members, column = one.rows, one.column
-            used = np.flatnonzero(a[:, column])
-            # a coefficient on a row outside this machine is not one of its columns
-            place = np.searchsorted(members, self.support_[used])
-            inside = place < members.size
-            inside[inside] = members[place[inside]] == self.support_[used][inside]
-            yield HeldMachine(
-                one.points(X, self.kernel_.pairwise),
-                one.y,
-                place[inside],
-                positive(self.gamma, "gamma"),
-                float(bias[column]),
-                np.ascontiguousarray(a[used[inside], column]),
-                np.ascontiguousarray(fitted[members, column]),
-                self._tolerance(),
-            )
 
 
 @dataclass(frozen=True, slots=True)

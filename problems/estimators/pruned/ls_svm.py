@@ -10,28 +10,39 @@ other: the errors are weighed, and rows are what leaves.
 
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.pruned.pruned_machine import PrunedMachine, PrunedRows
-from problems.estimators.shared.checked_again import GivenFit, refuse_strange_classes
-from problems.estimators.shared.coded import Classes, CodedClassifier, judged, scores_of, winners
-from problems.estimators.shared.encoding import PruningStep
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.full.saddle_machine import leave_one_out, left_out_importance
+from problems.estimators.pruned.pruned_machine import PrunedModel
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice
 
 __all__ = ["PrunedLSSVMClassifier", "PrunedLSSVMRegressor"]
 
 
+class PrunedCalibration(Calibration):
+    """Rows left out in folds, of machines that are pruned as this one was."""
+
+    def fold_machine(self, X: Any) -> Any:
+        """Pruned to the same share of the rows, with the gamma and the kernel of this machine."""
+        model = self.estimator
+        most = int(0.8 * X.shape[0]) - model.classes_.size  # the rows of the smallest fold's machine
+        kept = {"n_support": max(2, min(round(0.8 * model.support_.size), most)), "cv": "training"}
+        own = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
+        return super().fold_machine(X).set_params(**kept, **own)
+
+
 @dataclass(eq=False, repr=False)
-class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
+class PrunedLSSVMRegressor(Regressor):
     """Least-squares support vector regression with few support vectors ([Suykens2002]_ Algorithm 2).
 
     Parameters
@@ -90,13 +101,22 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
     (40, 133)
     """
 
-    _page, _title = "ls_svm_regression", "Pruned LS-SVM regression"
+    _model_type = PrunedModel
+    _typical = ({"cv": "loo"},)
+    _page, _title, _location = "ls_svm_regression", "Pruned LS-SVM regression", "kept"
     gamma: Any = 1.0
     _: KW_ONLY
+    step: Any = 0.05
+    n_support: Any = None
+    cv: Any = "training"
     growth: float = 0.1
+    retune: bool = False
     weighting: Any = None
     scale: str = "iqr"
     reweight: bool = False
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y, and prune; validation rows are for ``cv=None``.
@@ -108,19 +128,19 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
         """
         self._begin_fit()
         (gamma,) = gammas_of(self.gamma, 1)
-        self._check_settings(X_val, y_val)
+        self._model.check_settings(X_val, y_val)
         if self.weighting is not None:
             check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         if self.reweight and self.weighting is None:
             raise DeclarationError("reweight=True finds weights at every step: choose a weighting")
-        rows = self._held(X, y, sample_weight, True)
+        rows = self._model.check_rows(X, y, sample_weight, True)
         points, known = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
         kernel = self._resolved_kernel(rows.X)
-        index = self._index(lambda outputs: np.square(known - outputs[:, 0]), points, rows, False)
+        index = self._model.index(lambda outputs: np.square(known - outputs[:, 0]), points, rows, False)
         robust = {"weighting": self.weighting, "scale": self.scale, "reweight": bool(self.reweight)}
-        task = self._task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
-        self._keep(rows, *self._pruned(task, kernel, gamma), 1.0)
+        task = self._model.task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
+        self._model.keep(rows, *self._model.prune(task, kernel, gamma), 1.0)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -130,20 +150,16 @@ class PrunedLSSVMRegressor(Intervals, RegressorMixin, PrunedMachine):
     def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
-        number = self._number(step)
-        known = self._held_again(X, y, sample_weight, True)
+        number = self._model.number(step)
+        known = self._model.check_rows_again(X, y, sample_weight, True)
         model = copy(self)
-        model._keep(known, self._own_path(known), number, None, 1.0)
-        model._certify_step(number, known, known.y[:, None])
+        model._model.keep(known, self._model.own_path(known), number, None, 1.0)
+        model._model.certify_step(number, known, known.y[:, None])
         return model
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        known = self._held_again(X, y, sample_weight, True)
-        return self._given_fit(known, known.y[:, None])
 
 
 @dataclass(eq=False, repr=False)
-class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
+class PrunedLSSVMClassifier(Classifier):
     """The least-squares support vector classifier with few support vectors ([Carvalho2006]_ section 3.2).
 
     Parameters
@@ -170,7 +186,23 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         As for :class:`~problems.LSSVMClassifier`, of the rows left.
     """
 
+    _model_type = PrunedModel
+    _calibration_type = PrunedCalibration
+    _typical = ({"cv": "loo"},)
     _page, _title = "ls_svm_classification", "Pruned LS-SVM classification (as regression on the labels)"
+    _location = "kept"
+    gamma: float = 1.0
+    _: KW_ONLY
+    step: Any = 0.05
+    n_support: Any = None
+    cv: Any = "training"
+    growth: float = 0.01
+    retune: bool = False
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind, and prune; validation rows are for ``cv=None``.
@@ -181,9 +213,9 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
         """
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
-        self._check_settings(X_val, y_val)
+        self._model.check_settings(X_val, y_val)
         self._check_coding()
-        rows = self._held(X, y, sample_weight, False)
+        rows = self._model.check_rows(X, y, sample_weight, False)
         classes = Classes.of(rows.y, self.coding)
         book, groups = classes.book, classes.numbers(rows.y)
         points, known = None, groups
@@ -198,11 +230,11 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
             seen = outputs[:, 0] if book.shape[1] == 1 else outputs
             return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
 
-        index = self._index(loss, points, rows, True)
-        task = self._task(rows.X, book[groups], index, groups, given=rows.weights)
-        pruned = self._pruned(task, kernel, gamma)
+        index = self._model.index(loss, points, rows, True)
+        task = self._model.task(rows.X, book[groups], index, groups, given=rows.weights)
+        pruned = self._model.prune(task, kernel, gamma)
         self.classes_, self.code_book_ = classes.names, book
-        self._keep_codes(rows, groups, *pruned)
+        self._model.keep_codes(rows, groups, *pruned)
         return self
 
     def _check_coding(self) -> None:
@@ -216,42 +248,10 @@ class PrunedLSSVMClassifier(CodedClassifier, PrunedMachine):
     def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
-        number = self._number(step)
-        known, groups = self._grouped(X, y, sample_weight)
+        number = self._model.number(step)
+        known, groups = self._model.group_rows(X, y, sample_weight)
         model = copy(self)
-        model._keep_codes(known, groups, self._own_path(known), number, None)
-        model._certify_step(number, known, self.code_book_[groups])
-        model._calibrate_by(known.X, self.classes_[groups], known.weights)
+        model._model.keep_codes(known, groups, self._model.own_path(known), number, None)
+        model._model.certify_step(number, known, self.code_book_[groups])
+        model._calibration.begin_by(known.X, self.classes_[groups], known.weights)
         return model
-
-    def _fold_machine(self, X: Any) -> Any:
-        """Pruned to the same share of the rows, with the gamma and the kernel of this machine."""
-        most = int(0.8 * X.shape[0]) - self.classes_.size  # the rows of the smallest fold's machine
-        kept = {"n_support": max(2, min(round(0.8 * self.support_.size), most)), "cv": "training"}
-        own = {"gamma": self.gamma_, "kernel": self.kernel_, "retune": False}
-        return super()._fold_machine(X).set_params(**kept, **own)
-
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        known, groups = self._grouped(X, y, sample_weight)
-        return self._given_fit(known, self.code_book_[groups])
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
-
-    def _grouped(self, X: Any, y: Any, sample_weight: Any) -> tuple[PrunedRows, Any]:
-        """Training rows given again, and the number of the class of each."""
-        known = self._held_again(X, y, sample_weight, False)
-        refuse_strange_classes(self, known.y)
-        return known, np.searchsorted(self.classes_, known.y)
-
-    def _keep_codes(
-        self,
-        known: PrunedRows,
-        groups: Any,
-        path: tuple[PruningStep, ...],
-        chosen: int,
-        certificate: Certificate | None,
-    ) -> None:
-        codes = self.code_book_[groups[path[chosen].rows]]
-        self.support_codes_ = np.ascontiguousarray(codes[:, 0] if codes.shape[1] == 1 else codes)
-        self._keep(known, path, chosen, certificate, self.support_codes_)

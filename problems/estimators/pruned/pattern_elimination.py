@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from problems.estimators.full.saddle_machine import LeavesOut
+from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
 from problems.estimators.pruned.column_fit import (
+    ColumnModel,
     ColumnReducedClassifier,
     HeldMachine,
     MachineGroup,
@@ -18,7 +19,6 @@ from problems.estimators.pruned.column_fit import (
     Selection,
 )
 from problems.estimators.shared.checked_again import StoredMachine, StoredSaddle, definite_gram
-from problems.estimators.shared.coded import judged
 from problems.estimators.shared.machine_rows import points_of
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates.tolerance import tolerances_of
@@ -32,8 +32,37 @@ from substrate.least_squares.saddle_system import bordered_target, solve_saddle_
 __all__ = ["ALSSVMClassifier"]
 
 
+class PatternModel(ColumnModel, LeavesOut):
+    """The LS-SVMs of the patterns left, each without the other rows."""
+
+    conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
+
+    def ridge(self) -> Array:
+        return np.full(self.estimator.support_.size, 1.0 / positive(self.estimator.gamma, "gamma"))
+
+    def members(self, alpha: Array, codes: Array) -> Any:
+        return alpha != 0.0  # every machine keeps its own rows
+
+    def recall_machine(self, held: HeldMachine) -> StoredMachine:
+        """Return the LS-SVM of the kept patterns alone."""
+        kept, kernel = held.columns, self.estimator.kernel_
+        points = points_of(held.points, kept, kernel.pairwise)
+        return StoredSaddle(
+            kernel=kernel,
+            points=points,
+            gram=partial(definite_gram, kernel, points),
+            y=held.y[kept],
+            gamma=held.gamma,
+            weights=np.ones(kept.size),
+            a=held.coefficients,
+            b=held.bias,
+            fitted=held.fitted[kept],
+            tolerance=held.tolerance,
+        )
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
+class ALSSVMClassifier(ColumnReducedClassifier):
     """A-LSSVM: an Adaline that eliminates the patterns it fits ([Carvalho2006]_ section 3.1), with a stopping rule.
 
     The paper gives no stopping rule, and without one every pattern is removed in time. Here elimination ends when
@@ -68,8 +97,11 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
     max_epochs: int = 500
     n_support: float = 0.5
     random_state: Any = None
+    _model_type = PatternModel
     _title = "A-LSSVM classification"
-    _conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
+
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
 
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
@@ -119,32 +151,6 @@ class ALSSVMClassifier(LeavesOut, ColumnReducedClassifier):
         done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
         method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
         return Reduced(bias, alpha, rows, method, answer.facts)
-
-    def _ridge(self) -> Array:
-        return np.full(self.support_.size, 1.0 / positive(self.gamma, "gamma"))
-
-    def _members(self, alpha: Array, codes: Array) -> Any:
-        return alpha != 0.0  # every machine keeps its own rows
-
-    def _judged(self, outputs: Array) -> tuple[Any, float | None]:
-        return judged(self, outputs)
-
-    def _stored_machine(self, held: HeldMachine) -> StoredMachine:
-        """Return the LS-SVM of the kept patterns alone."""
-        kept, kernel = held.columns, self.kernel_
-        points = points_of(held.points, kept, kernel.pairwise)
-        return StoredSaddle(
-            kernel=kernel,
-            points=points,
-            gram=partial(definite_gram, kernel, points),
-            y=held.y[kept],
-            gamma=held.gamma,
-            weights=np.ones(kept.size),
-            a=held.coefficients,
-            b=held.bias,
-            fitted=held.fitted[kept],
-            tolerance=held.tolerance,
-        )
 
 
 def _generator(random_state: Any) -> Any:

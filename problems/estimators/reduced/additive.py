@@ -18,16 +18,16 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
-from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.ls_svm_machine import SparseModel
+from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
-from problems.estimators.shared.additive import AdditiveEstimator, DecoupledExpansion
+from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, DecoupledModel
 from problems.estimators.shared.checked_again import Added, StoredMachine
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import IN_KEPT, unpolished
@@ -44,6 +44,25 @@ from substrate.reduced.rows import KernelValues
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
+
+
+class SparseComponentwiseModel(AdditiveModel, SparseModel):
+    """The LS-SVM on a reduced basis as a sum of components, whose variation is found in a pass over all rows."""
+
+    def choice(self) -> Basis:
+        non_negative(self.estimator.relevance, "relevance", "as a share of the largest maximal variation")
+        return super().choice()
+
+    def keep_of_rows(self, fit: ReducedFit) -> None:
+        rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
+        points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
+        parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
+        functions = component_functions(parts, points, beta / unit)
+        self.estimator.maximal_variation_ = (
+            unit * rows.sums(VariationOfLeaf(functions), "variation of components").largest
+        )
+        squares = np.array([beta / unit @ symmetric_matrix(part, points) @ (beta / unit) for part in parts])
+        self.estimator.component_norms_ = unit * np.sqrt(np.maximum(squares, 0.0))
 
 
 @dataclass(eq=False, repr=False)
@@ -71,30 +90,60 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
         As for :class:`~problems.SparseLSSVMRegressor`.
     """
 
+    _model_type = SparseComponentwiseModel
+    _typical = ({"gamma": 10.0},)
     _title = "Sparse componentwise LS-SVM regression"
     _solvers: ClassVar[tuple[str, ...]] = ()
     solver: str = field(default="auto", init=False)
-
-    def _choice(self) -> Basis:
-        non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
-        return super()._choice()
-
-    def _keep_of_rows(self, fit: ReducedFit) -> None:
-        rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
-        points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
-        parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
-        functions = component_functions(parts, points, beta / unit)
-        self.maximal_variation_ = unit * rows.sums(VariationOfLeaf(functions), "variation of components").largest
-        squares = np.array([beta / unit @ symmetric_matrix(part, points) @ (beta / unit) for part in parts])
-        self.component_norms_ = unit * np.sqrt(np.maximum(squares, 0.0))
+    _: KW_ONLY
+    relevance: float = 0.05
 
 
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
 
 
+class ReducedVariationModel(DecoupledModel, ReducedModel):
+    """Maximal variation with one expansion per component on a basis; bounds hold at all rows."""
+
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredReducedVariation(self, data, self.estimator._tolerance())
+
+    def solve_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
+        """Return rows against the basis of this model, and the problem solved on them."""
+        known = self.training_rows(data).target_summary()
+        return self.solve_on(
+            self.estimator.support_vectors_, self.estimator.kernel_, data, known, target_unit(known.extremes)
+        )
+
+    def solve(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
+        made = prepare(self.data_kernel(data), data, self.choice(), float(self.estimator.ridge), independent=False)
+        return made, *self.solve_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+
+    def solve_on(
+        self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
+    ) -> tuple[VariationRows, ReducedVariation]:
+        model = self.estimator
+        parts = kernel.components(data.source.n_features)
+        matrices = [symmetric_matrix(part, points) for part in parts]
+        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(model.cutoff))
+        rows = VariationRows(values, data.source, data.passes, known, unit, points)
+        return rows, solve_reduced_variation(rows, float(model.rho), float(model.ridge), _TOLERANCE)
+
+    def outputs_of_rows(self) -> OutputsOfBlock:
+        model = self.estimator
+        kernel: Any = model.kernel_
+        parts = kernel.components(model.n_features_in_)
+        values = component_functions(parts, model.support_vectors_, model.support_values_)
+        return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([model.bias_]))
+
+    @property
+    def decoupled(self) -> bool:
+        return True
+
+
 @dataclass(eq=False, repr=False)
-class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpansion, ReducedMachine):
+class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
     """Structure detection on a reduced basis, at any number of rows; irrelevant inputs vanish exactly.
 
     [Pelckmans2005]_ eq. (13)-(14), (24)-(27) with one expansion per component in the basis of [Cawley2004]_ eq. (2).
@@ -138,10 +187,19 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
     """
 
     _page, _title = "reduced_maximal_variation", "Maximal variation on a reduced basis, regression"
+    _model_type = ReducedVariationModel
+    _readers = READERS
+    _rows_have_targets = True
     rho: float = 1.0
     _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
+    relevance: float = 0.05
     ridge: float = 1.0
     cutoff: float = CUTOFF
+
+    predict_to = predict_to
+    basis_ = BASIS
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the basis, sum over all rows, and bound rows until no row exceeds its bound.
@@ -153,9 +211,10 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         for name in ("rho", "ridge", "cutoff"):
             positive(getattr(self, name), name)
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
-        self._choice()
-        with self._reading(X, y, sample_weight) as data:
-            prepared, rows, solved = self._solved(data)
+        model = self._model
+        model.choice()
+        with model.read(X, y, sample_weight) as data:
+            prepared, rows, solved = model.solve(data)
             values, unit = rows.values, rows.unit
             coefficients = values.coefficients(solved.v)
             judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
@@ -173,61 +232,30 @@ class SparseMaximalVariationRegressor(Intervals, RegressorMixin, DecoupledExpans
         self.n_bounded_ = solved.bounded
         self.certificate_ = Certificate(self._title, (answer, *solved.rows), facts)
         warn_unless_holds(self.certificate_)
-        self._keep_machine(prepared, coefficients, solved.bias)
+        model.keep_machine(prepared, coefficients, solved.bias)
         return self
-
-    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        return StoredReducedVariation(self, data, self._tolerance())
-
-    def _solved_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
-        """Rows against the basis of this model, and the problem solved on them."""
-        known = self._training_rows(data).target_summary()
-        return self._solved_on(self.support_vectors_, self.kernel_, data, known, target_unit(known.extremes))
-
-    def _solved(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
-        made = prepare(self._data_kernel(data), data, self._choice(), float(self.ridge), independent=False)
-        return made, *self._solved_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
-
-    def _solved_on(
-        self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
-    ) -> tuple[VariationRows, ReducedVariation]:
-        parts = kernel.components(data.source.n_features)
-        matrices = [symmetric_matrix(part, points) for part in parts]
-        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(self.cutoff))
-        rows = VariationRows(values, data.source, data.passes, known, unit, points)
-        return rows, solve_reduced_variation(rows, float(self.rho), float(self.ridge), _TOLERANCE)
-
-    def _outputs_of_rows(self) -> OutputsOfBlock:
-        kernel: Any = self.kernel_
-        parts = kernel.components(self.n_features_in_)
-        values = component_functions(parts, self.support_vectors_, self.support_values_)
-        return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([self.bias_]))
-
-    @property
-    def _decoupled(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReducedVariation:
     """A machine of maximal variation on a reduced basis; the problem is solved again for a dual point."""
 
-    model: SparseMaximalVariationRegressor
+    model: ReducedVariationModel
     data: FitData
     tolerance: float
 
     def certify(self) -> Added:
         """Bound the answer in passes over the rows."""
-        model = self.model
-        rows, solved = model._solved_again(self.data)
+        model = self.model.estimator
+        rows, solved = self.model.solve_again(self.data)
         judge = solved.judge(rows, float(model.rho), float(model.ridge), self.tolerance)
         answer = judge.best(model.support_values_ / rows.unit, float(model.bias_) / rows.unit)
         return (answer,), (("kernel", repr(model.kernel_)), ("dual point", "of the problem, solved again"))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; for any dual point."""
-        model, known = self.model, self.model._in_memory(self.data)
-        rows, solved = model._solved_again(self.data)
+        model, known = self.model.estimator, self.model.read_in_memory(self.data)
+        rows, solved = self.model.solve_again(self.data)
         kernel: Any = model.kernel_
         share = self.tolerance if solved.exact else unpolished(self.tolerance)
         proof = prove_reduced_variation(

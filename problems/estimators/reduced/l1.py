@@ -7,20 +7,20 @@ One pass over the rows computes the sums for every zeta, a second one checks the
 are one unless ``sample_weight`` gives others.
 """
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare
-from problems.estimators.reduced.machine import ReducedMachine, basis_rows
+from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration, basis_rows, predict_to
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import Weighed, weight_facts
+from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import Added, StoredMachine
-from problems.estimators.shared.coded import RegressedClassifier
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
@@ -47,66 +47,90 @@ from substrate.reduced.moments import origin_of
 __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
 
-@dataclass(eq=False, repr=False)
-class _ReducedL1(ReducedMachine):
-    """The common part of regression and classification: the path to zeta, the solution there, and its answers."""
+def _candidates(self: Any) -> Any:
+    """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
+    return self.candidates_
 
-    _page, _rule = "reduced_l1_substrate", "kmeans++"
-    zeta: float = 1.0
 
-    @property
-    def basis_(self) -> Any:
-        """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
-        return self.candidates_
+_BASIS = property(_candidates)
 
-    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        return StoredReducedL1(self, data, positive(self.zeta, "zeta"), self._tolerance())
 
-    def _whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
+def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows.
+
+    ``sample_weight`` weighs the squared errors against zeta, as in :class:`~problems.SparseLSSVMRegressor`.
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    positive(estimator.zeta, "zeta")
+    model = estimator._model
+    model.choice()
+    with model.read(X, y, sample_weight) as data:
+        solved = model.solve(data)
+    model.keep_path(solved)
+    estimator._keep_classes(data.classes)
+    model.keep_used(solved, data.outputs == 1)
+    return self
+
+
+class ReducedL1Model(ReducedModel):
+    """The path to zeta, the solution there, and its answers."""
+
+    rule = "kmeans++"
+
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredReducedL1(self, data, positive(self.estimator.zeta, "zeta"), self.estimator._tolerance())
+
+    def whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
         """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
-        beta, _ = self._columns()
-        if self.basis_indices_ is None:
-            others = np.setdiff1d(np.arange(self.candidates_.shape[0]), self.support_)
+        model = self.estimator
+        beta, _ = self.columns()
+        if model.basis_indices_ is None:
+            others = np.setdiff1d(np.arange(model.candidates_.shape[0]), model.support_)
         else:
-            others = np.flatnonzero(~np.isin(self.basis_indices_, self.support_))
+            others = np.flatnonzero(~np.isin(model.basis_indices_, model.support_))
         zeros = np.zeros((others.size, beta.shape[1]))
         whole = np.concatenate([beta, zeros])
-        if self.kernel_.pairwise:
-            return weighed.own_numbers(np.concatenate([self.support_, self.basis_indices_[others]])), whole
-        if is_sparse(self.candidates_):
+        if model.kernel_.pairwise:
+            return weighed.own_numbers(np.concatenate([model.support_, model.basis_indices_[others]])), whole
+        if is_sparse(model.candidates_):
             from scipy.sparse import vstack
 
-            return vstack([self.support_vectors_, self.candidates_[others]]).tocsr(), whole
-        return np.concatenate([self.support_vectors_, self.candidates_[others]]), whole
+            return vstack([model.support_vectors_, model.candidates_[others]]).tocsr(), whole
+        return np.concatenate([model.support_vectors_, model.candidates_[others]]), whole
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the basis, sum over all rows, follow the path down to zeta, and check the solution on all rows.
+    def keep_path(self, solved: "_Solved") -> None:
+        """Keep the path of a regression; machines of classes have a path each, and keep none."""
+        model = self.estimator
+        from scipy.sparse import csr_matrix
 
-        ``sample_weight`` weighs the squared errors against zeta, as in :class:`~problems.SparseLSSVMRegressor`.
-        """
-        self._begin_fit()
-        positive(self.zeta, "zeta")
-        self._choice()
-        with self._reading(X, y, sample_weight) as data:
-            solved = self._solved(data)
-        self._keep_path(solved)
-        self._keep_classes(data.classes)
-        self._keep_used(solved, data.outputs == 1)
-        return self
+        if model._labels:
+            return
+        (path,), unit = solved.paths, solved.sums.unit
+        model.zetas_, model.bias_path_ = unit * path.values, unit * path.bias
+        values = np.array([path.primal[k] for k in range(len(path))])
+        model.support_values_path_ = csr_matrix(unit * values)
 
-    def _keep_path(self, solved: "_Solved") -> None:
-        """Machines of classes have a path each, and keep none."""
+    def check_loaded(self) -> None:
+        """Refuse a path that no fit leaves."""
+        model = self.estimator
+        super().check_loaded()
+        if model._labels:
+            return
+        knots, a = model.zetas_.shape, model.support_values_path_
+        if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
+            raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
-    def _solved(self, data: FitData) -> "_Solved":
-        """The basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
-        zeta = float(self.zeta)
-        prepared = prepare(self._data_kernel(data), data, self._choice(), 1.0, independent=False)
+    def solve(self, data: FitData) -> "_Solved":
+        """Return the basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
+        zeta = float(self.estimator.zeta)
+        prepared = prepare(self.data_kernel(data), data, self.choice(), 1.0, independent=False)
         sums = l1_sums(prepared.rows, prepared.origin)
         inside = zeta / sums.unit
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
         beta = coefficients_at(paths, inside)
-        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self._tolerance())
+        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self.estimator._tolerance())
         facts = (
             *prepared.facts,
             *weight_facts(prepared.rows),
@@ -119,29 +143,30 @@ class _ReducedL1(ReducedMachine):
             facts += (UNKNOWN,)
         return _Solved(prepared, sums, paths, solution, facts)
 
-    def _keep_used(self, solved: "_Solved", one: bool) -> None:
+    def keep_used(self, solved: "_Solved", one: bool) -> None:
         """Set the vectors in use, the attribute that marks the model as fitted last."""
+        model = self.estimator
         basis, unit = solved.prepared.basis, solved.sums.unit
         (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
-        self._keep_basis(solved.prepared)
-        self.zeta_max_ = unit * float(solved.sums.zeta_max.max())
-        self.certificate_ = Certificate(self._title, worst_rows(list(solved.solution.checks)), solved.facts)
-        warn_unless_holds(self.certificate_)
+        self.keep_basis(solved.prepared)
+        model.zeta_max_ = unit * float(solved.sums.zeta_max.max())
+        model.certificate_ = Certificate(model._title, worst_rows(list(solved.solution.checks)), solved.facts)
+        warn_unless_holds(model.certificate_)
         if basis.points is not None:
-            self.candidates_ = basis.points
-            self.support_vectors_ = basis.points[used]
-        self.support_ = used if basis.rows is None else self.basis_indices_[used]
-        self.n_support_ = int(used.size)
+            model.candidates_ = basis.points
+            model.support_vectors_ = basis.points[used]
+        model.support_ = used if basis.rows is None else model.basis_indices_[used]
+        model.n_support_ = int(used.size)
         beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
-        self.bias_ = float(bias[0]) if one else bias
-        self.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
+        model.bias_ = float(bias[0]) if one else bias
+        model.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReducedL1:
     """All outputs of a model on its whole basis, the vectors that are not in use among them."""
 
-    model: _ReducedL1
+    model: ReducedL1Model
     data: FitData
     zeta: float
     tolerance: float
@@ -149,27 +174,27 @@ class StoredReducedL1:
     def certify(self) -> Added:
         """Bound the answer in passes over the rows, in doubled precision where that is needed."""
         model, data = self.model, self.data
-        model._training_rows(data)  # refuses rows that are not those of the fit
-        basis, beta = model._whole_basis(data.weighed)
-        rows = model._rows_on(data, basis)
-        K = rows.taken(basis) if model.kernel_.pairwise else symmetric_matrix(model.kernel_, basis)
+        model.training_rows(data)  # refuses rows that are not those of the fit
+        basis, beta = model.whole_basis(data.weighed)
+        rows = model.rows_on(data, basis)
+        K = rows.taken(basis) if model.estimator.kernel_.pairwise else symmetric_matrix(model.estimator.kernel_, basis)
         known = rows.target_summary()
         sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
         sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
         check = L1Check(rows, sums, self.zeta / sums.unit, sizes, known, self.tolerance)
-        beta, bias = beta / sums.unit, model._columns()[1] / sums.unit
+        beta, bias = beta / sums.unit, model.columns()[1] / sums.unit
         _, checks = check(beta, bias, False)
         if not all(row.passes for output in checks for row in output):
             _, checks = check(beta, bias, True)
-        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{model.zeta:g}"), *weight_facts(rows))
+        facts = (("kernel", repr(model.estimator.kernel_)), ("zeta", f"{model.estimator.zeta:g}"), *weight_facts(rows))
         return worst_rows(list(checks)), facts
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        model, known = self.model, self.model._in_memory(self.data)
-        basis, beta = model._whole_basis(known.weighed)
-        pairwise = model.kernel_.pairwise
-        rows = basis_rows(model.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
+        model, known = self.model, self.model.read_in_memory(self.data)
+        basis, beta = model.whole_basis(known.weighed)
+        pairwise = model.estimator.kernel_.pairwise
+        rows = basis_rows(model.estimator.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
         found = [
             prove_reduced_l1(
                 rows,
@@ -197,7 +222,7 @@ class _Solved:
 
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateRegressor(Intervals, RegressorMixin, _ReducedL1):
+class SparseL1SubstrateRegressor(Regressor):
     """The L1 substrate on a reduced basis: any number of rows, few of few vectors, and the whole path in zeta.
 
     [Pelckmans2005]_ eq. (16) with the expansion of [Cawley2004]_ eq. (2), whose coefficients need not sum to zero.
@@ -245,14 +270,18 @@ class SparseL1SubstrateRegressor(Intervals, RegressorMixin, _ReducedL1):
     (True, True)
     """
 
+    _model_type = ReducedL1Model
+    _page, _readers = "reduced_l1_substrate", READERS
     _title = "L1 substrate on a reduced basis, regression"
+    _rows_have_targets = True
+    zeta: float = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
 
-    def _keep_path(self, solved: "_Solved") -> None:
-        from scipy.sparse import csr_matrix
-
-        (path,), unit = solved.paths, solved.sums.unit
-        self.zetas_, self.bias_path_ = unit * path.values, unit * path.bias
-        self.support_values_path_ = csr_matrix(unit * np.array([path.primal[k] for k in range(len(path))]))
+    fit = _fit
+    predict_to = predict_to
+    basis_ = _BASIS
 
     def at(self, zeta: float) -> tuple[Array, float]:
         """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a refit."""
@@ -266,16 +295,9 @@ class SparseL1SubstrateRegressor(Intervals, RegressorMixin, _ReducedL1):
         point = point_at(path, positive(zeta, "zeta"))
         return point.primal, point.bias
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            knots, a = self.zetas_.shape, self.support_values_path_
-            if not is_sparse(a) or a.shape[:1] != knots or self.bias_path_.shape != knots:
-                raise DataError("the knots, the coefficients and the biases of the path do not belong together")
-
 
 @dataclass(eq=False, repr=False)
-class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
+class SparseL1SubstrateClassifier(Classifier):
     """The L1 substrate on a reduced basis for classes, two or more, by regression on their codes.
 
     Parameters
@@ -299,4 +321,18 @@ class SparseL1SubstrateClassifier(RegressedClassifier, _ReducedL1):
         As for :class:`SparseL1SubstrateRegressor`.
     """
 
+    _model_type = ReducedL1Model
+    _page, _readers = "reduced_l1_substrate", READERS
     _title = "L1 substrate on a reduced basis, classification (as regression on the labels)"
+    _calibration_type = RegressedCalibration
+    _rows_have_targets = _regressed = True
+    zeta: float = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+
+    fit = _fit
+    predict_to = predict_to
+    basis_ = _BASIS

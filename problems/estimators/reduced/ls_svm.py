@@ -16,29 +16,29 @@ can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` th
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.intervals import ReducedIntervals
-from problems.estimators.reduced.ls_svm_machine import SparseMachine
-from problems.estimators.reduced.weighed import Weighed
-from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
-from problems.estimators.shared.coded import (
-    RegressedClassifier,
-    ScoredRegressor,
-    class_factors,
-    numbers_of_codes,
-    scores_of,
-    winners,
+from problems.estimators.reduced.ls_svm_machine import (
+    SOLVERS,
+    SparseModel,
+    fit_on_a_basis,
+    leave_one_out,
+    left_out_importance,
 )
+from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration, predict_to
+from problems.estimators.shared.base import Uses
+from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import numbers_of_codes, scores_of
+from problems.estimators.shared.intervals import predict_left_out_interval, predict_left_out_region
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError
-from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.errors import DataError
+from substrate.namespaces import to_numpy
 from substrate.reduced.left_out import LeftOutRows, left_out_rows
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source
 
 __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 
@@ -47,8 +47,19 @@ __all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
 _OTHER_ROWS = 1e-4
 
 
-def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, Array, Array, float]:
-    """Targets, errors, spare leverages and weights of all rows, or of evenly spaced ones of very many; trace H."""
+@dataclass(frozen=True, slots=True)
+class _SomeRows:
+    """Targets, errors, spare leverages and weights of all rows or of evenly spaced ones; trace H of all rows."""
+
+    Y: Array
+    errors: Array
+    spare: Array
+    weights: Array
+    freedom: float
+
+
+def _thin_out(parts: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
+    """Take all rows, or evenly spaced ones of very many."""
     step, freedom = -(-n_rows // MOST_ROWS), 0.0
     kept: list[tuple[Array, ...]] = []
     for part in parts:
@@ -59,11 +70,37 @@ def _thinned(parts: Iterable[LeftOutRows], n_rows: int) -> tuple[Array, Array, A
         v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
         kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
     found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    return found[0], found[1], found[2], found[3], freedom
+    Y, errors, spare, weights = found
+    return _SomeRows(Y=Y, errors=errors, spare=spare, weights=weights, freedom=freedom)
+
+
+class BasisCalibration(RegressedCalibration):
+    """Every row left out in one pass over the rows, by its leverage."""
+
+    leaves_rows_out = True
+
+    def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
+        """Leave rows out in one pass; by folds after a fit by conjugate gradients, which has no leverages."""
+        model = self.estimator
+        if not hasattr(model, "leverage_factor_"):
+            return super().score_left_out(rows)
+        with model._model.read_again(*rows) as data:
+            read = model._model.training_rows(data)
+            beta, bias = model._model.columns()
+            some = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
+            held = data.source.block_in_memory
+        if abs(model._model.trace(some.freedom).relative) > _OTHER_ROWS:
+            raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
+        classes, residuals = numbers_of_codes(some.Y, model.code_book_), some.errors / some.spare[:, None]
+        if held is not None and not model.kernel_.pairwise and len(classes) == held.X.shape[0]:
+            residuals = groups_left_out(some.errors, residuals, equal_rows(to_numpy(held.X), classes))
+        outputs = some.Y - residuals
+        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
+        return CalibrationScores.of(scores, classes, some.weights, "left out")
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
+class SparseLSSVMRegressor(Regressor):
     """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
 
     Parameters
@@ -126,19 +163,36 @@ class SparseLSSVMRegressor(ScoredRegressor, ReducedIntervals, SparseMachine):
     ((15, 1), True)
     """
 
-    _on_devices = True
-    _title = "Sparse LS-SVM regression"
+    _model_type = SparseModel
+    _intervals_type = ReducedIntervals
+    _typical: ClassVar[Uses] = ({"solver": "cg"},)
+    _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM regression"
+    _solvers, _readers = SOLVERS, READERS
+    _on_devices = _rows_have_targets = True
+    gamma: float = 1.0
+    _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
+    solver: str = "auto"
+
+    fit = fit_on_a_basis
+    predict_to = predict_to
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
+    predict_interval = predict_left_out_interval
+    predict_region = predict_left_out_region
+    basis_ = BASIS
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
 
         The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
         """
-        return self._with_deviations(X) if return_std else self._expansion(X)
+        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
+class SparseLSSVMClassifier(Classifier):
     """The least-squares support vector classifier on a reduced basis, two classes or more.
 
     Parameters
@@ -167,53 +221,23 @@ class SparseLSSVMClassifier(RegressedClassifier, SparseMachine):
         As for :class:`SparseLSSVMRegressor`.
     """
 
-    _on_devices = True
-    _title = "Sparse LS-SVM classification (as regression on the labels)"
-
-    _leaves_rows_out = True
+    _model_type = SparseModel
+    _calibration_type = BasisCalibration
+    _typical: ClassVar[Uses] = ({"solver": "cg"},)
+    _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM classification (as regression on the labels)"
+    _solvers, _readers = SOLVERS, READERS
+    _on_devices = _rows_have_targets = _regressed = True
+    gamma: float = 1.0
     _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
+    solver: str = "auto"
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     class_weight: Any = None
 
-    def _class_factors(self, labels: Any, weights: Any) -> Any:
-        if self.class_weight is None:
-            return None
-        return on_device_of(weights, class_factors(self.class_weight, to_numpy(labels), to_numpy(weights)))
-
-    def _weighed(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
-        if self.class_weight is not None:
-            raise DeclarationError(
-                f"class_weight={self.class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
-                "sample_weight, one weight per row"
-            )
-        return super()._weighed(rows, sample_weight, mean_one)
-
-    def _alike(self) -> Self:
-        return type(self)(self.kernel, class_weight=self.class_weight)
-
-    def _data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
-        data = super()._data(X, y, sample_weight, coding, passes)
-        if data.source.block_in_memory is None and self._keeps_rows():
-            self._state().rows = (X, y, sample_weight)
-        return data
-
-    def _left_out_scores(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """In one pass and without a refit; by folds for a fit by conjugate gradients, which has no leverages."""
-        if not hasattr(self, "leverage_factor_"):
-            return super()._left_out_scores(rows)
-        with self._reading_again(*rows) as data:
-            read = self._training_rows(data)
-            found = _thinned(left_out_rows(read, *self._columns(), self._leverage_factor(read.mass)), read.n_rows)
-            held = data.source.block_in_memory
-        Y, errors, spare, weights, freedom = found
-        if abs(self._trace(freedom).relative) > _OTHER_ROWS:
-            raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
-        classes, residuals = numbers_of_codes(Y, self.code_book_), errors / spare[:, None]
-        if held is not None and not self.kernel_.pairwise and len(classes) == held.X.shape[0]:
-            residuals = groups_left_out(errors, residuals, equal_rows(to_numpy(held.X), classes))
-        outputs = Y - residuals
-        scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, self.coding, self.code_book_)
-        return CalibrationScores.of(scores, classes, weights, "left out")
-
-    def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
-        found, known = winners(scores_of(outputs, self.coding, self.code_book_)), numbers_of_codes(Y, self.code_book_)
-        return take_rows(on_device_of(found, self.classes_), found), float(np.mean(to_numpy(found != known)))
+    fit = fit_on_a_basis
+    predict_to = predict_to
+    leave_one_out = leave_one_out
+    left_out_importance = left_out_importance
+    basis_ = BASIS

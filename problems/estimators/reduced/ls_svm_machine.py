@@ -4,16 +4,19 @@ For rows that are read in a pass and not kept, leave-one-out returns the criteri
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
-from problems.estimators.reduced.importance import ReducedImportance
-from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.machine import ReducedModel
+from problems.estimators.reduced.weighed import Weighed
+from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import Added, StoredMachine
+from problems.estimators.shared.coded import class_factors, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.importance import LeftOutImportance, Losses, importance_of, refuse_matrix
 from problems.estimators.shared.left_out import LeftOut
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
@@ -22,7 +25,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import namespace_of, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.proof import Proof
 from substrate.reduced.features import eigen_features
 from substrate.reduced.left_out import LeftOutRows, left_out_rows
@@ -32,8 +35,19 @@ from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 from substrate.streaming import Passes
+from substrate.streaming.passes import OpenPasses
+from substrate.streaming.source import Source
+from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
-__all__ = ["LeftOutSums", "SparseMachine", "sum_left_out"]
+__all__ = [
+    "SOLVERS",
+    "LeftOutSums",
+    "SparseModel",
+    "fit_on_a_basis",
+    "leave_one_out",
+    "left_out_importance",
+    "sum_left_out",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,129 +107,202 @@ def sum_left_out(
 class StoredReduced:
     """All outputs of a model on the directions of its basis, as the rows are read."""
 
-    model: ReducedMachine
+    model: ReducedModel
     data: FitData
     gamma: float
 
     def certify(self) -> Added:
         """Bound the answer and check the equations, in passes over the rows."""
-        return self.model._certified(self.model._training_rows(self.data), self.gamma)
+        return self.model.certify(self.model.training_rows(self.data), self.gamma)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        known = self.model._in_memory(self.data)
-        return self.model._proved(known, self.gamma, known.weights)
+        known = self.model.read_in_memory(self.data)
+        return self.model.prove(known, self.gamma, known.weights)
 
 
+#: The solvers of a machine on a reduced basis.
+SOLVERS: tuple[str, ...] = ("auto", "direct", "cg")
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
 
 
-@dataclass(eq=False, repr=False)
-class SparseMachine(ReducedImportance):
-    """The common part of sparse regression and classification, with targets as columns of numbers."""
+def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
 
-    gamma: float = 1.0
-    _: KW_ONLY
-    solver: str = "auto"
-    _page = "reduced_basis_ls_svm"
-    _solvers: ClassVar[tuple[str, ...]] = ("auto", "direct", "cg")
+    ``sample_weight`` has one weight of its squared error for each row: an array, also where rows are read in
+    passes, or the path of a ``.npy`` file. Rows of weight zero are absent, also for the choice of the basis, which
+    does not look at the other weights; only the rule ``"pruned"``, which goes by fits, weighs their errors. On a
+    given basis a row of weight 2 counts as two rows.
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+    :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    model, gamma = estimator._model, positive(estimator.gamma, "gamma")
+    choice = model.choice()
+    model.check_solver()
+    with model.read(X, y, sample_weight) as data:
+        kernel = model.data_kernel(data)
+        prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=model.linear_part(kernel, data))
+        solve = iterated_fit if estimator.solver == "cg" else one_fit
+        fit = solve(prepared, gamma, estimator._tolerance())
+        model.keep_of_rows(fit)
+    estimator._keep_classes(data.classes)
+    model.keep(fit, data.outputs == 1)
+    return self
 
-        ``sample_weight`` has one weight of its squared error for each row: an array, also where rows are read in
-        passes, or the path of a ``.npy`` file. Rows of weight zero are absent, also for the choice of the basis, which
-        does not look at the other weights; only the rule ``"pruned"``, which goes by fits, weighs their errors. On a
-        given basis a row of weight 2 counts as two rows.
 
-        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
-        """
-        self._begin_fit()
-        gamma, choice = positive(self.gamma, "gamma"), self._choice()
-        self._check_solver()
-        with self._reading(X, y, sample_weight) as data:
-            kernel = self._data_kernel(data)
-            prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=self._linear_part(kernel, data))
-            solve = iterated_fit if self.solver == "cg" else one_fit
-            fit = solve(prepared, gamma, self._tolerance())
-            self._keep_of_rows(fit)
-        self._keep_classes(data.classes)
-        self._keep(fit, data.outputs == 1)
-        return self
+def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
+    """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
-    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
-        """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+    The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
+    row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
+    read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling
+    stay as they are although the left-out row had its part in choosing them: the certificate says so.
+    """
+    left_out: LeftOut | LeftOutSums = self._model.leave_one_out(X, y, sample_weight)
+    return left_out
 
-        The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
-        row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
-        read in passes, those of mapped files among them, only the criteria are kept. Basis, kernel, gamma and scaling
-        stay as they are although the left-out row had its part in choosing them: the certificate says so.
-        """
-        self._check_given(X)
-        with self._reading_again(X, y, sample_weight) as data:
-            return self._left_out(data, self._fitted_gamma(), self.support_values_.ndim == 1)
 
-    def _linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
-        """Columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
+def left_out_importance(
+    self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
+) -> LeftOutImportance:
+    """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+
+    Each row is predicted by the machine fitted without it on the same basis, once as it is and once with the input
+    of another row; the cost of an input and a repetition is that of :meth:`predict`.
+
+    Parameters
+    ----------
+    X, y : array
+        The training rows, in memory, and their targets.
+    n_repeats : int, default=5
+        Permutations of each input.
+    random_state : int, Generator, RandomState or None, default=0
+        Where permutations come from.
+    sample_weight : array of shape (n_samples,), default=None
+        That of the fit, also the weights of the rows in the mean.
+
+    Returns
+    -------
+    LeftOutImportance
+        ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
+        the accuracy. Basis, kernel, gamma and scaling are not chosen again.
+    """
+    importance: LeftOutImportance = self._model.left_out_importance(X, y, n_repeats, random_state, sample_weight)
+    return importance
+
+
+class SparseModel(ReducedModel):
+    """The LS-SVM on a reduced basis, with targets as columns of numbers."""
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut | LeftOutSums:
+        """Leave every row out of the fitted machines, in a pass over the rows."""
+        self.check_given(X)
+        with self.read_again(X, y, sample_weight) as data:
+            return self.leave_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
+
+    def left_out_importance(
+        self, X: Any, y: Any, n_repeats: int, random_state: Any, sample_weight: Any
+    ) -> LeftOutImportance:
+        """Permute every input of rows that are left out."""
+        model = self.estimator
+        check_is_fitted(model)
+        refuse_matrix(model)
+        if X is None:
+            raise DataError(
+                f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
+                "left_out_importance(X, y), and their sample_weight if there was one"
+            )
+        self.check_leverages("left_out_importance needs")
+        with self.read_again(X, y, sample_weight) as data:
+            rows = self.training_rows(data)
+            held = data.source.whole("the values of an input are permuted in memory")
+            known = self.leave_rows_out(rows, self.fitted_gamma())
+        residuals = np.stack([to_numpy(one.residuals) for one in known], axis=1)
+        targets: Array = to_numpy(held.Y)
+        machines = OwnRows(
+            (MachinesWithoutRows(np.arange(residuals.shape[1]), known[0].influence, residuals),),
+            None,
+            lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
+        )
+        losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
+        return importance_of(machines, held.X, targets - residuals, losses, n_repeats, random_state)
+
+    def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
+        """Return columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
         return None
 
-    def _keep_of_rows(self, fit: ReducedFit) -> None:
-        """What else a machine wants to know of its rows while they can be read."""
+    def keep_of_rows(self, fit: ReducedFit) -> None:
+        """Keep what else a machine has to know of its rows, while they can be read."""
 
-    def _check_solver(self) -> None:
-        known = SparseMachine._solvers  # "auto" for those without a choice
-        if not isinstance(self.solver, str) or self.solver not in known:
-            raise DeclarationError(f"solver must be one of {', '.join(known)}, received {self.solver!r}")
-        path = Passes.of(self.passes).checkpoint
-        if self.solver == "cg" and path is not None:
+    def check_solver(self) -> None:
+        """Refuse an unknown solver, and conjugate gradients beside a checkpoint."""
+        model = self.estimator
+        known = SOLVERS  # "auto" for those without a choice
+        if not isinstance(model.solver, str) or model.solver not in known:
+            raise DeclarationError(f"solver must be one of {', '.join(known)}, received {model.solver!r}")
+        path = Passes.of(model.passes).checkpoint
+        if model.solver == "cg" and path is not None:
             raise DeclarationError(
                 f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
                 "passes.checkpoint at None, or use solver='direct'"
             )
 
-    def _check_device_means(self) -> None:
-        super()._check_device_means()
-        if self.solver == "cg":
+    def check_device_means(self) -> None:
+        """Refuse executors, checkpoints and conjugate gradients on a device."""
+        super().check_device_means()
+        if self.estimator.solver == "cg":
             raise DeclarationError(
                 "solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct', which is "
                 "'auto' too"
             )
 
-    def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
+    def keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
+        model = self.estimator
+        if not model._labels:
+            model._intervals.keep_noise(fit, one)
         if fit.factor is not None and fit.freedom is not None:
-            self.degrees_of_freedom_ = float(fit.freedom)
-            self.leverage_factor_, self.leverage_offset_ = fit.factor.matrix, fit.factor.offset
-        self.certificate_ = Certificate(self._title, (*fit.rows, *rows), fit.facts)
-        warn_unless_holds(self.certificate_, fit.reason)
+            model.degrees_of_freedom_ = float(fit.freedom)
+            model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
+        model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
+        warn_unless_holds(model.certificate_, fit.reason)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
-        self._keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
+        self.keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
-    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        return StoredReduced(self, data, self._fitted_gamma())
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        """Return all machines on the rows that are read."""
+        return StoredReduced(self, data, self.fitted_gamma())
 
-    def _fitted_gamma(self) -> float:
-        return positive(self.gamma, "gamma")
+    def fitted_gamma(self) -> float:
+        """Return the gamma of the fit: chosen, or given."""
+        model = self.estimator
+        chosen = model._chooses == "gamma"
+        return float(model.gamma_) if chosen else positive(model.gamma, "gamma")
 
-    def _check_given(self, X: Any) -> None:
+    def check_given(self, X: Any) -> None:
         """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""
-        check_is_fitted(self)
+        check_is_fitted(self.estimator)
         if X is None:
             raise DataError(
-                f"{type(self).__name__} keeps its basis and not its rows; give the training rows, leave_one_out(X, y)"
+                f"{type(self.estimator).__name__} keeps its basis and not its rows; give the training rows, "
+                "leave_one_out(X, y)"
             )
-        self._check_leverages("leave-one-out needs")
+        self.check_leverages("leave-one-out needs")
 
-    def _left_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
-        rows = self._training_rows(data)
-        beta, bias = self._columns()
-        factor = self._leverage_factor(rows.mass)
-        text = f"{self._title}, leave-one-out without refitting"
+    def leave_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
+        """Leave every row out; of rows that are not in memory only the criteria are kept."""
+        model = self.estimator
+        rows = self.training_rows(data)
+        beta, bias = self.columns()
+        factor = self.leverage_factor(rows.mass)
+        text = f"{model._title}, leave-one-out without refitting"
         parts = left_out_rows(rows, beta, bias, factor)
         if rows.source.block_in_memory is None:
-            sums = sum_left_out(parts, self.n_rows_, rows.mass, one, self._wrong)
-            certificate = Certificate(text, (self._trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            sums = sum_left_out(parts, model.n_rows_, rows.mass, one, self.wrong)
+            certificate = Certificate(text, (self.trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
         held = list(parts)
         for part in held:
@@ -231,31 +318,31 @@ class SparseMachine(ReducedImportance):
         v = None if rows.weights is None else to_numpy(rows.weights) * (rows.n_rows / rows.mass)
         trace = freedom if v is None else float(v @ to_numpy(leverages))
         gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), trace, v))
-        checks, facts = [self._trace(freedom)], [("conditional on", CONDITIONAL)]
-        if float(self.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
+        checks, facts = [self.trace(freedom)], [("conditional on", CONDITIONAL)]
+        if float(model.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
             known = to_numpy(Y), to_numpy(residuals)
-            checks.append(self._refitted(rows, *known, gamma, int(xp.argmax(leverages))))
+            checks.append(self.refit(rows, *known, gamma, int(xp.argmax(leverages))))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
-        predictions, wrong = self._judged(first, Y)
+        predictions, wrong = self.judge(first, Y)
         rest = residuals[:, 0] if one else residuals
         certificate = Certificate(text, tuple(checks), tuple(facts))
         return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
 
-    def _trace(self, freedom: float) -> Row:
-        """The sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
-        expected, tolerance = self.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.n_rows_
+    def trace(self, freedom: float) -> Row:
+        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
+        expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
         return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
 
-    def _wrong(self, outputs: Array, Y: Array) -> int | None:
-        """The number of misclassified rows; None in regression."""
-        _, share = self._judged(outputs, Y)
+    def wrong(self, outputs: Array, Y: Array) -> int | None:
+        """Return the number of misclassified rows; None in regression."""
+        _, share = self.judge(outputs, Y)
         return None if share is None else round(share * Y.shape[0])
 
-    def _refitted(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+    def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
-        K, rows = self._basis_matrix(rows), self._surveyed(rows)
+        K, rows = self.basis_matrix(rows), self.survey(rows)
         rest = rows.without(row)
         features = eigen_features(K).beside(rows.values.columns)
         origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
@@ -269,16 +356,49 @@ class SparseMachine(ReducedImportance):
         difference = float(np.abs(explicit - residuals[row]).max())
         return Row(f"refit without row {row}", difference, scale, tolerance, "e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))")
 
-    def _judged(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
-        return outputs, None
+    def judge(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
+        """Return predictions from outputs, and the share of wrong ones in classification."""
+        model = self.estimator
+        if not model._labels:
+            return outputs, None
+        found, known = (
+            winners(scores_of(outputs, model.coding, model.code_book_)),
+            numbers_of_codes(Y, model.code_book_),
+        )
+        return take_rows(on_device_of(found, model.classes_), found), float(np.mean(to_numpy(found != known)))
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if not self.__sklearn_is_fitted__():
-            return
-        known = [hasattr(self, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
+    def class_factors(self, labels: Any, weights: Any) -> Any:
+        """Return the weights of the classes, one per row; None where there are none."""
+        given = getattr(self.estimator, "class_weight", None)
+        if given is None:
+            return None
+        return on_device_of(weights, class_factors(given, to_numpy(labels), to_numpy(weights)))
+
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+        """Return rows that are read in passes, and their weights; those of classes need labels in memory."""
+        given = getattr(self.estimator, "class_weight", None)
+        if given is not None:
+            raise DeclarationError(
+                f"class_weight={given!r} needs labels in memory, and {rows.name} is read in passes; give "
+                "sample_weight, one weight per row"
+            )
+        return super().weigh(rows, sample_weight, mean_one)
+
+    def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
+        """Return the data of a fit; a classifier refers to rows that are read in passes until it is calibrated."""
+        model = self.estimator
+        data = super().data(X, y, sample_weight, coding, passes)
+        if model._labels and data.source.block_in_memory is None and model._calibration.keeps_rows():
+            model._calibration.state().rows = (X, y, sample_weight)
+        return data
+
+    def check_loaded(self) -> None:
+        """Refuse leverages that no fit leaves."""
+        super().check_loaded()
+        model = self.estimator
+        known = [hasattr(model, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
         if any(known):  # a fit by conjugate gradients has none of them
-            factor, offset = self.leverage_factor_, self.leverage_offset_
-            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self._columns()[0].shape[0])
+            factor, offset = model.leverage_factor_, model.leverage_offset_
+            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
             if not (all(known) and fitting and offset.ndim == 1):
                 raise DataError("the leverage factor and the basis do not belong together")

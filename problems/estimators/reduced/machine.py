@@ -1,37 +1,41 @@
-"""The base of every machine on a reduced basis: the choice of its basis, its fitted state, certificates and proofs."""
+"""Machines on a reduced basis: how rows are read and predicted, their basis, fitted state, certificates, proofs."""
 
+import os
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.prepared import Prepared
-from problems.estimators.reduced.row_stream import RowStream
-from problems.estimators.reduced.weighed import Weighed, weight_facts
+from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
+from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import (
     Added,
-    CheckedAgain,
     Facts,
     StoredFit,
     StoredMachine,
     refuse_strange_classes,
 )
-from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.coded import Classes
-from substrate.arrays import Array
+from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
+from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.model import Model
+from problems.estimators.shared.probabilities import Calibration
+from substrate.arrays import Array, is_sparse
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel
+from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import own_copy, to_numpy
+from substrate.namespaces import HOST, is_device_array, on_device_of, own_copy, to_numpy, where_it_lives
 from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.reduced import BasisRows, GivenRows, prove_reduced
 from substrate.reduced import Basis
@@ -39,19 +43,42 @@ from substrate.reduced.answer import AnswerJudge, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
-from substrate.reduced.left_out import LeverageFactor
-from substrate.reduced.linear_columns import columns_of
+from substrate.reduced.left_out import LeverageFactor, OutputsOfBlock
+from substrate.reduced.linear_columns import LinearColumns, columns_of
 from substrate.reduced.moments import RowWeights, origin_of
-from substrate.reduced.rows import BasisValues, KernelRows
+from substrate.reduced.rows import BasisValues, KernelRows, KernelValues
 from substrate.reduced.solution import residual_pass
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
+from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
+from substrate.streaming.dask_client import executor_of
+from substrate.streaming.parquet_source import SUFFIXES, ParquetSource, column_file
+from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import Source
+from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
+from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
+from substrate.streaming.weighed_source import WeighedSource, weights_of_source
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
+from substrate.whole_file import refuse_inputs, writable_file
 
-__all__ = ["ReducedMachine", "TrainingRows", "basis_rows"]
+__all__ = ["BASIS", "READERS", "ReducedModel", "RegressedCalibration", "TrainingRows", "basis_rows", "predict_to"]
+
+
+#: Parameters that are frozen values, of an estimator whose rows are read in passes.
+READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of}
+
+
+def predict_to(self: Any, X: Any, out: str | os.PathLike[str]) -> None:
+    """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is complete or absent.
+
+    A table has a column ``prediction`` and, for classes, further columns with the outputs of the machine; a
+    ``.npy`` file has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a
+    CSV file, a label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break)
+    has an apostrophe before it, which a program that reads it must remove; other files hold unchanged labels.
+    """
+    self._model.predict_to(X, out)
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
@@ -73,62 +100,316 @@ class TrainingRows:
     weighed: Weighed
 
 
-class ReducedMachine(CheckedAgain, RowStream):
-    """Few vectors in the expansion, all rows in the objective; targets are columns of numbers."""
+def _basis(self: Any) -> Any:
+    """The basis vectors, one per row (absent for a precomputed kernel)."""
+    return self.support_vectors_
 
-    _rows_have_targets: ClassVar[bool] = True
+
+#: The attribute ``basis_`` of an estimator on a reduced basis.
+BASIS = property(_basis)
+
+
+class RegressedCalibration(Calibration):
+    """Rows left out in folds, on the basis of the fit."""
+
+    def fold_machine(self, X: Any) -> Any:
+        """Return the machine on the same basis vectors, unless they are columns of a matrix."""
+        model = self.estimator
+        machine = super().fold_machine(X)
+        if model.kernel_.pairwise:
+            return machine
+        return machine.set_params(kernel=model.kernel_, basis=model.basis_)
+
+
+class ReducedModel(Model):
+    """Few vectors in the expansion, all rows in the objective; targets are columns of numbers.
+
+    Rows are read as the parameters ``basis`` and ``passes`` of the estimator say, and need not be in memory.
+    """
+
+    #: The rule of a basis that names none.
+    rule: ClassVar[str] = "feature_vectors"
 
     @property
-    def basis_(self) -> Any:
-        """The basis vectors, one per row (absent for a precomputed kernel)."""
-        return self.support_vectors_
+    def mean_one(self) -> bool:
+        """Whether a fit divides the weights of its rows by their mean and multiplies its gamma by it: a search does."""
+        return self.estimator._selector_type is not None
 
-    def predict(self, X: Any) -> Array:
-        """f(x) = sum_j beta_j k(z_j, x) + b over the support; the classes that follow from it in classification."""
-        return self._expansion(X)
-
-    def to_numpy(self) -> Self:
-        """A copy of this model with its arrays in numpy, wherever it was fitted."""
-        moved = super().to_numpy()
-        if isinstance(moved.basis, Basis):
-            moved.basis = moved.basis.with_params(rule=to_numpy(moved.basis.rule))
-        return moved
-
-    def _keep_basis(self, prepared: Prepared) -> None:
-        """Set the attributes of the basis and of the rows, and the reconstruction error."""
-        self.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
-        self.n_rows_ = prepared.rows.n_rows
-        self.rank_ = prepared.features.of_kernel.rank
-        self.reconstruction_error_ = float(prepared.reconstruction)
-        self.kernel_ = prepared.kernel
-
-    def _keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
-        """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
-        self._keep_basis(prepared)
-        basis = prepared.basis
-        self.support_ = np.arange(basis.size) if basis.rows is None else self.basis_indices_
-        if basis.points is not None:
-            self.support_vectors_ = basis.points
-        self.bias_ = bias
-        self.support_values_ = own_copy(support_values)
+    def choice(self) -> Basis:
+        """Return how the basis is chosen, every default filled in."""
+        basis = Basis.of(self.estimator.basis)
+        return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
     @contextmanager
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
-        with self._reading_again(X, y, sample_weight) as data:
-            yield StoredFit((self._stored_machines(data, X, y),))
+    def passes(self) -> Iterator[OpenPasses]:
+        """Open the passes over the rows as the parameter ``passes`` says."""
+        passes = Passes.of(self.estimator.passes)
+        with executor_of(passes.executor) as executor:
+            yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
+
+    @contextmanager
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """Return the rows, targets and weights of a fit, checked."""
+        model = self.estimator
+        model._check_coding()
+        self.check_means()
+        with self.passes() as passes:
+            data = self.data(X, y, sample_weight, getattr(model, "coding", None), passes)
+            path = Passes.of(model.passes).checkpoint
+            if path is None:
+                yield data
+                return
+            kept = Checkpoint(path, self.problem(data))
+            yield replace(data, passes=replace(passes, checkpoint=kept))
+            kept.finish()
+
+    def check_means(self) -> None:
+        """Refuse a checkpoint that cannot be written, or without a seed."""
+        path, seed = Passes.of(self.estimator.passes).checkpoint, self.choice().random_state
+        if path is None:
+            return
+        if not isinstance(seed, Integral):
+            raise DeclarationError(
+                f"a checkpoint needs an integer basis.random_state, received {seed!r}: another draw of the basis is "
+                "another problem"
+            )
+        writable_file(path)
+
+    def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
+        """Return the data of a fit, of rows in memory or read in passes."""
+        rows = self.open_source(X, y)
+        if rows is None:
+            X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
+            held = (
+                FitData.of_numbers(X, y, passes, weighed)
+                if coding is None
+                else FitData.of_labels(X, y, coding, passes, weighed)
+            )
+            if held.source.home != HOST:
+                self.check_device_means()
+            return held
+        self.take_names(rows)
+        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
+        targets = "numbers" if coding is None else "labels"
+        survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
+        return FitData.of_stream(rows, survey, coding, passes, weighed)
+
+    def check_rows(
+        self, X: Any, y: Any, sample_weight: Any, numeric: bool, mean_one: bool = False
+    ) -> tuple[Any, Any, Weighed]:
+        """Return rows of positive weight in memory, their targets, and their weights, checked."""
+        X, y, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
+        factors = self.class_factors(y, weights)
+        if sample_weight is None and factors is None:
+            return X, y, ALIKE
+        given, weights = int(X.shape[0]), weights if factors is None else weights * factors
+        X, y, weights, kept = self.estimator._kept(X, y, weights)
+        return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
+
+    def class_factors(self, labels: Any, weights: Any) -> Any:
+        """Return the weights of the classes, one per row; there are none but of some classifiers."""
+        return None
+
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
+        """Return rows of positive weight that are read in passes, and their weights."""
+        if sample_weight is None:
+            return rows, ALIKE
+        weights = weights_of_source(sample_weight, rows)
+        (kept,) = np.nonzero(weights)
+        weighed = Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
+        plain = weighed.weights is None and weighed.kept is None
+        return rows if plain else WeighedSource(rows, weighed.weights, weighed.kept), weighed
+
+    def check_device_means(self) -> None:
+        """Refuse executors and checkpoints on a device."""
+        for name in ("executor", "checkpoint"):
+            if (value := getattr(Passes.of(self.estimator.passes), name)) is not None:
+                raise DeclarationError(
+                    f"passes.{name}={value!r} is for rows that are read in passes, and X is on a device; leave "
+                    f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
+                )
+
+    def open_source(self, X: Any, y: Any) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read and not held."""
+        if streams(X, y):
+            return source_of(X, y)
+        if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
+            return None
+        return NpySource.from_memory_map(X, y) if y is None or is_mapped(y, 1) else None
+
+    def take_names(self, rows: Source) -> None:
+        """Set the number and the names of the columns."""
+        self.estimator.n_features_in_ = rows.n_features
+        if rows.feature_names is not None:
+            self.estimator.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+
+    def problem(self, data: FitData) -> str:
+        """Return a digest of what is fitted, and to which rows."""
+        held, weights = data.source.block_in_memory, data.source.row_weights()
+        more = () if weights is None else (weights,)
+        if held is not None:
+            rows = held.X.tocsr() if is_sparse(held.X) else held.X
+            targets = data.passes.sums(data.source, summary_of_targets, "targets")
+            return digest(self.what_is_fitted(), rows, targets, *more)
+        return digest(self.what_is_fitted(), data.survey, *more)
+
+    def what_is_fitted(self) -> list[Any]:
+        """Return the class and the parameters, for a digest."""
+        parameters = self.estimator.get_params(deep=False) | {"basis": self.choice()}
+        return [
+            type(self.estimator).__name__,
+            *([key, parameters[key]] for key in sorted(parameters) if key != "passes"),
+        ]
+
+    def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
+        """The kernel, or that of the machine, with its width; warned about where columns are on different scales."""
+        model = self.estimator
+        kernel, survey, held = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
+        if held is not None:
+            X = held.X
+            if kernel.pairwise:
+                given: Kernel = model._resolved_kernel(X)
+                return given
+            if not is_sparse(X):
+                for columns in kernel.compared_columns(X.shape[1]):
+                    warn_if_unscaled(model, X, columns, kernel)
+        elif survey is not None:
+            if kernel.pairwise:
+                raise DataError(
+                    f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
+                )
+            for columns in kernel.compared_columns(survey.low.size):
+                here = list(columns)
+                with np.errstate(over="ignore"):
+                    ranges = survey.high[here] - survey.low[here]
+                warn_of_scales(model, columns, ranges, survey.standard_deviation[here], kernel)
+        return next(_resolved([kernel], data))
+
+    def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
+        """Return a list of candidates with their widths, each once."""
+        return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
+
+    def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
+        """Predict rows into a file."""
+        check_is_fitted(self.estimator)
+        self.refuse_passes()
+        if is_device_array(X):
+            raise DataError("predict_to reads numpy arrays, files and blocks; for rows on a device use predict")
+        _check_out(out, X)
+        with self.passes() as passes:
+            rows = self.rows_to_predict(X, passes)
+            function = self.outputs_of_rows()
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
+                for outputs in parts:
+                    write(self.describe(outputs))
+
+    def refuse_passes(self) -> None:
+        """Raise for a model on a device, which reads no files, with the remedy."""
+        model = self.estimator
+        if is_device_array(model.support_values_):
+            raise DataError(
+                f"this {type(model).__name__} is fitted to arrays of "
+                f"{where_it_lives(model.support_values_)}, and rows "
+                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
+            )
+
+    def rows_to_predict(self, X: Any, passes: OpenPasses) -> Source:
+        """Return the rows of X as a source, checked against the columns of the fit."""
+        model = self.estimator
+        if model.kernel_.pairwise:
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
+        names = getattr(model, "feature_names_in_", None)
+        parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
+        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.open_source(X, None)
+        if rows is None:
+            return ArraySource(
+                validate_data(model, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None
+            )
+        if rows.n_features != model.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
+        return rows
+
+    def refuse_to_predict(self, X: Any) -> None:
+        """Refuse rows that are read in passes: they are predicted into a file."""
+        if streams(X):
+            raise DataError("predictions of rows that are read in passes go to a file: predict_to(rows, 'out.parquet')")
+
+    def move(self, model: Any) -> None:
+        """Take the points of a basis that were given to numpy."""
+        if isinstance(model.basis, Basis):
+            model.basis = model.basis.with_params(rule=to_numpy(model.basis.rule))
+
+    def outputs_of_rows(self) -> OutputsOfBlock:
+        """Return the machine as a function of blocks of rows."""
+        return OutputsOfBlock(self.values(), *self.columns())
+
+    def values(self) -> KernelValues:
+        """Return what the machine is linear in: kernel values with the basis, and the columns of a linear part."""
+        return KernelValues(self.estimator.kernel_, self.estimator.support_vectors_, self.linear_values())
+
+    def linear_values(self) -> LinearColumns | None:
+        """Return the columns of a linear part, in the units of the rows; there are none but of some machines."""
+        return None
+
+    def columns(self) -> tuple[Array, Array]:
+        """Return coefficients and biases, one column per output."""
+        alpha, bias = self.estimator.support_values_, self.estimator.bias_
+        return (alpha[:, None] if alpha.ndim == 1 else alpha), (
+            on_device_of(alpha, [bias]) if isinstance(bias, float) else bias
+        )
+
+    def describe(self, outputs: Array) -> dict[str, Any]:
+        """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
+        model = self.estimator
+        first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        if not model._labels:
+            return {"prediction": first}
+        classes = model.classes_ if model.classes_.dtype.kind != "O" else np.array(model.classes_.tolist())
+        scores = scores_of(first, model.coding, model.code_book_)
+        columns = {"prediction": classes[winners(scores)]}
+        if scores.ndim == 1:
+            return columns | {"decision": scores}
+        return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
+
+    def keep_basis(self, prepared: Prepared) -> None:
+        """Set the attributes of the basis and of the rows, and the reconstruction error."""
+        model = self.estimator
+        model.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
+        model.n_rows_ = prepared.rows.n_rows
+        model.rank_ = prepared.features.of_kernel.rank
+        model.reconstruction_error_ = float(prepared.reconstruction)
+        model.kernel_ = prepared.kernel
+
+    def keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
+        """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
+        model = self.estimator
+        self.keep_basis(prepared)
+        basis = prepared.basis
+        model.support_ = np.arange(basis.size) if basis.rows is None else model.basis_indices_
+        if basis.points is not None:
+            model.support_vectors_ = basis.points
+        model.bias_ = bias
+        model.support_values_ = own_copy(support_values)
+
+    @contextmanager
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
+        """Read the data of the fit once more, and return all machines on them."""
+        with self.read_again(X, y, sample_weight) as data:
+            yield StoredFit((self.recall_machines(data, X, y),))
 
     @abstractmethod
-    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         """Return all machines on the rows that are read; X and y are those rows as they were given."""
 
     @contextmanager
-    def _reading_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
-        """Training rows, targets and weights once more, for a check of what is held now."""
-        book = (self.classes_, self.code_book_) if self._labels else None
-        with self._passes() as passes:
-            rows = self._streamed(X, y)
+    def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+        """Return training rows, targets and weights once more, for a check of what is held now."""
+        model = self.estimator
+        book = (model.classes_, model.code_book_) if model._labels else None
+        with self.passes() as passes:
+            rows = self.open_source(X, y)
             if rows is not None:
-                rows, weighed = self._weighed(rows, sample_weight)
+                rows, weighed = self.weigh(rows, sample_weight)
                 coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
                 yield FitData(coded, passes, weighed=weighed)
                 return
@@ -137,37 +418,45 @@ class ReducedMachine(CheckedAgain, RowStream):
                     "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
                     "rows bring their own"
                 )
-            X, y, weighed = self._alike()._held(X, y, sample_weight, book is None)
+            X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
-            refuse_strange_classes(self, to_numpy(y))
+            refuse_strange_classes(model, to_numpy(y))
             source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
             yield FitData(source, passes, weighed=weighed)
 
-    def _alike(self) -> Self:
-        """A machine without a fit, which checks and weighs rows as this one does."""
-        return type(self)(self.kernel)
+    def make_alike(self) -> Any:
+        """Return an estimator without a fit, which checks and weighs rows as this one does."""
+        model = self.estimator
+        given = model.get_params(deep=False)
+        same = {name: given[name] for name in ("class_weight", "linear_columns") if name in given}
+        return type(model)(model.kernel, **same)
 
-    def _in_memory(self, data: FitData) -> "TrainingRows":
-        """The training rows of positive weight, on the host."""
-        self._training_rows(data)
+    def read_in_memory(self, data: FitData) -> "TrainingRows":
+        """Return the training rows of positive weight, on the host."""
+        model = self.estimator
+        self.training_rows(data)
         X, Y, _, weights = data.source.whole("a proof goes through all rows in memory")
-        numbers = data.weighed.own_numbers(self.support_) if self.kernel_.pairwise else self.support_
-        if self.kernel_.pairwise:
-            fitted = expansion_values(self.kernel_, None, self._coefficients(), self.bias_, X, numbers)
+        numbers = data.weighed.own_numbers(model.support_) if model.kernel_.pairwise else model.support_
+        if model.kernel_.pairwise:
+            fitted = expansion_values(model.kernel_, None, model._coefficients(), model.bias_, X, numbers)
         else:
-            fitted = self._evaluated(X)
+            fitted = self.evaluate(X)
         v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
         return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
 
-    def _proved(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
-        """The proof of every output, of which the worst is returned."""
-        vectors, support = None if self.kernel_.pairwise else to_numpy(self.support_vectors_), self.support_
-        if self.kernel_.pairwise:
+    def prove(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
+        """Prove every output; return the worst proof."""
+        model = self.estimator
+        vectors, support = (
+            None if model.kernel_.pairwise else to_numpy(model.support_vectors_),
+            model.support_,
+        )
+        if model.kernel_.pairwise:
             support = known.weighed.own_numbers(support)
-        rows, tol = basis_rows(self.kernel_, known.X, vectors, support), self._tolerance()
-        linear = self._linear_values()
+        rows, tol = basis_rows(model.kernel_, known.X, vectors, support), model._tolerance()
+        linear = self.linear_values()
         if linear is not None and isinstance(rows, BasisRows):
             rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
         found: list[Proof] = [
@@ -176,92 +465,97 @@ class ReducedMachine(CheckedAgain, RowStream):
         ]
         return proof_of_outputs(found)
 
-    def _check_source(self, source: Source) -> None:
+    def check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
         if source.block_in_memory is None:
-            self._refuse_passes()
+            self.refuse_passes()
         else:
-            check_home(self, self.support_values_, source.block_in_memory.X)
+            check_home(self.estimator, self.estimator.support_values_, source.block_in_memory.X)
 
-    def _training_rows(self, data: FitData) -> KernelRows:
+    def training_rows(self, data: FitData) -> KernelRows:
+        """Return the rows of the fit on the basis; refuse others."""
+        model = self.estimator
         source = data.source
-        self._check_source(source)
-        if source.n_rows != self.n_rows_:
+        self.check_source(source)
+        if source.n_rows != model.n_rows_:
             raise DataError(
-                f"the model was fitted to {self.n_rows_} rows, these are {source.n_rows}"
+                f"the model was fitted to {model.n_rows_} rows, these are {source.n_rows}"
                 + (" of positive weight" if data.weighed.kept is not None else "")
             )
-        if not self.kernel_.pairwise:
-            if source.n_features != self.n_features_in_:
-                raise DataError(f"{source.name} has {source.n_features} columns, the model has {self.n_features_in_}")
-            return self._rows_on(data, self.support_vectors_)
-        return self._rows_on(data, data.weighed.own_numbers(self.support_))
+        if not model.kernel_.pairwise:
+            if source.n_features != model.n_features_in_:
+                raise DataError(f"{source.name} has {source.n_features} columns, the model has {model.n_features_in_}")
+            return self.rows_on(data, model.support_vectors_)
+        return self.rows_on(data, data.weighed.own_numbers(model.support_))
 
-    def _rows_on(self, data: FitData, basis: Any) -> KernelRows:
+    def rows_on(self, data: FitData, basis: Any) -> KernelRows:
         """Return the rows on basis points, or, for a precomputed kernel, on columns of its matrix by number."""
+        model = self.estimator
         source = data.source
-        if self.kernel_.pairwise:
+        if model.kernel_.pairwise:
             held = source.whole("a precomputed kernel matrix must be in memory")
-            source = ArraySource(Gram.of(self.kernel_, held.X).matrix, held.Y, weights=held.weights)
-        return KernelRows(BasisValues.of(self.kernel_, basis, self._linear_values()), source, data.passes)
+            source = ArraySource(Gram.of(model.kernel_, held.X).matrix, held.Y, weights=held.weights)
+        return KernelRows(BasisValues.of(model.kernel_, basis, self.linear_values()), source, data.passes)
 
-    def _check_leverages(self, asked: str, otherwise: str = "") -> None:
+    def check_leverages(self, asked: str, otherwise: str = "") -> None:
         """Refuse what needs leverages, for a fit without the sums that they need; ``otherwise`` is further advice."""
-        check_is_fitted(self)
-        if not hasattr(self, "leverage_factor_"):
+        check_is_fitted(self.estimator)
+        if not hasattr(self.estimator, "leverage_factor_"):
             raise DeclarationError(
                 f"{asked} leverages, and this model was fitted by conjugate gradients, which never form the sums that "
                 f"they need; fit with solver='direct'{otherwise}"
             )
 
-    def _leverage_factor(self, mass: float) -> LeverageFactor:
-        """The factor of the leverages of rows of this weight in all."""
-        return LeverageFactor(self.leverage_factor_, self.leverage_offset_, mass)
+    def leverage_factor(self, mass: float) -> LeverageFactor:
+        """Return the factor of the leverages of rows of this weight in all."""
+        return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
 
-    def _without_rows(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
-        """All machines without one of the training rows, for every output, in one pass."""
-        beta, bias = self._columns()
-        freedom: float = self.degrees_of_freedom_
-        return machines_without_rows(rows, beta, bias, self._leverage_factor(rows.mass), gamma, freedom)
+    def leave_rows_out(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
+        """Return all machines without one of the training rows, for every output, in one pass."""
+        beta, bias = self.columns()
+        freedom: float = self.estimator.degrees_of_freedom_
+        return machines_without_rows(rows, beta, bias, self.leverage_factor(rows.mass), gamma, freedom)
 
-    def _surveyed(self, rows: KernelRows) -> KernelRows:
+    def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of columns that are not penalised; there are none but of some."""
         return rows
 
-    def _basis_matrix(self, rows: KernelRows) -> Array:
-        if self.kernel_.pairwise:
+    def basis_matrix(self, rows: KernelRows) -> Array:
+        """Return the kernel matrix of the basis."""
+        model = self.estimator
+        if model.kernel_.pairwise:
             return rows.taken(rows.values.points)
-        matrix: Array = self.kernel_(self.support_vectors_)
+        matrix: Array = model.kernel_(model.support_vectors_)
         return matrix
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-    def _certified(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
+    def certify(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
         """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
-        K, rows = self._basis_matrix(rows), self._surveyed(rows)
+        K, rows = self.basis_matrix(rows), self.survey(rows)
         features = eigen_features(K)
-        answer, checks = self._bound_answer(rows, K, features, gamma, weights)
+        answer, checks = self.bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
             resolved = resolved_features(BasisMatrix(rows.values, K, features))
             if resolved is not None:
-                other, others = self._bound_answer(rows, K, resolved, gamma, weights)
+                other, others = self.bound_answer(rows, K, resolved, gamma, weights)
                 if other.row.value < answer.row.value:
                     answer, checks = other, others
-        record = (("kernel", repr(self.kernel_)), *weight_facts(rows), *facts, *answer.facts)
+        record = (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *facts, *answer.facts)
         return (answer.row, *worst_rows(checks)), record
 
-    def _bound_answer(
+    def bound_answer(
         self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
     ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
-        """The bound on the answer in some features, and the other rows of every output."""
+        """Return the bound on the answer in some features, and the other rows of every output."""
         lam, known = 1.0 / gamma, rows.target_summary()
         unit = target_unit(known.extremes)
-        beta, shift = (part / unit for part in self._columns())
+        beta, shift = (part / unit for part in self.columns())
         beta, features = rows.values.scale(beta), features.beside(rows.values.columns)
         statistic = accumulate(rows, features, origin_of(K, known, unit, features.free), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
-        judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self._tolerance())
+        judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self.estimator._tolerance())
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
         answer = judge.of(residuals, beta, shift)
         of_beta = features.weights(beta)
@@ -270,9 +564,33 @@ class ReducedMachine(CheckedAgain, RowStream):
             answer = judge.once_more(beta, shift)
         return answer, checks
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__() and (
-            isinstance(self.n_rows_, bool) or not isinstance(self.n_rows_, int) or self.n_rows_ < 2
-        ):
-            raise DataError(f"n_rows_ must be a number of rows, received {self.n_rows_!r}")
+    def check_loaded(self) -> None:
+        """Refuse a number of rows that no fit leaves."""
+        super().check_loaded()
+        n = self.estimator.n_rows_
+        if isinstance(n, bool) or not isinstance(n, int) or n < 2:
+            raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
+
+
+def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)
+
+
+def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
+    """Refuse, before any work, a file that cannot be written, or that holds the rows."""
+    path = Path(out)
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
+    writable_file(path)
+    refuse_inputs(path, rows, *files_behind(rows))

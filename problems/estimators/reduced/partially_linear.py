@@ -10,14 +10,14 @@ problem on all rows and :mod:`substrate.reduced.linear_columns` for the closed f
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from problems.estimators.reduced.fit import FitData, ReducedFit
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.reduced.ls_svm_machine import SparseMachine
-from problems.estimators.shared.linear_part import LinearPart, LinearRegression
+from problems.estimators.reduced.ls_svm_machine import SparseModel
+from problems.estimators.shared.linear_part import LinearPart
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
@@ -26,69 +26,80 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.reduced.linear_columns import LinearColumns, survey_linear_columns
 from substrate.reduced.rows import KernelRows, KernelValues
 
-__all__ = ["SparsePartiallyLinearLSSVMClassifier", "SparsePartiallyLinearLSSVMRegressor"]
+__all__ = [
+    "SparsePartiallyLinearLSSVMClassifier",
+    "SparsePartiallyLinearLSSVMRegressor",
+    "SparsePartiallyLinearModel",
+]
 
 
-class _SparsePartiallyLinear(LinearPart, SparseMachine):
+class SparsePartiallyLinearModel(LinearPart, SparseModel):
     """The linear part of a machine on a reduced basis."""
 
-    _plain_page = "reduced_basis_ls_svm"
+    plain_page = "reduced_basis_ls_svm"
 
-    def _check_solver(self) -> None:
-        super()._check_solver()
-        if self.solver == "cg" and np.size(self.linear_columns):
+    def check_solver(self) -> None:
+        """Refuse an unknown solver, and conjugate gradients beside a linear part."""
+        super().check_solver()
+        if self.estimator.solver == "cg" and np.size(self.estimator.linear_columns):
             raise DeclarationError(
                 "solver='cg' knows a bias and no other columns that are not penalised; use solver='direct', which is "
                 "'auto' too, or linear_columns=()"
             )
 
-    def _alike(self) -> Self:
-        alike = super()._alike()
-        alike.linear_columns = self.linear_columns
-        return alike
-
-    def _linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
-        numbers = tuple(self._linear_numbers())
+    def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
+        """Find the linear columns in a pass over the rows."""
+        numbers = tuple(self.linear_numbers())
         if not numbers:
             return None
-        return survey_linear_columns(data.source, data.passes, kernel, numbers, self._column_names())
+        return survey_linear_columns(data.source, data.passes, kernel, numbers, self.column_names())
 
-    def _linear_values(self) -> LinearColumns | None:
-        if not hasattr(self, "linear_center_"):
+    def linear_values(self) -> LinearColumns | None:
+        """Return the linear columns in the units of the rows."""
+        if not hasattr(self.estimator, "linear_center_"):
             return None
-        return LinearColumns.plain(self._linear_numbers(), self.linear_center_)
+        return LinearColumns.plain(self.linear_numbers(), self.estimator.linear_center_)
 
-    def _surveyed(self, rows: KernelRows) -> KernelRows:
+    def survey(self, rows: KernelRows) -> KernelRows:
+        """Return the rows with what a pass finds of the linear columns."""
         values = rows.values
         if not isinstance(values, KernelValues) or (held := values.linear) is None:
             return rows
-        known = (rows.source, rows.passes, self.kernel_, held.numbers, self._column_names(), held.center)
+        known = (rows.source, rows.passes, self.estimator.kernel_, held.numbers, self.column_names(), held.center)
         return replace(rows, values=replace(values, linear=survey_linear_columns(*known)))
 
-    def _columns(self) -> tuple[Array, Array]:
-        alpha, bias = super()._columns()
-        slopes = self._linear_slopes()
+    def columns(self) -> tuple[Array, Array]:
+        """Return coefficients, those of the linear part last, and biases at its center."""
+        alpha, bias = super().columns()
+        slopes = self.linear_slopes()
         if slopes is None:
             return alpha, bias
-        at_center = on_device_of(alpha, np.atleast_1d(to_numpy(self.linear_bias_)))
+        at_center = on_device_of(alpha, np.atleast_1d(to_numpy(self.estimator.linear_bias_)))
         return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), at_center
 
-    def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
+    def keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
+        """Keep the coefficients of the linear part, with their standard errors in regression, then the rest."""
         linear, m = fit.prepared.rows.values.columns, fit.prepared.basis.size
+        if not self.estimator._labels:
+            noise = np.zeros(int(fit.coefficients.shape[1])) if fit.noise is None else fit.noise
+            deviations = None
+            if linear is not None and fit.deviations is not None:
+                deviations = linear.unscale(fit.deviations[:, None])
+            self.keep_errors(deviations, np.sqrt(noise), one)
         slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
         center = np.zeros(0) if linear is None else linear.center
-        bias = self._keep_linear(slopes, center, fit.bias, one, fit.coefficients)
+        bias = self.keep_linear(slopes, center, fit.bias, one, fit.coefficients)
         if linear is not None and fit.factor is not None:
             # the leverages of rows in their own units
             matrix = fit.factor.matrix
             last = matrix[:, m:] / on_device_of(matrix, linear.units)
             factor = replace(fit.factor, matrix=namespace_of(matrix).concat([matrix[:, :m], last], axis=1))
             fit = replace(fit, bias=on_device_of(fit.bias, bias), coefficients=fit.coefficients[:m, :], factor=factor)
-        super()._keep(fit, one, rows)
+        super().keep(fit, one, rows)
 
 
 @dataclass(eq=False, repr=False)
-class SparsePartiallyLinearLSSVMRegressor(LinearRegression, _SparsePartiallyLinear, SparseLSSVMRegressor):
+class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
     r"""LS-SVM regression on a reduced basis with a linear part that is not penalised, at any number of rows.
 
     f(x) = beta'z + w'phi(x) + b ([Espinoza2005b]_) with the expansion of [Cawley2004]_ eq. (2).
@@ -130,21 +141,17 @@ class SparsePartiallyLinearLSSVMRegressor(LinearRegression, _SparsePartiallyLine
     (2.0, True)
     """
 
+    _model_type = SparsePartiallyLinearModel
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Sparse partially linear LS-SVM regression"
-
-    def _keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
-        noise = np.zeros(int(fit.coefficients.shape[1])) if fit.noise is None else fit.noise
-        linear, deviations = fit.prepared.rows.values.columns, None
-        if linear is not None and fit.deviations is not None:
-            deviations = linear.unscale(fit.deviations[:, None])
-        self._keep_errors(deviations, np.sqrt(noise), one)
-        super()._keep(fit, one, rows)
 
 
 @dataclass(eq=False, repr=False)
-class SparsePartiallyLinearLSSVMClassifier(_SparsePartiallyLinear, SparseLSSVMClassifier):
+class SparsePartiallyLinearLSSVMClassifier(SparseLSSVMClassifier):
     """The LS-SVM classifier on a reduced basis with a linear part that is not penalised ([Espinoza2005b]_).
 
     Parameters
@@ -166,6 +173,10 @@ class SparsePartiallyLinearLSSVMClassifier(_SparsePartiallyLinear, SparseLSSVMCl
         As for :class:`~problems.SparseLSSVMClassifier`.
     """
 
+    _model_type = SparsePartiallyLinearModel
+    _page = "partially_linear_ls_svm"
+    _takes_matrix = False
     _: KW_ONLY
     linear_columns: Any = ()
+    _typical = ({"linear_columns": (0,)},)
     _title = "Sparse partially linear LS-SVM classification (as regression on the labels)"

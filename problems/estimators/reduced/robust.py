@@ -16,17 +16,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare, resolve, solve_at
-from problems.estimators.reduced.machine import ReducedMachine
+from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
 from problems.estimators.reduced.prepared import Prepared
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.encoding import ReducedReweighting
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
@@ -44,8 +43,57 @@ __all__ = ["RobustSparseLSSVMRegressor"]
 _WEIGHTED = ("residuals", "of the weighted rows: e, K and 1 times the root of v")
 
 
+class RobustReducedModel(ReducedModel):
+    """The weighted machines of all reweightings on one basis."""
+
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        return StoredRobust(self, data, positive(self.estimator.gamma, "gamma"), X, y)
+
+    def fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
+        """Return all fits on one basis, the plain one first."""
+        model = self.estimator
+        lam, accurate = 1.0 / gamma, model._tolerance()
+
+        def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
+            found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
+            return found.solution, float(found.statistic.total.mass)
+
+        unit = prepared.origin.unit
+        return reweighted(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
+
+    def weights(self, unit: float) -> WeightsOfRows | None:
+        """Return the weights of the last fit, for targets in a unit."""
+        model = self.estimator
+        if len(model.history_) < 2:
+            return None
+        before = model.history_[-2]
+        return WeightsOfRows(before.support_values / unit, before.bias / unit, model.scale_ / unit, model.weighting)
+
+    def facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
+        last = fits[-1]
+        settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
+        given = "" if rows.weights is None else "with those given "
+        light = f"{given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
+        if len(fits) > 1 and last.scale == 0.0:
+            light = "all left at one: the robust scale of the errors is zero, so no error is large"
+        return (
+            ("weights", f"{self.estimator.weighting}, {self.estimator.scale} scale {last.scale:.3g}: {light}"),
+            ("reweightings", f"{len(fits) - 1}{settled}"),
+            ("solver", f"eigen-features, refined {last.solution.refinements} times"),
+        )
+
+    def check_loaded(self) -> None:
+        """Refuse a history that no fit leaves."""
+        super().check_loaded()
+        steps = self.estimator.history_
+        if not steps or not all(isinstance(step, ReducedReweighting) for step in steps):
+            raise DataError("the history of a robust model must hold one record per fit")
+        if any(step.support_values.shape != self.estimator.support_values_.shape for step in steps):
+            raise DataError("the history and the support values do not belong together")
+
+
 @dataclass(eq=False, repr=False)
-class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
+class RobustSparseLSSVMRegressor(Regressor):
     """Weighted LS-SVM regression on a reduced basis, robust against outliers at any number of rows.
 
     [Suykens2002]_ Algorithm 1 on the machine of [Cawley2004]_ eq. (2)-(3).
@@ -83,13 +131,22 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
     3
     """
 
+    _model_type = RobustReducedModel
+    _typical = ({"gamma": 10.0},)
     _page, _title, _location = "reduced_basis_ls_svm", "Weighted sparse LS-SVM", "weighted"
+    _readers = READERS
+    _rows_have_targets = True
     gamma: float = 1.0
     _: KW_ONLY
+    basis: Any = None
+    passes: Any = None
     weighting: str = "hampel"
     scale: str = "iqr"
     max_reweightings: int = 1
     weights_tol: float = 1e-4
+
+    predict_to = predict_to
+    basis_ = BASIS
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the basis, fit to all rows, wherever they are, and fit again with weights.
@@ -98,15 +155,16 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         given basis a row of weight 2 counts as two rows, also in the robust scale.
         """
         self._begin_fit()
-        gamma, choice = positive(self.gamma, "gamma"), self._choice()
+        model, gamma = self._model, positive(self.gamma, "gamma")
+        choice = model.choice()
         most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        with self._reading(X, y, sample_weight) as data:
-            prepared = prepare(self._data_kernel(data), data, choice, 1.0 / gamma)
+        with model.read(X, y, sample_weight) as data:
+            prepared = prepare(model.data_kernel(data), data, choice, 1.0 / gamma)
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
-                fits = tuple(self._fits(prepared, gamma, most, tolerance))
+                fits = tuple(model.fits(prepared, gamma, most, tolerance))
         last = fits[-1]
         if most > 1 and last.change > tolerance:
             warnings.warn(
@@ -116,7 +174,7 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
                 stacklevel=2,
             )
         facts = (*prepared.facts, ("gamma", f"{gamma:g}"), *weight_facts(prepared.rows))
-        facts += (*self._facts(fits, prepared.rows), _WEIGHTED, *last.solution.facts)
+        facts += (*model.facts(fits, prepared.rows), _WEIGHTED, *last.solution.facts)
         self.scale_ = float(last.scale)
         self.history_ = tuple(
             ReducedReweighting(
@@ -126,7 +184,7 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         )
         self.certificate_ = Certificate(self._title, last.solution.rows, facts)
         warn_unless_holds(self.certificate_)
-        self._keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
+        model.keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
 
     def row_weights(self, X: Any, y: Any) -> Array:
@@ -143,55 +201,12 @@ class RobustSparseLSSVMRegressor(Intervals, RegressorMixin, ReducedMachine):
         errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
         return robust_weights(errors, self.scale_, self.weighting)
 
-    def _stored_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        return StoredRobust(self, data, positive(self.gamma, "gamma"), X, y)
-
-    def _fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
-        """All fits on one basis, the plain one first."""
-        lam, accurate = 1.0 / gamma, self._tolerance()
-
-        def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
-            return found.solution, float(found.statistic.total.mass)
-
-        unit = prepared.origin.unit
-        return reweighted(prepared.rows, prepared.K, unit, solve, self.weighting, self.scale, most, tolerance)
-
-    def _weights(self, unit: float) -> WeightsOfRows | None:
-        """The weights of the last fit, for targets in a unit."""
-        if len(self.history_) < 2:
-            return None
-        before = self.history_[-2]
-        return WeightsOfRows(before.support_values / unit, before.bias / unit, self.scale_ / unit, self.weighting)
-
-    def _facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
-        last = fits[-1]
-        settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
-        given = "" if rows.weights is None else "with those given "
-        light = f"{given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
-        if len(fits) > 1 and last.scale == 0.0:
-            light = "all left at one: the robust scale of the errors is zero, so no error is large"
-        return (
-            ("weights", f"{self.weighting}, {self.scale} scale {last.scale:.3g}: {light}"),
-            ("reweightings", f"{len(fits) - 1}{settled}"),
-            ("solver", f"eigen-features, refined {last.solution.refinements} times"),
-        )
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if self.__sklearn_is_fitted__():
-            steps = self.history_
-            if not steps or not all(isinstance(step, ReducedReweighting) for step in steps):
-                raise DataError("the history of a robust model must hold one record per fit")
-            if any(step.support_values.shape != self.support_values_.shape for step in steps):
-                raise DataError("the history and the support values do not belong together")
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRobust:
     """The last weighted machine of a model; its robust weights are those of the errors of the previous fit."""
 
-    model: RobustSparseLSSVMRegressor
+    model: RobustReducedModel
     data: FitData
     gamma: float
     X: Any
@@ -199,13 +214,13 @@ class StoredRobust:
 
     def certify(self) -> Added:
         """Bound the answer and check the equations, in passes over the rows."""
-        rows = self.model._training_rows(self.data)
+        rows = self.model.training_rows(self.data)
         unit = target_unit(rows.target_summary().extremes)
-        return self.model._certified(rows, self.gamma, self.model._weights(unit), (_WEIGHTED,))
+        return self.model.certify(rows, self.gamma, self.model.weights(unit), (_WEIGHTED,))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic; the weights are numbers here."""
-        known = self.model._in_memory(self.data)  # refuses rows whose weights are not known
-        robust = self.model.row_weights(self.X, self.y)
+        known = self.model.read_in_memory(self.data)  # refuses rows whose weights are not known
+        robust = self.model.estimator.row_weights(self.X, self.y)
         kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
-        return self.model._proved(known, self.gamma, known.weights * kept)
+        return self.model.prove(known, self.gamma, known.weights * kept)

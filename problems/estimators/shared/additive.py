@@ -1,6 +1,6 @@
 """The common part of additive machines: one kernel per component, component functions, and the choice of inputs."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.model import Model
 from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
@@ -17,7 +17,7 @@ from substrate.kernels.base import row_blocks
 from substrate.kernels.nested import Restricted
 from substrate.least_squares.primal_weights import PrimalWeights
 
-__all__ = ["AdditiveEstimator", "DecoupledExpansion", "component_weights", "kernel_matrices"]
+__all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_weights", "kernel_matrices"]
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
@@ -46,15 +46,16 @@ def _names_columns(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class AdditiveEstimator(SelectorMixin, KernelEstimator):
-    """Base of the estimators whose machine is a sum of components, one per input or group of inputs.
+class AdditiveEstimator(SelectorMixin):
+    """Estimators whose machine is a sum of components, one per input or group of inputs; they have an additive model.
 
     ``maximal_variation_`` holds max_i |f^l(x_i)| of every component (one row per machine, where there are several); an
     input is supported if a component that uses it varies by more than ``relevance`` times the largest.
     """
 
-    relevance: float = 0.05
+    relevance: float
+    maximal_variation_: Any
+    _model: Any
     _additive = True
     _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
@@ -62,9 +63,9 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
-        return self._component_values(
-            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        )
+        points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        values: Array = self._model.component_values(points)
+        return values
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
         """The relevant inputs: a mask, or their indices.
@@ -72,34 +73,41 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
         ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
         zeros only, which positive definite kernels with a shared expansion never have.
         """
-        mask = self._get_support_mask() if relevance is None else self._supported(relevance)
+        mask = self._get_support_mask() if relevance is None else self._model.mark_inputs(relevance)
         return np.flatnonzero(mask) if indices else mask
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        return self._supported(self.relevance)
+        mask: NDArray[np.bool_] = self._model.mark_inputs(self.relevance)
+        return mask
 
-    def _supported(self, relevance: Any) -> NDArray[np.bool_]:
-        check_is_fitted(self)
-        mask = np.zeros(self.n_features_in_, dtype=bool)
-        for columns, chosen in zip(self._component_columns(), self._chosen(relevance), strict=True):
+
+class AdditiveModel(Model):
+    """A sum of components, with one expansion for all of them."""
+
+    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
+        """Mark the inputs of the components that vary enough."""
+        check_is_fitted(self.estimator)
+        mask = np.zeros(self.estimator.n_features_in_, dtype=bool)
+        for columns, chosen in zip(self.component_columns(), self.mark_components(relevance), strict=True):
             mask[list(columns)] |= chosen
         return mask
 
-    def _chosen(self, relevance: Any) -> NDArray[np.bool_]:
-        """A mask of the components that vary enough."""
+    def mark_components(self, relevance: Any) -> NDArray[np.bool_]:
+        """Return a mask of the components that vary enough."""
         if isinstance(relevance, (bool, np.bool_)):
             raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
         share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
-        variation = np.atleast_2d(self.maximal_variation_).max(axis=0)
+        variation = np.atleast_2d(self.estimator.maximal_variation_).max(axis=0)
         return np.asarray(variation > share * variation.max())
 
-    def _component_columns(self) -> tuple[tuple[int, ...], ...]:
-        """The inputs of each component."""
-        parts = self._own_kernel().components(self.n_features_in_)
+    def component_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Return the inputs of each component."""
+        parts = self.own_kernel().components(self.estimator.n_features_in_)
         return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
 
-    def _own_kernel(self) -> Componentwise:
-        kernel = as_kernel(self.kernel)
+    def own_kernel(self) -> Componentwise:
+        """Return the sum of one kernel per component."""
+        kernel = as_kernel(self.estimator.kernel)
         if isinstance(kernel, Componentwise):
             return kernel
         if isinstance(kernel, Restricted):
@@ -111,52 +119,52 @@ class AdditiveEstimator(SelectorMixin, KernelEstimator):
             )
         return Componentwise(kernel)
 
-    def _component_values(self, X: Any) -> Array:
+    def component_values(self, X: Any) -> Array:
         """By default one expansion for all components of ``kernel_``."""
-        alpha = self._coefficients()
-        kernel: Any = self.kernel_
+        model = self.estimator
+        alpha = model._coefficients()
+        kernel: Any = model.kernel_
         parts = kernel.components(X.shape[1])
         values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
-        if (primal := self._primal()) is not None:
+        if (primal := self.primal()) is not None:
             points = X.toarray() if hasattr(X, "toarray") else X
             for part, (component, weights) in enumerate(zip(parts, component_weights(primal, parts), strict=True)):
                 values[:, part] = np.reshape(component.features(points) @ weights, values[:, part].shape)
             return values
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
             for part, component in enumerate(parts):
-                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha
+                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha
         return values
 
-    def _variation(self, X: Any) -> Array:
-        """max_i |f^l(x_i)|, one row per machine where there are several."""
-        return np.ascontiguousarray(np.abs(self._component_values(X)).max(axis=0).T)
 
-
-class DecoupledExpansion(AdditiveEstimator):
+class DecoupledModel(AdditiveModel):
     """An additive machine, perhaps with one expansion per component, then the last axis of the coefficients."""
 
-    expansion: str
-
     @property
-    def _decoupled(self) -> bool:
-        return self.expansion == "decoupled"
+    def decoupled(self) -> bool:
+        """Whether every component has an expansion of its own."""
+        return bool(self.estimator.expansion == "decoupled")
 
-    def _outputs(self) -> tuple[int, ...]:
-        shape = self._coefficients().shape[1:]
-        return shape[:-1] if self._decoupled else shape
+    def outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        shape: tuple[int, ...] = self.estimator._coefficients().shape[1:]
+        return shape[:-1] if self.decoupled else shape
 
-    def _component_values(self, X: Any) -> Array:
-        if not self._decoupled:
-            return super()._component_values(X)
-        alpha = self._coefficients()
-        kernel: Any = self.kernel_
+    def component_values(self, X: Any) -> Array:
+        """Evaluate every component, of its own expansion where it has one."""
+        model = self.estimator
+        if not self.decoupled:
+            return super().component_values(X)
+        alpha = model._coefficients()
+        kernel: Any = model.kernel_
         values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
             for part, component in enumerate(kernel.components(X.shape[1])):
-                values[rows, part] = component(X[rows], self.support_vectors_) @ alpha[..., part]
+                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha[..., part]
         return values
 
-    def _evaluated(self, X: Any) -> Array:
-        if not self._decoupled:
-            return super()._evaluated(X)
-        return np.asarray(self._component_values(X).sum(axis=1) + self.bias_)
+    def evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked."""
+        if not self.decoupled:
+            return super().evaluate(X)
+        return np.asarray(self.component_values(X).sum(axis=1) + self.estimator.bias_)

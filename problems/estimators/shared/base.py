@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,23 +14,34 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from problems.estimators.shared.checks import check_home, check_state, checked_on_device, warn_if_unscaled
+from problems.estimators.shared.checked_again import certify_stored
+from problems.estimators.shared.checks import check_home, checked_on_device, warn_if_unscaled
 from problems.estimators.shared.machine_rows import points_of
-from problems.estimators.shared.relevance import Relevance
+from problems.estimators.shared.model import Model
+from problems.estimators.shared.relevance import input_relevance, term_weights
+from problems.estimators.shared.selector import Selector
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
+from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
-from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
-from substrate.namespaces import device_points, is_device_array, namespace_of, on_device_of, take_rows, to_numpy
+from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
 
-__all__ = ["KernelEstimator", "page_named"]
+if TYPE_CHECKING:
+    from substrate.proof import Proof
+
+__all__ = ["Fitted", "KernelEstimator", "Uses", "page_named"]
+
+#: An estimator whose ``fit`` is a function that several classes share.
+Fitted = TypeVar("Fitted")
+#: Choices of parameters, each by name.
+Uses = tuple[Mapping[str, Any], ...]
 
 
 @dataclass(eq=False, repr=False)
-class KernelEstimator(Relevance, BaseEstimator):
+class KernelEstimator(BaseEstimator):
     """Base of all estimators with a ``kernel``; :meth:`fit` sets ``kernel_`` and the expansion.
 
     Parameters
@@ -46,6 +57,12 @@ class KernelEstimator(Relevance, BaseEstimator):
     tol: float = ACCURATE
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
+    #: The kind of its model: what its machine is.
+    _model_type: ClassVar[type[Model]]
+    #: The kind of its selector, where a fit chooses a parameter.
+    _selector_type: ClassVar[type[Selector] | None] = None
+    #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
+    _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
     _page: ClassVar[str]
     #: The title of its certificates.
@@ -71,6 +88,10 @@ class KernelEstimator(Relevance, BaseEstimator):
     _takes_matrix: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others accept numpy only.
     _on_devices: ClassVar[bool] = False
+    #: Whether :meth:`fit` takes ``sample_weight``.
+    _takes_weights: ClassVar[bool] = True
+    #: Whether rows may bring their own targets: a file, or blocks ``(X, y)``.
+    _rows_have_targets: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -99,9 +120,25 @@ class KernelEstimator(Relevance, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_values_")
 
+    @property
+    def _model(self) -> Any:
+        """The model of this estimator."""
+        return self._model_type(self)
+
+    @property
+    def _selector(self) -> Any:
+        """The selector of this estimator, None where nothing is chosen."""
+        return None if self._selector_type is None else self._selector_type(self)
+
     def _own_page(self) -> str:
         """The page that states the machine with its present parameters."""
-        return self._page
+        page: str = self._model.own_page()
+        return page
+
+    def _own_kernel(self) -> Kernel:
+        """The kernel of the machine, made of the one that was given."""
+        kernel: Kernel = self._model.own_kernel()
+        return kernel
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
@@ -118,7 +155,64 @@ class KernelEstimator(Relevance, BaseEstimator):
         moved = copy.copy(self)
         for name, value in vars(self).items():
             setattr(moved, name, to_numpy(value))
+        self._model.move(moved)
         return moved
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the present coefficients of this model on the training data, given again.
+
+        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses;
+        a coefficient changed since the fit makes the certificate fail. Where the bound needs multipliers that a model
+        does not keep, as for maximal variation, the optimum is computed again, which takes as long as a fit.
+        ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
+        targets, a Parquet file or blocks ``(X, y)``.
+        """
+        self._check_given_again(y, sample_weight)
+        return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
+
+    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
+        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
+
+        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory; for a classifier its codes are fitted. Only
+        the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on how
+        they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
+        """
+        from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
+
+        self._check_given_again(y, sample_weight)
+        with self._model.recall_fit(X, y, sample_weight) as stored:
+            return proof_of_outputs([machine.prove() for machine in stored.machines])
+
+    def _check_given_again(self, y: Any, sample_weight: Any) -> None:
+        """Refuse to check without targets, or with weights that the fit cannot have had."""
+        check_is_fitted(self)
+        name = type(self).__name__
+        if y is None and not self._rows_have_targets:
+            raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
+        if sample_weight is not None and not self._takes_weights:
+            raise DataError(
+                f"{name}.fit takes no sample_weight, so this model was fitted without sample_weight; leave it out"
+            )
+
+    @property
+    def relevance_(self) -> Array:
+        """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
+
+        The spread is the standard deviation over ``support_vectors_``. With one width for all inputs these are the
+        spreads; terms of a sum count by ``term_weights_``, and a linear term by its weights. It says how fast the
+        kernel lets the function vary along an input, not how much it does; ``left_out_importance`` measures that. An
+        AttributeError says why there is none.
+        """
+        return input_relevance(self)
+
+    @property
+    def term_weights_(self) -> dict[str, float]:
+        """The share of every term of a sum of kernels, by its name: its factor times the mean of its centred diagonal.
+
+        The shares are those at ``support_vectors_`` and sum to one; a term that a search has set to zero has none. A
+        kernel that is no sum raises an AttributeError.
+        """
+        return term_weights(self)
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """Called by :func:`substrate.fuse`: fit the class that chooses ``over`` for this one."""
@@ -133,7 +227,9 @@ class KernelEstimator(Relevance, BaseEstimator):
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if self.__sklearn_is_fitted__():
-            check_state(self)
+            if self._selector_type is not None:
+                self._selector.mend_loaded()
+            self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
         """Set the attributes of every expansion; the model is fitted from then on, so nothing may fail afterwards."""
@@ -217,6 +313,8 @@ class KernelEstimator(Relevance, BaseEstimator):
 
     def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight, their targets and weights, and their row numbers."""
+        if self._selector_type is not None:
+            weights = self._selector.training_weights(weights)
         (rows,) = np.nonzero(to_numpy(weights))
         if rows.size < 2:
             raise DataError(
@@ -236,9 +334,6 @@ class KernelEstimator(Relevance, BaseEstimator):
                 "X.get() for CuPy)"
             )
 
-    def _own_kernel(self) -> Kernel:
-        return as_kernel(self.kernel)
-
     def _resolved_kernel(self, X: Any) -> Kernel:
         kernel = self._own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
@@ -255,56 +350,27 @@ class KernelEstimator(Relevance, BaseEstimator):
             self.primal_bias_ = primal.bias
 
     def _primal(self) -> PrimalWeights | None:
-        if not hasattr(self, "primal_weights_"):
-            return None
-        return PrimalWeights(self.kernel_, self.primal_center_, self.primal_weights_, self.primal_bias_)
+        """The primal weights, where support values cannot represent the answer."""
+        primal: PrimalWeights | None = self._model.primal()
+        return primal
 
     def _coefficients(self) -> Array:
         """The factors of the kernel values: alpha, with the sign of the model."""
         return self.support_values_
 
-    def _border(self, X: Any, weights: Any) -> Border:
-        """The columns that are not penalised, of some rows with their weights: a bias alone."""
-        return ONES
-
-    def _linear_slopes(self) -> Array | None:
-        """The coefficients of those beside the bias, one column per output."""
-        return None
-
-    def _bias(self) -> Any:
-        """What predictions have in common: the bias, where the linear part, if any, is at its center."""
-        return self.bias_
-
-    def _training_border(self) -> Border:
-        """The border of the rows of the fit, from what the model keeps of them."""
-        slopes = self._linear_slopes()
-        return ONES if slopes is None else self._border(self.support_vectors_, np.ones(self.support_.size))
-
-    def _linear(self, X: Any) -> Array | None:
-        """The columns of the linear part at the rows of X, less their center; None where there is none."""
-        return None
-
-    def _beside(self, values: Array, X: Any) -> Array:
-        """Kernel values of the rows of X and, after them, the columns of the linear part."""
-        linear = self._linear(X)
-        if linear is None:
-            return values
-        return namespace_of(values).concat([values, linear], axis=1)  # type: ignore[no-any-return]
-
-    def _unpenalised(self, X: Any) -> Any:
-        """What is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
-        linear, slopes = self._linear(X), self._linear_slopes()
-        if linear is None or slopes is None:
-            return self._bias()
-        values = linear @ on_device_of(linear, slopes)
-        return (values if self._outputs() else values[:, 0]) + self._bias()
-
     def _outputs(self) -> tuple[int, ...]:
         """The shape of one row's prediction."""
-        return self._coefficients().shape[1:]
+        shape: tuple[int, ...] = self._model.outputs()
+        return shape
+
+    def _evaluated(self, X: Any) -> Array:
+        """The predictions of rows that were checked."""
+        outputs: Array = self._model.evaluate(X)
+        return outputs
 
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
+        self._model.refuse_to_predict(X)
         return self._evaluated(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
@@ -322,17 +388,8 @@ class KernelEstimator(Relevance, BaseEstimator):
     def _fitted_values(self, X: Any) -> Array:
         """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""
         if self.kernel_.pairwise:
-            return expansion_values(self.kernel_, None, self._coefficients(), self._unpenalised(X), X)
+            return expansion_values(self.kernel_, None, self._coefficients(), self._model.unpenalised(X), X)
         return self._evaluated(X)
-
-    def _evaluated(self, X: Any) -> Array:
-        primal = self._primal()
-        if primal is not None:
-            outputs = primal(X)
-            return outputs if self._coefficients().ndim == 2 else outputs[:, 0]
-        kernel = self.kernel_
-        points = None if kernel.pairwise else self.support_vectors_
-        return expansion_values(kernel, points, self._coefficients(), self._unpenalised(X), X, self.support_)
 
 
 def _own_rows(X: Any, rows: Any) -> Any:

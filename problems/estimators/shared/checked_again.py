@@ -5,7 +5,7 @@ pair of classes, or one for all of them where a pass over the rows checks all at
 them in a :class:`StoredFit`: facts, and rows of its own.
 
 The training data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are
-recomputed. For the dense kernel least-squares machines (:class:`SaddleAnswers`) the bound is that of
+recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) the bound is that of
 :mod:`substrate.least_squares.saddle_certificate`, or of :mod:`substrate.least_squares.primal_weights` where primal
 weights represent the answer, and in a proof the same in ball arithmetic:
 
@@ -13,16 +13,14 @@ weights represent the answer, and in a proof the same in ball arithmetic:
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
@@ -47,17 +45,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Added",
-    "CheckedAgain",
     "Facts",
     "GivenFit",
-    "SaddleAnswers",
     "StoredFit",
     "StoredMachine",
     "StoredSaddle",
     "add_target_error",
     "certify_stored",
     "definite_gram",
-    "given_again",
+    "recall_rows",
+    "recall_saddle",
     "refuse_strange_classes",
     "rows_of_fit",
 ]
@@ -83,56 +80,6 @@ class StoredFit:
 
     machines: Iterable[StoredMachine]
     add: Callable[[], Added] = lambda: ((), ())
-
-
-class CheckedAgain:
-    """``certify`` and ``prove`` of every estimator; ``_stored_again`` returns what a model stores."""
-
-    #: Whether :meth:`fit` takes ``sample_weight``.
-    _takes_weights: ClassVar[bool] = True
-    #: Whether rows may bring their own targets: a file, or blocks ``(X, y)``.
-    _rows_have_targets: ClassVar[bool] = False
-    _title: ClassVar[str]
-
-    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-        """Check the present coefficients of this model on the training data, given again.
-
-        Everything is recomputed from ``X``, ``y``, ``sample_weight`` (those of the fit) and what :meth:`predict` uses;
-        a coefficient changed since the fit makes the certificate fail. Where the bound needs multipliers that a model
-        does not keep, as for maximal variation, the optimum is computed again, which takes as long as a fit.
-        ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
-        targets, a Parquet file or blocks ``(X, y)``.
-        """
-        self._check_given_again(y, sample_weight)
-        return certify_stored(self._title, self._stored_again(X, y, sample_weight))
-
-    def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
-        """Prove in ball arithmetic a bound on the distance of the fitted values from those of the exact optimum.
-
-        ``X``, ``y`` and ``sample_weight`` are those of the fit, in memory; for a classifier its codes are fitted. Only
-        the stored numbers of the fit are used, and multipliers where the bound needs some: it does not depend on how
-        they were found. Needs python-flint, ``pip install "lssvm-substrate[proof]"``.
-        """
-        from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
-
-        self._check_given_again(y, sample_weight)
-        with self._stored_again(X, y, sample_weight) as stored:
-            return proof_of_outputs([machine.prove() for machine in stored.machines])
-
-    @abstractmethod
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
-
-    def _check_given_again(self, y: Any, sample_weight: Any) -> None:
-        """Refuse to check without targets, or with weights that the fit cannot have had."""
-        check_is_fitted(self)
-        name = type(self).__name__
-        if y is None and not self._rows_have_targets:
-            raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
-        if sample_weight is not None and not self._takes_weights:
-            raise DataError(
-                f"{name}.fit takes no sample_weight, so this model was fitted without sample_weight; leave it out"
-            )
 
 
 def certify_stored(title: str, given: AbstractContextManager[StoredFit]) -> Certificate:
@@ -189,21 +136,10 @@ class GivenFit:
         return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
 
 
-class SaddleAnswers(CheckedAgain):
-    """A dense least-squares estimator; ``_given_again`` returns the data of the fit."""
-
-    @abstractmethod
-    def _given_again(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        """Return the data of the fit, checked as the fit checks them."""
-
-    def _stored_again(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        return self._stored_saddle(self._given_again(X, y, sample_weight))
-
-    def _stored_saddle(self, given: GivenFit) -> AbstractContextManager[StoredFit]:
-        """Return the machines of this model on data that were checked."""
-        model: Any = self
-        gram = cache(lambda: definite_gram(model.kernel_, given.X))
-        return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
+def recall_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
+    """Return the machines of a dense least-squares estimator on data that were checked."""
+    gram = cache(lambda: definite_gram(model.kernel_, given.X))
+    return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,8 +220,8 @@ def _saddle_machines(model: Any, given: GivenFit, gram: Callable[[], Gram]) -> I
     """Return every output of a model on the rows of its fit."""
     X, alpha = given.X, _coefficients(model, given)
     check_home(model, alpha, X)
-    targets, v, bias = to_numpy(given.Y), to_numpy(given.weights), np.atleast_1d(to_numpy(model._bias()))
-    border, slopes, primal = model._border(X, v), model._linear_slopes(), model._primal()
+    targets, v, bias = to_numpy(given.Y), to_numpy(given.weights), np.atleast_1d(to_numpy(model._model.bias()))
+    border, slopes, primal = model._model.border(X, v), model._model.linear_slopes(), model._primal()
     fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
     for one, gamma in zip(each_machine(targets, given.labels), given.gammas, strict=True):
         members, column = one.rows, one.column
@@ -333,7 +269,7 @@ def _coefficients(model: Any, given: GivenFit) -> Array:
     return alpha
 
 
-def given_again(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
+def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
     """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
     X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:

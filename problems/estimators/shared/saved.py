@@ -2,11 +2,11 @@
 
 A field annotated with plain types or with a ``Literal`` of words states its kind by the annotation, and so does an
 attribute of a fit that its class annotates. All others are listed here, once, for the class that introduces them: an
-estimator has those of its bases. These are lists of what is allowed, not of what is forbidden: a name that has no kind
-is neither written nor read. Numbers are finite except for bounds and scores, which may be unknown, and those that are
-parameters are not negative, except for constants; integers have at most 64 bits; words are those that the estimator
-knows. Parameters that act outside the model (executor, files, memory, output) are in :data:`OUTSIDE` and never in a
-file.
+estimator has those of its bases and of the kinds of its parts. These are lists of what is allowed, not of what is
+forbidden: a name that has no kind is neither written nor read. Numbers are finite except for bounds and scores, which
+may be unknown, and those that are parameters are not negative, except for constants; integers have at most 64 bits;
+words are those that the estimator knows. Parameters that act outside the model (executor, files, memory, output) are in
+:data:`OUTSIDE` and never in a file.
 """
 
 import types
@@ -36,15 +36,18 @@ from problems.estimators.shared.allowed import (
 )
 from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
+from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
 from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
 from substrate.solvers import ORDER
 
-__all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "parameters_of"]
+__all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "kinds_of", "parameters_of"]
 
 _Kinds = dict[str, Allowed]
+#: Where the bases are that estimators share.
+_SHARED = "problems.estimators.shared."
 
 _NUMBER, _WHOLE, _FLAG = number(), whole(), flag()
 _UNBOUNDED = number(unbounded=True)
@@ -122,11 +125,12 @@ _REWEIGHTED: _Kinds = {
 }
 _EPOCHS: _Kinds = {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED}
 _NORMS: _Kinds = {"component_norms_": _EACH}
+_ERRORS: _Kinds = {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)}
 
 #: The attributes that a fit sets, by the class that introduces them; None for one that its bases set and it does not.
 FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "KernelEstimator": _EVERY,
-    "CodedClassifier": {
+    "Classifier": {
         "classes_": labels(),
         "code_book_": _MATRIX,
         "support_codes_": _EACH,
@@ -140,25 +144,25 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
             },
         ),
     },
-    "RegressedClassifier": {"support_codes_": None},
-    "SaddleMachine": {"ridge_": _EACH} | _PRIMAL,
-    "SolvedMachine": {"n_iter_": _WHOLE},
+    "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE} | _PRIMAL,
     "Intervals": {"calibration_scores_": _EACH},
     "LeftOutIntervals": {
         "noise_variance_": either(_UNBOUNDED, array(unbounded=True)),
         "unit_ridge_": either(_NUMBER, _VECTOR),
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
-    "_Componentwise": _NORMS,
+    "ComponentwiseModel": _NORMS,
     "LinearPart": {
         "coef_": _EACH,
         "linear_bias_": either(_NUMBER, _VECTOR),
         "linear_center_": _VECTOR,
         "linear_columns_": array("iu"),
     },
-    "LinearRegression": {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)},
-    "ModelSearch": _CHOSEN,
-    "FusedEstimator": _PROOF,
+    "PartiallyLinearLSSVMRegressor": _ERRORS,
+    "PartiallyLinearLSSVMRegressorCV": _ERRORS,
+    "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
+    "Search": _CHOSEN,
+    "FusedSearch": _PROOF,
     "OverZeta": {  # rows that train, where the support does not tell
         "proved_on_": _BOX,
         "ridge_": _NUMBER,
@@ -168,16 +172,18 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "OverRho": {"proved_on_": _BOX, "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER))},
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
-    "RobustLSSVMRegressor": {
+    "RobustLSSVMRegressor": _PRIMAL
+    | {
+        "ridge_": _EACH,
         "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
         "scale_": _NUMBER,
         "weights_": _VECTOR,
     },
     "SubstrateRegressor": {"constants_": _VECTOR} | _PRIMAL,
-    "SparseAnswers": _FEW,
+    "L1Model": _FEW,
     "L1SubstrateRegressor": {"zeta_max_": _NUMBER},
-    "_MaximalVariation": {"component_support_": array("b")},
-    "PrunedMachine": {
+    "MaximalVariationModel": {"component_support_": array("b")},
+    "PrunedModel": {
         "gamma_": either(_NUMBER, _VECTOR),
         "ridge_": _VECTOR,
         "weights_": _VECTOR,
@@ -188,20 +194,21 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "ALSSVMClassifier": _EPOCHS,
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
-    "ReducedMachine": {
+    "ReducedModel": {
+        "support_codes_": None,  # its classifiers are regressions on the codes
         "basis_indices_": either(nothing(), array("iu")),
         "n_rows_": _WHOLE,
         "rank_": _WHOLE,
         "reconstruction_error_": _NUMBER,
     },
     "ReducedIntervals": {"mass_": _NUMBER, "weighted_": _FLAG},
-    "SparseMachine": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
+    "SparseModel": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
     "SparseComponentwiseLSSVMRegressor": _NORMS,
     "RobustSparseLSSVMRegressor": {
         "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
         "scale_": _NUMBER,
     },
-    "_ReducedL1": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
+    "ReducedL1Model": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
     "SparseL1SubstrateRegressor": {"bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR},
     "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
 }
@@ -226,6 +233,7 @@ _ROWS = either(array("iu"), many(_WHOLE, 1))
 _FOLDS = either(nothing(), _WHOLE, many(either(_ROWS, many(_ROWS, 2)), 1), array("iu", (2,)))
 _SPLITS = Allowed("None, a number of folds, or a list of folds or splits by row numbers", _FOLDS.allows)
 _MOST = either(nothing(), _WHOLE)
+_AMOUNTS = either(_AMOUNT, many(_AMOUNT, 1), array("fiu"))
 _SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
 _COLUMN = either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str)))
 _COLUMNS = either(many(_COLUMN, 1), array("iu"))
@@ -252,15 +260,15 @@ _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 #: The parameters whose annotation does not say what they may be, by the class that introduces them.
 PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
-    "CodedClassifier": {"coding": word(*CODINGS)},
-    "SaddleMachine": {"gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu"))},
-    "SolvedMachine": {
+    "Classifier": {"coding": word(*CODINGS)},
+    "LSSVMModel": {
+        "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
     "LinearPart": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
-    "ModelSearch": {
+    "Search": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
         "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
@@ -271,34 +279,34 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
     "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
-    "FusedEstimator": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
+    "FusedSearch": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
     "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
-    "RobustLSSVMRegressor": _WEIGHTING,
+    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS},
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
-    "VariationAnswers": {"expansion": word("shared", "decoupled")},
-    "_MaximalVariation": _SOLVER
+    "VariationModel": {"expansion": word("shared", "decoupled")},
+    "MaximalVariationModel": _SOLVER
     | {
         "groups": _GROUPS,
         "rho": either(_AMOUNT, many(_AMOUNT, 1), array("fiu"), pairs(_LABEL, _AMOUNT)),
     },
-    "PrunedMachine": {
+    "PrunedModel": {
         "step": either(_WHOLE, _AMOUNT),
         "n_support": _MOST,
         "cv": either(word("loo", "training"), _SPLITS),
     },
     "PrunedLSSVMRegressor": _WEIGHTING
     | {
-        "gamma": either(_AMOUNT, many(_AMOUNT, 1), array("fiu")),
+        "gamma": _AMOUNTS,
         "weighting": either(nothing(), word(*WEIGHTINGS)),
     },
     "ALSSVMClassifier": {"random_state": _MOST},
-    "ReducedMachine": {"basis": either(_CHOICE, _WHOLE, _RULE)},
-    "SparseMachine": {"solver": word("auto", "direct", "cg")},
+    "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
+    "SparseModel": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
 }
 
@@ -320,12 +328,20 @@ def attributes_of(estimator: type) -> _Kinds:
 
 
 def _inherited(estimator: type, listed: Mapping[str, Mapping[str, Allowed | None]]) -> dict[str, Allowed | None]:
-    """What the estimator and its bases list or annotate, the nearest first."""
+    """What the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
     known: dict[str, Allowed | None] = {}
-    for base in reversed(estimator.__mro__):
-        known |= _annotations_of(base)
-        known |= listed.get(base.__name__, {})
+    for kind in kinds_of(estimator):
+        known |= _annotations_of(kind)
+        known |= listed.get(kind.__name__, {})
     return known
+
+
+@cache
+def kinds_of(estimator: type) -> tuple[type, ...]:
+    """Return the classes that an estimator is made of: bases that estimators share, its parts, then its own class."""
+    own = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
+    shared = [base for base in reversed(estimator.__mro__) if base.__module__.startswith(_SHARED)]
+    return (*shared, *(kind for part in part_types(estimator) for kind in reversed(part.__mro__)), *own)
 
 
 @cache

@@ -1,0 +1,191 @@
+"""The search of machines on all rows: kernels are judged by one decomposition each, and the best one is fitted."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen import families
+from problems.estimators.chosen.candidates import (
+    Judged,
+    judge,
+)
+from problems.estimators.chosen.certified_search import certified_search, most_evaluations
+from problems.estimators.chosen.further_gamma import look_further
+from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
+from problems.estimators.chosen.model_search import Parted, Search
+from problems.estimators.chosen.tasks import Task, centred_points
+from problems.estimators.chosen.term_weights import winner
+from problems.estimators.chosen.width_rule import Way, best_to_search, refined
+from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rows import Accuracy, roundoff
+from substrate.device_gram import gram_kind
+from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Kernel
+from substrate.least_squares.border import Border
+from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.least_squares.saddle_system import ridge_of, target_unit
+from substrate.namespaces import on_device_of, take_rows, to_numpy
+from substrate.progress import Progress
+from substrate.search.range_end import HIGHEST_PRICE, is_affordable
+from substrate.threads import blas_threads
+
+__all__ = ["DenseSearch"]
+
+
+class DenseSearch(Search):
+    """A search on all rows in memory: one decomposition for every kernel, and the machine of the best one."""
+
+    def training_weights(self, weights: Array) -> Array:
+        """Return weights that are zero for the rows that a fitted model held out."""
+        model = self.estimator
+        if model.cv is not None or not model.__sklearn_is_fitted__():
+            return weights
+        n, rows = weights.shape[0], model.support_
+        if rows.size and int(rows.max()) >= n:
+            raise DataError(f"the model was fitted to row {int(rows.max())}, these are {n} rows")
+        trained = np.zeros(n)
+        trained[rows] = 1.0
+        return weights * trained
+
+    def mend_loaded(self) -> None:
+        """Add what FusedLSSVM* of release 0.1 did not keep: it follows from gamma and the path."""
+        model = self.estimator
+        if not hasattr(model, "ridge_"):
+            model.ridge_ = np.full(model.support_.size, 1.0 / model.gamma_)
+            model.gamma_range_, model.n_iter_ = np.array(model.path_["coverage"]), 1
+
+    def weigh(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
+        """Return the weights of the training rows and of those held out; None where all are equal."""
+        model = self.estimator
+        by_class = getattr(model, "class_weight", None) is not None
+        if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
+            return None, None
+        if model.loss != "squared":
+            asked = "class_weight" if by_class else "sample_weight"
+            raise DeclarationError(f"loss={model.loss!r} counts rows; {asked} goes with loss='squared'")
+        return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
+
+    def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
+        """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""
+        border: Border = self.estimator._model.border(X, weights)
+        if not border.slopes or check is None:
+            return border, None
+        return border, self.estimator._model.take_linear(check[0]) - border.center
+
+    def search(self, kernels: list[Kernel], task: Task) -> list[Judged]:
+        """Judge the candidates, and go on from the best of them as ``search`` says."""
+        model = self.estimator
+        by_slopes = model.search == "gradient"
+        factors = by_slopes and any(Joint.fits(kernel, task) for kernel in kernels)
+        most = most_evaluations(model.search, model.max_evaluations, factors)
+        if by_slopes:
+            check_slopes(kernels, task.X, task.criterion)
+        progress = Progress(len(kernels) + (most if model.search else 0), shown=bool(model.verbose))
+        try:
+            if model.search == "certified":
+                return certified_search(kernels, task, model.sigma_range, model.width_gap, most, progress.step)
+            with blas_threads(int(task.Y.shape[0])):
+                return self.search_locally(kernels, task, most, progress)
+        finally:
+            progress.close()
+
+    def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
+        """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
+        model = self.estimator
+        by_slopes, judged = model.search == "gradient", None
+        if by_slopes and families.is_families(model.kernels):
+            few = max(len(families.MULTIPLES), most // 8)
+            judged = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
+        if judged is None:
+            slopes = by_slopes and len(kernels) == 1 and not Joint.fits(kernels[0], task)
+            judged = best_of(kernels, task, model.n_jobs, progress, slopes)
+        if by_slopes:
+            return refined(judged, Way.on_all_rows(task), self.way(), most, model.n_jobs, progress)
+        if model.search is not None:
+            judged += nelder_mead(best_to_search(judged), task, most, progress)
+        return judged
+
+    def fit_best(
+        self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
+    ) -> tuple[list[Judged], Judged, SaddleFit]:
+        """Return the winner of a search, fitted.
+
+        Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
+        proof may cost (:mod:`substrate.search.range_end`), the range ends there.
+        """
+        top = winner(judged)
+        best = look_further(top, task)
+        judged = [best if candidate is top else candidate for candidate in judged]
+        fit = self.fit_final(X, Y, judged, best, task.weights, whole)
+        found = (judged, best, fit)
+        while self.estimator.gamma_range is None and not _is_known(found[2]):
+            kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
+            if not low < top:
+                break
+            shorter = judge(kernel, replace(task, gammas=(low, float(top))))
+            if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor, HIGHEST_PRICE):
+                break  # too high a cost for a certificate
+            beyond = best.search.beyond
+            seen = None if beyond is None else np.minimum(beyond, best.search.values)
+            search = replace(shorter.search, ended=True, beyond=seen)
+            shorter = replace(shorter, search=search, widths=found[1].widths)
+            others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
+            found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole))
+        return found if _is_known(found[2]) else (judged, best, fit)
+
+    def fit_final(
+        self, X: Any, Y: Array, judged: list[Judged], best: Judged, given: Array | None, whole: bool
+    ) -> SaddleFit:
+        """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
+        model = self.estimator
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
+        gram = gram_kind(X).of(best.kernel, X)
+        weights = on_device_of(X, np.ones(X.shape[0])) if given is None else given
+        method = Method.closed_form(model._tolerance())
+        if whole:
+            border = model._model.border(X, weights)
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
+            searched = _centred_gram(gram, best.kernel, X)
+            extra = (_refitted_row(searched, Y, fit, best, weights),) if self.criterion == "loo" else ()
+        else:
+            fit = model._model.fit_codes(best.kernel, X, Y, gammas[0], weights, method)
+            extra = ()
+        rows, facts = self.search_rows(judged, best)
+        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
+
+
+def _is_known(fit: SaddleFit) -> bool:
+    """Whether double precision determines the machine to the tolerance."""
+    return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
+
+
+def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
+    """The kernel matrix of the search."""
+    (points,) = centred_points(kernel, X)
+    return gram if points is X else gram_kind(points).of(kernel, points)
+
+
+def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: Array) -> Row:
+    """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
+    ridge = ridge_of(float(best.search.gamma[0]), weights)
+    diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
+    Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
+    alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
+    residuals = leave_one_out_residuals(alpha, diagonal)
+    unit = target_unit(residuals)
+    v = to_numpy(weights)[:, None]
+    again = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
+    value = best.search.unit * float(np.sqrt(best.search.values[0]))
+    # a factor of K + D loses digits by the condition of the system, a spectrum of PKP does not
+    condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
+    tolerance = 1e-9 + 10.0 * best.error + min(relative_rounding(10.0) * condition, 1e-6)
+    # where the residuals vanish, the rest is the rounding of y
+    floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
+    scale = max(value, again) + floor
+    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by Cholesky factor")

@@ -1,0 +1,129 @@
+"""The model of an estimator: what its machine is, whatever its targets are and however its parameters were chosen.
+
+An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts that its class names:
+a model; where parameters are chosen, a selector; the intervals of a regressor; the calibration of a classifier. A part
+is made for an estimator when it is asked for, and holds nothing else: parameters and fitted attributes are those of the
+estimator, so that a copy, a clone or a file of an estimator needs no part.
+"""
+
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.shared.checked_again import StoredFit
+from problems.estimators.shared.checks import check_state
+from substrate.arrays import Array
+from substrate.kernels import Kernel, as_kernel
+from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.namespaces import namespace_of, on_device_of
+
+__all__ = ["Model", "has_part", "part_types"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A kernel expansion and a bias; kinds of machines say what else there is.
+
+    ``recall_fit`` has to be defined; the others are as a machine with one expansion, a bias that is not penalised and
+    nothing beside them needs them.
+    """
+
+    estimator: Any
+
+    @abstractmethod
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return what the model stores, on the data of the fit, which are checked as the fit checks them."""
+
+    def own_page(self) -> str:
+        """Return the page that states the machine with its present parameters."""
+        page: str = self.estimator._page
+        return page
+
+    def own_kernel(self) -> Kernel:
+        """Return the kernel of the machine, made of the one that was given."""
+        return as_kernel(self.estimator.kernel)
+
+    def primal(self) -> PrimalWeights | None:
+        """Return the primal weights, where support values cannot represent the answer."""
+        held = self.estimator
+        if not hasattr(held, "primal_weights_"):
+            return None
+        return PrimalWeights(held.kernel_, held.primal_center_, held.primal_weights_, held.primal_bias_)
+
+    def border(self, X: Any, weights: Any) -> Border:
+        """Return the columns that are not penalised, of some rows with their weights: a bias alone."""
+        return ONES
+
+    def linear_slopes(self) -> Array | None:
+        """Return the coefficients of those beside the bias, one column per output."""
+        return None
+
+    def bias(self) -> Any:
+        """Return what predictions have in common: the bias, where the linear part, if any, is at its center."""
+        return self.estimator.bias_
+
+    def training_border(self) -> Border:
+        """Return the border of the rows of the fit, from what the model keeps of them."""
+        held = self.estimator
+        return ONES if self.linear_slopes() is None else self.border(held.support_vectors_, np.ones(held.support_.size))
+
+    def linear(self, X: Any) -> Array | None:
+        """Return the columns of the linear part at the rows of X, less their center; None where there is none."""
+        return None
+
+    def append_linear(self, values: Array, X: Any) -> Array:
+        """Return kernel values of the rows of X and, after them, the columns of the linear part."""
+        linear = self.linear(X)
+        if linear is None:
+            return values
+        return namespace_of(values).concat([values, linear], axis=1)  # type: ignore[no-any-return]
+
+    def unpenalised(self, X: Any) -> Any:
+        """Return what is added to the kernel expansion at the rows of X: one number per output, or one line per row."""
+        linear, slopes = self.linear(X), self.linear_slopes()
+        if linear is None or slopes is None:
+            return self.bias()
+        values = linear @ on_device_of(linear, slopes)
+        return (values if self.outputs() else values[:, 0]) + self.bias()
+
+    def outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        shape: tuple[int, ...] = self.estimator._coefficients().shape[1:]
+        return shape
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked."""
+        model = self.estimator
+        primal, coefficients = self.primal(), model._coefficients()
+        if primal is not None:
+            outputs = primal(X)
+            return outputs if coefficients.ndim == 2 else outputs[:, 0]
+        kernel, support = model.kernel_, model.support_
+        points = None if kernel.pairwise else model.support_vectors_
+        return expansion_values(kernel, points, coefficients, self.unpenalised(X), X, support)
+
+    def refuse_to_predict(self, X: Any) -> None:
+        """Refuse rows that ``predict`` cannot read."""
+
+    def move(self, model: Any) -> None:
+        """Take to numpy what else ``model``, a copy in numpy of the estimator, holds."""
+
+    def check_loaded(self) -> None:
+        """Refuse inconsistent attributes of a fitted model read from a file."""
+        check_state(self.estimator)
+
+
+def part_types(estimator: type) -> tuple[type, ...]:
+    """Return the kinds of the parts of a class of estimators: model, intervals or calibration, selector."""
+    kinds = (getattr(estimator, f"_{part}_type", None) for part in ("model", "intervals", "calibration", "selector"))
+    return tuple(kind for kind in kinds if kind is not None)
+
+
+def has_part(estimator: Any, *kinds: type) -> bool:
+    """Whether an estimator has a part of some kind."""
+    return any(issubclass(part, kinds) for part in part_types(type(estimator)))

@@ -1,0 +1,106 @@
+"""The task of regression: numbers as targets, intervals around predictions, R^2."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.guarantees import Guarantee
+from problems.estimators.shared.intervals import Intervals
+from substrate.arrays import Array, real_array
+from substrate.errors import DataError
+from substrate.namespaces import is_device_array, same_home, to_numpy
+
+__all__ = ["Regressor"]
+
+
+class Regressor(RegressorMixin, KernelEstimator):
+    """An estimator of numbers; its intervals are made by the kind of :class:`Intervals` that its class names."""
+
+    #: The kind of its prediction intervals.
+    _intervals_type: ClassVar[type[Intervals]] = Intervals
+
+    @property
+    def _intervals(self) -> Any:
+        return self._intervals_type(self)
+
+    def predict(self, X: Any) -> Any:
+        """f(x) = sum_i alpha_i k(x_i, x) + b."""
+        return self._expansion(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions of X against y; targets and weights are where X is."""
+        if not is_device_array(X):
+            return float(super().score(X, y, sample_weight))
+        from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
+
+        same_home(X=X, y=y, sample_weight=sample_weight)
+        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=to_numpy(sample_weight)))
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Measure the errors of this fitted model on rows that it has not seen; the model itself is not changed.
+
+        ``calibration_scores_``, the absolute errors in ascending order, is what ``method="split"`` uses. The coverage
+        is guaranteed if these rows are exchangeable with the new ones, however the model was chosen and fitted.
+        """
+        check_is_fitted(self)
+        fitted = self.predict(X)
+        if is_device_array(fitted):
+            same_home(X=X, y=y)
+        known = real_array(to_numpy(y), "y", ndim=fitted.ndim)
+        if known.shape != tuple(fitted.shape):
+            raise DataError(
+                f"y must have the targets of the rows of X: expected shape {tuple(fitted.shape)}, received "
+                f"{known.shape}"
+            )
+        self.calibration_scores_ = np.sort(np.abs(known - to_numpy(fitted)), axis=0)
+        return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+        """Lower and upper ends that hold a new target with probability ``coverage``.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            New rows.
+        coverage : float, default=0.9
+            Share of new targets to be covered, above 0 and below 1, for every output on its own.
+        method : str, default="conformal"
+            ``"conformal"`` and ``"split"`` are split conformal intervals here, after :meth:`calibrate`: the machine
+            without one of its rows is not available in closed form.
+
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_outputs, 2)
+            Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
+        """
+        self._intervals.check(coverage, method)
+        ends: Array = self._intervals.split_ends(X, coverage)
+        return ends
+
+    def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
+        """The set of targets that belong to the coverage, one array of pieces (from, to) per row.
+
+        For split conformal intervals there is one piece; of several outputs each has a list of its own.
+        """
+        ends = to_numpy(self.predict_interval(X, coverage))
+        if ends.ndim == 2:
+            return [line[None, :] for line in ends]
+        return [[line[None, :] for line in lines] for lines in ends]
+
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "conformal") -> Guarantee:
+        """What :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
+        guarantee: Guarantee = self._intervals.guarantee(coverage, method)
+        return guarantee
+
+    def _keep_classes(self, classes: Any, codes: Any = None) -> None:
+        """There are none."""
+
+    def _check_coding(self) -> None:
+        """There is none to check."""
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        self._intervals.check_loaded()
