@@ -52,7 +52,14 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Carvalho2006 (4), sections 3.3-3.5",
     cases=tuple(
-        Case(chosen, {"selection": chosen}, "ripley", RBF(sigma=0.5), {"gamma": 1.0, "n_support": 0.2}, every=2)
+        Case(
+            label=chosen,
+            choice={"selection": chosen},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={"gamma": 1.0, "n_support": 0.2},
+            every=2,
+        )
         for chosen in ("signed", "absolute")
     ),
 )
@@ -99,7 +106,17 @@ def declare(
     }
     units = {"support_values": float(1.0 / ridge.max()), "bias": 1.0, "errors": 1.0}
     title = "Column-reduced LS-SVM classification"
-    return Declared(title, problem, {}, values, rows, record, lambda: units, rescale, _UNBOUNDED)
+    return Declared(
+        title=title,
+        problem=problem,
+        parameters={},
+        values=values,
+        rows=rows,
+        record=record,
+        units=lambda: units,
+        rescaled=rescale,
+        accuracy=_UNBOUNDED,
+    )
 
 
 def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:

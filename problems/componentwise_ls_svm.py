@@ -44,7 +44,17 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (6)-(8)",
-    cases=(Case("primal", {}, "boston", Componentwise(RBF(sigma=4.0)), {"gamma": 10.0}, every=4, standardize=True),),
+    cases=(
+        Case(
+            label="primal",
+            choice={},
+            dataset="boston",
+            kernel=Componentwise(RBF(sigma=4.0)),
+            parameters={"gamma": 10.0},
+            every=4,
+            standardize=True,
+        ),
+    ),
 )
 
 
@@ -62,7 +72,7 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     def record() -> tuple[tuple[str, str], ...]:
         return (*grams[0].record(), ("components", str(len(grams))))
 
-    return _declare(RegressionData(record, np.hstack(factors), target, v, value), factors)
+    return _declare(RegressionData(record=record, R=np.hstack(factors), y=target, v=v, gamma=value), factors)
 
 
 def _declare(data: RegressionData, factors: list[Array]) -> Declared:

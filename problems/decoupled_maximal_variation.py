@@ -43,7 +43,17 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 _KERNEL, _WEIGHTS = Componentwise(RBF(sigma=2.0)), {"rho": 3.0, "ridge": 0.1}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (13)-(14), decoupled",
-    cases=(Case("with a ridge", {}, "boston", _KERNEL, _WEIGHTS, every=20, standardize=True),),
+    cases=(
+        Case(
+            label="with a ridge",
+            choice={},
+            dataset="boston",
+            kernel=_KERNEL,
+            parameters=_WEIGHTS,
+            every=20,
+            standardize=True,
+        ),
+    ),
 )
 _WHY = "as the weight of a squared norm"
 

@@ -49,7 +49,17 @@ __all__ = ["DEMONSTRATION", "declare", "global_optimum"]
 _TASK, _WEIGHTS = {"task": "classification"}, {"zeta": 0.5, "weight": 1.0}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (28)-(29) for (16)",
-    cases=(Case("zeta fixed, weight 1", _TASK, "ripley", RBF(sigma=0.2), _WEIGHTS, every=12, build=half_validates),),
+    cases=(
+        Case(
+            label="zeta fixed, weight 1",
+            choice=_TASK,
+            dataset="ripley",
+            kernel=RBF(sigma=0.2),
+            parameters=_WEIGHTS,
+            every=12,
+            build=half_validates,
+        ),
+    ),
 )
 
 

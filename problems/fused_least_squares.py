@@ -52,8 +52,22 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "warn_of_overfitting"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (20)-(22)",
     cases=(
-        Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {}, build=half_validates),
-        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {}, build=half_validates),
+        Case(
+            label="regression",
+            choice={"task": "regression"},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={},
+            build=half_validates,
+        ),
+        Case(
+            label="classification",
+            choice={"task": "classification"},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={},
+            build=half_validates,
+        ),
     ),
 )
 
@@ -91,7 +105,16 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
         return stacked_accuracy(basis.values, both_targets, both_targets - e.value, tolerance)
 
     title = f"Fused least squares, {task}"
-    return Declared(title, problem, {}, values, rows, record, rescaled=rescale, accuracy=accuracy)
+    return Declared(
+        title=title,
+        problem=problem,
+        parameters={},
+        values=values,
+        rows=rows,
+        record=record,
+        rescaled=rescale,
+        accuracy=accuracy,
+    )
 
 
 def _problem(basis: StackedBasis, both_targets: Array) -> tuple[Any, RegressionFit, Any]:

@@ -51,7 +51,15 @@ _TASK, _KERNEL = {"task": "classification"}, Componentwise(RBF(sigma=0.5))
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (28)-(29)",
     cases=tuple(
-        Case(label, _TASK, "ripley", _KERNEL, {"rho": 2.0, "weight": weight}, every=10, build=half_validates)
+        Case(
+            label=label,
+            choice=_TASK,
+            dataset="ripley",
+            kernel=_KERNEL,
+            parameters={"rho": 2.0, "weight": weight},
+            every=10,
+            build=half_validates,
+        )
         for label, weight in (("rho fixed, weight 1", 1.0), ("rho fixed, weight 10", 10.0))
     ),
 )

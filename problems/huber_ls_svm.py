@@ -64,7 +64,13 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Huber1964",
     cases=tuple(
-        Case(label, {"form": "primal"}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0, "delta": delta})
+        Case(
+            label=label,
+            choice={"form": "primal"},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0, "delta": delta},
+        )
         for label, delta in (("few rows linear", 40.0), ("half of the rows linear", 10.0))
     ),
 )

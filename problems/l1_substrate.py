@@ -43,9 +43,32 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "zeta_max"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (9)-(10), (16)",
     cases=(
-        Case("regression", {"task": "regression"}, "boston", RBF(sigma=4.0), {"zeta": 20.0}, every=4, standardize=True),
-        Case("with a ridge", {}, "boston", RBF(sigma=4.0), {"zeta": 20.0, "ridge": 0.5}, every=4, standardize=True),
-        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"zeta": 2.0}, every=3),
+        Case(
+            label="regression",
+            choice={"task": "regression"},
+            dataset="boston",
+            kernel=RBF(sigma=4.0),
+            parameters={"zeta": 20.0},
+            every=4,
+            standardize=True,
+        ),
+        Case(
+            label="with a ridge",
+            choice={},
+            dataset="boston",
+            kernel=RBF(sigma=4.0),
+            parameters={"zeta": 20.0, "ridge": 0.5},
+            every=4,
+            standardize=True,
+        ),
+        Case(
+            label="classification",
+            choice={"task": "classification"},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={"zeta": 2.0},
+            every=3,
+        ),
     ),
 )
 

@@ -54,7 +54,10 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "primal", "prove"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
     cases=tuple(
-        Case(form, {"form": form}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0}) for form in ("primal", "dual")
+        Case(
+            label=form, choice={"form": form}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"gamma": 20.0}
+        )
+        for form in ("primal", "dual")
     ),
 )
 
@@ -124,7 +127,16 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
         size = float(np.linalg.norm(y) + np.linalg.norm(fit.f.value))
         return (
             fit.row(tolerance),
-            *(Row(name, float(np.linalg.norm(D @ w.value)), size, tolerance, "||D w||") for name, D in zero.items()),
+            *(
+                Row(
+                    name=name,
+                    value=float(np.linalg.norm(D @ w.value)),
+                    scale=size,
+                    tolerance=tolerance,
+                    formula="||D w||",
+                )
+                for name, D in zero.items()
+            ),
             errors.row(alpha, y, tolerance),
             norm.row(multipliers, tolerance, pulls),
             zero_sum_row(alpha, tolerance, y / ridge),

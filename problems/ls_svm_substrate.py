@@ -46,8 +46,20 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "tikhonov_constants"]
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (9)-(12), (15)",
     cases=(
-        Case("regression", {"task": "regression"}, "motorcycle", RBF(sigma=10.0), {"c": 1.0}),
-        Case("classification", {"task": "classification"}, "ripley", RBF(sigma=0.5), {"c": -0.5}),
+        Case(
+            label="regression",
+            choice={"task": "regression"},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"c": 1.0},
+        ),
+        Case(
+            label="classification",
+            choice={"task": "classification"},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={"c": -0.5},
+        ),
     ),
 )
 
@@ -108,7 +120,17 @@ def _declare(gram: Gram, R: Array, target: Array, signs: Array, c: Array, task: 
         return least_squares_accuracy(R, shifted, 1.0, ones, fit.multiplier, float(b.value), f, permitted)
 
     title = f"LS-SVM substrate, {task}"
-    return Declared(title, problem, {"c": constants}, values, rows, gram.record, units, rescale, accuracy)
+    return Declared(
+        title=title,
+        problem=problem,
+        parameters={"c": constants},
+        values=values,
+        rows=rows,
+        record=gram.record,
+        units=units,
+        rescaled=rescale,
+        accuracy=accuracy,
+    )
 
 
 def closed_form(K: Any, y: Any, c: Any, task: str = "regression") -> dict[str, Array]:

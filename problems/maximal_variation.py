@@ -62,8 +62,24 @@ _SMOOTH, _LINEAR, _RHO = Componentwise(RBF(sigma=1.0)), Componentwise(Linear()),
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (13)-(14), (24)-(27)",
     cases=(
-        Case("conditioned", {"form": "conditioned"}, "boston", _SMOOTH, _RHO, every=20, standardize=True),
-        Case("raw, finite rank", {"form": "raw"}, "boston", _LINEAR, _RHO, every=30, standardize=True),
+        Case(
+            label="conditioned",
+            choice={"form": "conditioned"},
+            dataset="boston",
+            kernel=_SMOOTH,
+            parameters=_RHO,
+            every=20,
+            standardize=True,
+        ),
+        Case(
+            label="raw, finite rank",
+            choice={"form": "raw"},
+            dataset="boston",
+            kernel=_LINEAR,
+            parameters=_RHO,
+            every=30,
+            standardize=True,
+        ),
     ),
 )
 

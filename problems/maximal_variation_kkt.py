@@ -56,8 +56,15 @@ _WIDE, _NARROW = Componentwise(RBF(sigma=0.5)), Componentwise(RBF(sigma=0.2))
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (26)-(27)",
     cases=(
-        Case("conditioned", {"form": "conditioned"}, "ripley", _WIDE, {"rho": 2.0}, every=10),
-        Case("raw", {"form": "raw"}, "ripley", _NARROW, {"rho": 1.0}, every=25),
+        Case(
+            label="conditioned",
+            choice={"form": "conditioned"},
+            dataset="ripley",
+            kernel=_WIDE,
+            parameters={"rho": 2.0},
+            every=10,
+        ),
+        Case(label="raw", choice={"form": "raw"}, dataset="ripley", kernel=_NARROW, parameters={"rho": 1.0}, every=25),
     ),
 )
 
@@ -126,7 +133,17 @@ def declare(
         return fit.rows(level.point(), tolerance)
 
     title = f"Optimality conditions of maximal variation, {task} ({form})"
-    return Declared(title, problem, {"rho": weight}, values, rows, record, units, rescale, _UNBOUNDED)
+    return Declared(
+        title=title,
+        problem=problem,
+        parameters={"rho": weight},
+        values=values,
+        rows=rows,
+        record=record,
+        units=units,
+        rescaled=rescale,
+        accuracy=_UNBOUNDED,
+    )
 
 
 def closed_form(

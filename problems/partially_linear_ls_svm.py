@@ -52,7 +52,16 @@ def _build(kernel: Any, X: Any, y: Array) -> dict[str, Any]:
 
 DEMONSTRATION = Demonstration(
     "Espinoza2005b",
-    (Case("one linear input", {}, "additive_function", RBF(2.0).on(*range(1, 25)), {"gamma": 20.0}, build=_build),),
+    (
+        Case(
+            label="one linear input",
+            choice={},
+            dataset="additive_function",
+            kernel=RBF(2.0).on(*range(1, 25)),
+            parameters={"gamma": 20.0},
+            build=_build,
+        ),
+    ),
 )
 
 

@@ -37,16 +37,24 @@ DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (20), (23)",
     cases=(
         Case(
-            "regression",
-            _TASKS[0],
-            "boston",
-            _KERNELS[0],
-            {"xi": 20.0},
+            label="regression",
+            choice=_TASKS[0],
+            dataset="boston",
+            kernel=_KERNELS[0],
+            parameters={"xi": 20.0},
             every=3,
             standardize=True,
             build=half_validates,
         ),
-        Case("classification", _TASKS[1], "ripley", _KERNELS[1], {"xi": 2.0}, every=2, build=half_validates),
+        Case(
+            label="classification",
+            choice=_TASKS[1],
+            dataset="ripley",
+            kernel=_KERNELS[1],
+            parameters={"xi": 2.0},
+            every=2,
+            build=half_validates,
+        ),
     ),
 )
 

@@ -59,7 +59,13 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 DEMONSTRATION = Demonstration(
     equations="Cawley2004 (2)-(5); Cawley2002 section 2",
     cases=tuple(
-        Case(residuals, {"residuals": residuals}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0, "n_basis": 0.15})
+        Case(
+            label=residuals,
+            choice={"residuals": residuals},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0, "n_basis": 0.15},
+        )
         for residuals in ("all", "kept")
     ),
 )
@@ -89,7 +95,9 @@ def declare(
         basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
         return (*gram.record(), ("basis", basis))
 
-    return _declare(RegressionData(record, Z, within_solvers(target)[R], v, value), features, residuals)
+    return _declare(
+        RegressionData(record=record, R=Z, y=within_solvers(target)[R], v=v, gamma=value), features, residuals
+    )
 
 
 def _declare(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:

@@ -37,7 +37,17 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 _CHOSEN = {"zeta": 20.0, "n_basis": 0.1}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (16) on Cawley2004 (2)",
-    cases=(Case("regression", {}, "boston", RBF(sigma=4.0), _CHOSEN, every=4, standardize=True),),
+    cases=(
+        Case(
+            label="regression",
+            choice={},
+            dataset="boston",
+            kernel=RBF(sigma=4.0),
+            parameters=_CHOSEN,
+            every=4,
+            standardize=True,
+        ),
+    ),
 )
 
 

@@ -45,7 +45,17 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 _KERNEL, _CHOSEN = Componentwise(RBF(sigma=1.0)), {"rho": 10.0, "ridge": 0.1, "n_basis": 0.4}
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (13)-(14), (24)-(27) on Cawley2004 (2)",
-    cases=(Case("regression", {}, "boston", _KERNEL, _CHOSEN, every=20, standardize=True),),
+    cases=(
+        Case(
+            label="regression",
+            choice={},
+            dataset="boston",
+            kernel=_KERNEL,
+            parameters=_CHOSEN,
+            every=20,
+            standardize=True,
+        ),
+    ),
 )
 
 
@@ -73,7 +83,12 @@ def closed_form(
     values, stacked = _features(matrices, S, relative), np.hstack(matrices)
     kernel_rows = KernelRows.of(Precomputed(), stacked, S, target[:, None])
     rows = VariationRows(
-        values, kernel_rows.source, kernel_rows.passes, kernel_rows.target_summary(), target_unit(target), stacked[S]
+        values=values,
+        source=kernel_rows.source,
+        passes=kernel_rows.passes,
+        targets=kernel_rows.target_summary(),
+        unit=target_unit(target),
+        anchor=stacked[S],
     )
     solved = solve_reduced_variation(rows, weight, tau, 1e-6)
     components = values.split(values.matrix(stacked)) @ solved.v

@@ -42,7 +42,12 @@ def _build(kernel: Any, X: Array, y: Array) -> dict[str, Any]:
 
 DEMONSTRATION = Demonstration(
     "Espinoza2005",
-    tuple(Case(s, {}, "sinc", Symmetric(RBF(1.0), s), {"gamma": 20.0}, build=_build) for s in ("even", "odd")),
+    tuple(
+        Case(
+            label=s, choice={}, dataset="sinc", kernel=Symmetric(RBF(1.0), s), parameters={"gamma": 20.0}, build=_build
+        )
+        for s in ("even", "odd")
+    ),
 )
 
 

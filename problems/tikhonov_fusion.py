@@ -52,8 +52,23 @@ _TASKS, _GAP = ({"task": "regression"}, {"task": "classification"}), {"gap": 1e-
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (3), (17)-(19)",
     cases=(
-        Case("regression", _TASKS[0], "motorcycle", RBF(sigma=10.0), _GAP, build=half_validates),
-        Case("classification", _TASKS[1], "ripley", RBF(sigma=0.5), _GAP, every=2, build=half_validates),
+        Case(
+            label="regression",
+            choice=_TASKS[0],
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters=_GAP,
+            build=half_validates,
+        ),
+        Case(
+            label="classification",
+            choice=_TASKS[1],
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters=_GAP,
+            every=2,
+            build=half_validates,
+        ),
     ),
 )
 

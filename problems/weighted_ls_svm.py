@@ -42,7 +42,10 @@ __all__ = ["DEMONSTRATION", "algorithm_1_weights", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Suykens2002 (10)-(15)",
     cases=tuple(
-        Case(form, {"form": form}, "motorcycle", RBF(sigma=10.0), {"gamma": 20.0}) for form in ("primal", "dual")
+        Case(
+            label=form, choice={"form": form}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"gamma": 20.0}
+        )
+        for form in ("primal", "dual")
     ),
 )
 

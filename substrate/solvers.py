@@ -46,10 +46,10 @@ _SOLVERS: dict[str, _Solver] = {
     ),
     "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}, clock="time_limit_secs"),
     "HIGHS": _Solver(
-        "highspy",
-        "highspy",
-        {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-        1e-5,
+        module="highspy",
+        package="highspy",
+        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+        tolerance=1e-5,
         clock="time_limit",
     ),
 }
@@ -192,7 +192,16 @@ def solve_problem(
         distance = worst(GOAL) if status == "optimal" and _has_point(problem) else float("inf")
         if status:  # otherwise there was nothing to try
             status = f"{status} {limit:g} s" if status == OUT_OF_TIME else status
-            attempts.append(Attempt(first[0], status, 1.0, distance, distance <= 1.0, time.perf_counter() - start))
+            attempts.append(
+                Attempt(
+                    solver=first[0],
+                    status=status,
+                    unit=1.0,
+                    worst=distance,
+                    accepted=distance <= 1.0,
+                    seconds=time.perf_counter() - start,
+                )
+            )
         if distance <= 1.0:
             return SolverRecord(tuple(attempts))
         if distance < float("inf"):
@@ -210,7 +219,7 @@ def solve_problem(
             status, unit = _run_scaled(problem, twin, name, verbose, settings, limited)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
-            attempt = Attempt(name, status, unit, distance, False, seconds)
+            attempt = Attempt(solver=name, status=status, unit=unit, worst=distance, accepted=False, seconds=seconds)
             tries.append((distance, _values(problem), attempt))
             # good enough, or too slow, to try other units
             if distance * tolerance <= GOAL or attempt.out_of_time or clock.is_over:

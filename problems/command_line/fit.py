@@ -90,7 +90,14 @@ def fit_table(table: Table, choices: Choices) -> Fit:
 
 def prepare(table: Table, choices: Choices) -> PreparedFit:
     """Do everything before the fit, with the estimate of what the fit will take."""
-    options = ColumnOptions(choices.target, choices.task, choices.one_hot, choices.dates, choices.ids, choices.impute)
+    options = ColumnOptions(
+        target=choices.target,
+        task=choices.task,
+        one_hot=choices.one_hot,
+        dates=choices.dates,
+        ids=choices.ids,
+        impute=choices.impute,
+    )
     treatment = treat(table, options)
     y, used = treatment.y, treatment.table
     if treatment.task == "classification" and np.unique(y).size < 2:
@@ -122,16 +129,16 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         *_classes_description(treatment, by_class),
     )
     preparation = Preparation(
-        table.source,
-        choices.target,
-        treatment.task,
-        choices.standardise,
-        inputs,
-        split,
-        "," if any(input_.written is not None and input_.written.decimal == "," for input_ in inputs) else ".",
-        tuple(choices.ids),
-        treatment.left_out,
-        choices.impute,
+        source=table.source,
+        target=choices.target,
+        task=treatment.task,
+        standardised=choices.standardise,
+        inputs=inputs,
+        split=split,
+        decimal="," if any(input_.written is not None and input_.written.decimal == "," for input_ in inputs) else ".",
+        ids=tuple(choices.ids),
+        left_out=treatment.left_out,
+        impute=choices.impute,
         target_written=treatment.target_written,
     )
     X = preparation.scale(raw)
@@ -140,7 +147,17 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
     preparation = replace(preparation, remarks=said)
     effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
-    return PreparedFit(preparation, choices, X, y, train, validation_rows, by_class, said, effort)
+    return PreparedFit(
+        preparation=preparation,
+        choices=choices,
+        X=X,
+        y=y,
+        train=train,
+        validation_rows=validation_rows,
+        class_weight=by_class,
+        description=said,
+        effort=effort,
+    )
 
 
 def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
@@ -243,7 +260,19 @@ def fit_prepared(ready: PreparedFit) -> Fit:
     }  # a warning of the same kind about nearly the same rows is no news
     kept = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in categories)]
     raised = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in kept))
-    return Fit(model, preparation, choices, X, y, X_val, y_val, ready.description, raised, saved, quality)
+    return Fit(
+        model=model,
+        preparation=preparation,
+        choices=choices,
+        X=X,
+        y=y,
+        X_val=X_val,
+        y_val=y_val,
+        description=ready.description,
+        warnings=raised,
+        saved=saved,
+        quality=quality,
+    )
 
 
 def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
@@ -302,4 +331,10 @@ def bound_of(fit: Fit) -> WeightBound | None:
     kind = MODELS[fit.choices.model]
     numbers = (getattr(model, f"{kind.weight}_"), model.criterion_, model.criterion_lower_bound_)
     value, criterion, bound = (float(np.atleast_1d(number)[0]) for number in numbers)
-    return WeightBound(kind.weight, value, "validation" if kind.validated else "loo", criterion, bound)
+    return WeightBound(
+        weight=kind.weight,
+        value=value,
+        by="validation" if kind.validated else "loo",
+        error=criterion,
+        lower_bound=bound,
+    )

@@ -66,12 +66,35 @@ class ModelKind:
 
 
 MODELS: Mapping[str, ModelKind] = {
-    "lssvm": ModelKind("gamma", "LSSVM{}CV", "LSSVM{}", False, True),
-    "robust": ModelKind("gamma", "RobustLSSVM{}", "RobustLSSVM{}", False, True, regression_only=True),
-    "sparse": ModelKind("gamma", "SparseLSSVM{}CV", "SparseLSSVM{}", False, True),
-    "l1": ModelKind("zeta", "FusedL1Substrate{}", "L1Substrate{}", True, False, least_squares=False),
-    "structure": ModelKind("rho", "FusedMaximalVariation{}", "MaximalVariation{}", True, False, least_squares=False),
-    "fused": ModelKind("gamma", "LSSVM{}CV", "", True, True),
+    "lssvm": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="LSSVM{}", validated=False, tries_widths=True),
+    "robust": ModelKind(
+        weight="gamma",
+        chosen="RobustLSSVM{}",
+        weight_option="RobustLSSVM{}",
+        validated=False,
+        tries_widths=True,
+        regression_only=True,
+    ),
+    "sparse": ModelKind(
+        weight="gamma", chosen="SparseLSSVM{}CV", weight_option="SparseLSSVM{}", validated=False, tries_widths=True
+    ),
+    "l1": ModelKind(
+        weight="zeta",
+        chosen="FusedL1Substrate{}",
+        weight_option="L1Substrate{}",
+        validated=True,
+        tries_widths=False,
+        least_squares=False,
+    ),
+    "structure": ModelKind(
+        weight="rho",
+        chosen="FusedMaximalVariation{}",
+        weight_option="MaximalVariation{}",
+        validated=True,
+        tries_widths=False,
+        least_squares=False,
+    ),
+    "fused": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="", validated=True, tries_widths=True),
 }
 
 

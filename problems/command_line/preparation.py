@@ -163,7 +163,18 @@ def _input(record: Any, decimal: Any) -> Input:
     low, high = (record.get(key) for key in ("low", "high"))
     if not all(end is None or type(end) in (int, float) for end in (low, high)):
         raise ValueError(f"{name!r} has numbers from {low!r} to {high!r}")
-    return Input(name, names, float(center), float(scale), fill, origin, date_format, written, low, high)
+    return Input(
+        name=name,
+        categories=names,
+        center=float(center),
+        scale=float(scale),
+        fill=fill,
+        origin=origin,
+        date_format=date_format,
+        written=written,
+        low=low,
+        high=high,
+    )
 
 
 def _texts(values: Any) -> tuple[str, ...]:

@@ -109,7 +109,14 @@ def _measure_quality(
             Measure("AUC", _auc(y, scores, class_labels), 0.5),
         )
         baseline = f"always {usual}"
-        return Quality(rows, y.size, baseline, measures, Confusion(tuple(map(str, classes)), table), caveat)
+        return Quality(
+            rows=rows,
+            n_rows=y.size,
+            baseline=baseline,
+            measures=measures,
+            confusion=Confusion(tuple(map(str, classes)), table),
+            caveat=caveat,
+        )
     # a row that is left out is no part of the mean of the others
     mean = (y.sum() - y) / max(y.size - 1, 1) if rows == LEFT_OUT else np.full(y.size, y_train.mean())
     errors, guess_errors = y - predicted, y - mean
@@ -117,7 +124,9 @@ def _measure_quality(
         Measure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
         for name, measure in (("RMSE", _rmse), ("MAE", _mae), ("R squared", _r_squared))
     )
-    return Quality(rows, y.size, "always the mean", measures, None, caveat)
+    return Quality(
+        rows=rows, n_rows=y.size, baseline="always the mean", measures=measures, confusion=None, caveat=caveat
+    )
 
 
 def _average_recall(table: Array) -> float:

@@ -187,7 +187,9 @@ def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[s
             calibrate_classifier(estimator)
     estimator.set_params(passes=None)
     split = Split(0.0, choices.seed, rows.n_rows, ())
-    preparation = Preparation(path, choices.target, task, choices.standardise, inputs, split)
+    preparation = Preparation(
+        source=path, target=choices.target, task=task, standardised=choices.standardise, inputs=inputs, split=split
+    )
     units = "standardised by all rows" if choices.standardise else "in their own units"
     judged = "given" if choices.gamma is not None else "by generalised cross-validation"
     description = (

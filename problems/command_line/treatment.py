@@ -96,7 +96,16 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
     used = table.take_rows(rows)
     y = labels_of(used, rows, options.target, task)
-    return Treated(used, tuple(rows), task, y, tuple(inputs), tuple(left_out), tuple(remarks), written)
+    return Treated(
+        table=used,
+        rows=tuple(rows),
+        task=task,
+        y=y,
+        inputs=tuple(inputs),
+        left_out=tuple(left_out),
+        remarks=tuple(remarks),
+        target_written=written,
+    )
 
 
 def _target_in_plain(table: Table, options: ColumnOptions) -> tuple[Table, NumberFormat]:

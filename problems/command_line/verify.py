@@ -127,7 +127,19 @@ def verify(
     progress = Progress(len(cases) * len(solvers))
     try:
         for name, module, case in cases:
-            yield _line(_Run(name, module, case, solvers, solver is not None, limit, strict, prove, progress))
+            yield _line(
+                _Run(
+                    name=name,
+                    module=module,
+                    case=case,
+                    solvers=solvers,
+                    alone=solver is not None,
+                    limit=limit,
+                    strict=strict,
+                    prove=prove,
+                    progress=progress,
+                )
+            )
     finally:
         progress.close()
 

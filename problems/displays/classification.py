@@ -65,7 +65,13 @@ class ClassificationDisplay:
         if labels.shape != p.shape[:1]:
             raise DataError(f"y must have one label per row of X: expected {p.shape[0]}, received shape {labels.shape}")
         names = [str(label).replace("$", r"\$") for label in estimator.classes_]
-        return cls(estimator._calibration.numbers(labels), p.argmax(axis=1), p, scores, names).plot(ax)
+        return cls(
+            truth=estimator._calibration.numbers(labels),
+            predicted=p.argmax(axis=1),
+            probabilities=p,
+            scores=scores,
+            classes=names,
+        ).plot(ax)
 
     @property
     def brier(self) -> float:

@@ -102,7 +102,16 @@ class ComponentFunctionsDisplay:
             else:
                 places, grid = component_values, np.array([component_values.min(), component_values.max()])
                 curve = grid
-            components_drawn.append(Component(name, grid, curve, places, partial, len(columns) == 1))
+            components_drawn.append(
+                Component(
+                    name=name,
+                    grid=grid,
+                    curve=curve,
+                    places=places,
+                    partial_residuals=partial,
+                    one_input=len(columns) == 1,
+                )
+            )
         return cls(tuple(components_drawn), target).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

@@ -94,7 +94,9 @@ class CriterionDisplay:
         gamma, value, bound = (float(np.atleast_1d(number)[output]) for number in numbers)
         name = _NAMES[estimator._selector.criterion]
         curve = values if values.ndim == 1 else values[:, output]
-        return cls(gammas, curve, gamma, value, bound, name).plot(ax)
+        return cls(gammas=gammas, values=curve, best_gamma=gamma, best_value=value, lower_bound=bound, name=name).plot(
+            ax
+        )
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, or on new ones."""
@@ -173,7 +175,15 @@ class LeaveOneOutDisplay:
         places = X[estimator.support_][rows, 0] if is_curve else None
         name = column_names(estimator, names)[0]
         mean_square = float(np.mean(residuals[rows, output] ** 2))
-        return cls(fitted, outputs[rows, output], targets, places, mean_square, name, target).plot(ax)
+        return cls(
+            fitted=fitted,
+            left_out=outputs[rows, output],
+            targets=targets,
+            places=places,
+            mean_square=mean_square,
+            name=name,
+            target=target,
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the axes given, or on new ones."""

@@ -94,7 +94,17 @@ class IntervalDisplay:
             band = np.column_stack([grid, _column(np.asarray(estimator.predict(grid)), output), around])
         statement = str(estimator.interval_guarantee(coverage, method))
         name = column_names(estimator, names)[0]
-        return cls(fitted, targets, ends, places, band, float(coverage), statement, name, target).plot(ax)
+        return cls(
+            fitted=fitted,
+            targets=targets,
+            ends=ends,
+            places=places,
+            band=band,
+            coverage=float(coverage),
+            guarantee=statement,
+            name=name,
+            target=target,
+        ).plot(ax)
 
     @property
     def held(self) -> Any:

@@ -106,17 +106,17 @@ class EvolutionDiagramDisplay:
         each = estimator._model.component_columns()
         components = [", ".join(inputs[column] for column in columns) for columns in each]
         return cls(
-            np.asarray(path["values"]),
-            np.asarray(path["maximal_variation"]),
-            np.asarray(path["criterion"]),
-            estimator.rho_,
-            estimator.criterion_,
-            estimator.criterion_lower_bound_,
-            components,
-            target,
-            tuple(path.get("holes", ())),
-            None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
-            tuple(path["coverage"]),
+            values=np.asarray(path["values"]),
+            maximal_variation=np.asarray(path["maximal_variation"]),
+            validation_errors=np.asarray(path["criterion"]),
+            best_parameter=estimator.rho_,
+            validation_error=estimator.criterion_,
+            lower_bound=estimator.criterion_lower_bound_,
+            names=components,
+            target=target,
+            holes=tuple(path.get("holes", ())),
+            rho_min=None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
+            coverage=tuple(path["coverage"]),
         ).plot(ax)
 
     def at_best(self) -> Array:

@@ -86,7 +86,9 @@ class RelevanceDisplay:
                 f"{type(estimator).__name__} has no left_out_importance, or none was asked for, and its kernel "
                 f"{estimator.kernel_!r} has no relevance_; use a kernel with widths, for instance RBF(sigma='each')"
             )
-        return cls(inputs, relevance, importances, target, whole_number(most, "most", 1)).plot(ax)
+        return cls(
+            names=inputs, relevance=relevance, importance=importances, target=target, most=whole_number(most, "most", 1)
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per measure, or on new ones."""

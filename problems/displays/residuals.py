@@ -87,7 +87,14 @@ class ResidualsDisplay:
         )
         residuals = (targets - outputs) / estimator.scale_
         weights = np.asarray(estimator.weights_)
-        return cls(residuals, plain, weighing, weights, float(estimator.scale_), estimator.weighting).plot(ax)
+        return cls(
+            residuals=residuals,
+            plain_residuals=plain,
+            weighing_residuals=weighing,
+            weights=weights,
+            scale=float(estimator.scale_),
+            weighting=estimator.weighting,
+        ).plot(ax)
 
     def edges(self) -> Array:
         """Return edges of the bins, symmetric about zero, such that every error is in one."""
@@ -184,7 +191,13 @@ class CertificateDisplay:
         rows = certificate.rows
         margins = np.array([_margin(row) for row in rows])
         verdicts = np.array([row.passes for row in rows])
-        return cls([row.name for row in rows], margins, verdicts, certificate.title, certificate.promise).plot(ax)
+        return cls(
+            names=[row.name for row in rows],
+            margins=margins,
+            passes=verdicts,
+            title=certificate.title,
+            promise=certificate.promise,
+        ).plot(ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:

@@ -150,7 +150,13 @@ class PruningPathDisplay:
         wrong = " (share of rows)" if estimator._labels else " (units of y, squared)"
         named = estimator.cv if estimator.cv is None or isinstance(estimator.cv, str) else "folds"
         index = _INDICES.get(named, "cross-validation error") + wrong
-        return cls(sizes, scores, chosen, {step: path[step].spectrum for step in drawn}, index).plot(ax)
+        return cls(
+            sizes=sizes,
+            scores=scores,
+            chosen=chosen,
+            spectra={step: path[step].spectrum for step in drawn},
+            index=index,
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""

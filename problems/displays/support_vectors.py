@@ -103,7 +103,15 @@ class SupportVectorsDisplay:
             check_is_fitted(svm)
             training_rows(svm, X)
             machines.insert(0, _machine(svm, type(svm).__name__, svm.dual_coef_, points, classes))
-        return cls(X, numbers, tuple(machines), grid, column_names(estimator, names), classes, target).plot(ax)
+        return cls(
+            X=X,
+            y=numbers,
+            machines=tuple(machines),
+            grid=grid,
+            names=column_names(estimator, names),
+            classes=classes,
+            target=target,
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, one per machine, or on new ones."""

@@ -90,9 +90,9 @@ class Setting:
 
 
 SETTINGS = {
-    "pima": Setting(True, 8.0, 1.0, 0.75, 0.03, 0.73),
-    "tic_tac_toe": Setting(False, 2.0, 100.0, 0.75, 0.13, 0.70),
-    "ionosphere": Setting(False, 3.0, 10.0, 0.50, 0.17, 0.43),
+    "pima": Setting(standardise=True, sigma=8.0, gamma=1.0, n_support=0.75, threshold=0.03, share_left=0.73),
+    "tic_tac_toe": Setting(standardise=False, sigma=2.0, gamma=100.0, n_support=0.75, threshold=0.13, share_left=0.70),
+    "ionosphere": Setting(standardise=False, sigma=3.0, gamma=10.0, n_support=0.50, threshold=0.17, share_left=0.43),
 }
 
 
@@ -185,15 +185,42 @@ def _judge(name: str, measured: Measured) -> tuple[Claim, ...]:
         behind = peer - measured.mean(f"{method}, {_TEST}")
         rule = "mean test accuracy at most 0.03 below that of the SVM"
         erratum = _UNDEFINED if method == "A-LSSVM" else ""
-        claims.append(Claim(f"{method} is near the SVM", "ranking", rule, f"{-behind:+.3f}", behind <= 0.03, erratum))
+        claims.append(
+            Claim(
+                says=f"{method} is near the SVM",
+                kind="ranking",
+                rule=rule,
+                seen=f"{-behind:+.3f}",
+                holds=behind <= 0.03,
+                erratum=erratum,
+            )
+        )
     seconds = {method: measured.median(f"{method}, {_TIME}") for method in _SPARSE}
     slowest = sorted(seconds, key=lambda method: -seconds[method])
     observation = " > ".join(slowest)
     return (
         *claims,
-        Claim("Ada-Pinv trains slowest", "ranking", "median training time", observation, slowest[0] == "Ada-Pinv"),
-        Claim("A-LSSVM is second", "ranking", "median training time", observation, slowest[1] == "A-LSSVM"),
-        Claim("IP-LSSVM is fastest", "ranking", "median training time", observation, slowest[-1] == "IP-LSSVM"),
+        Claim(
+            says="Ada-Pinv trains slowest",
+            kind="ranking",
+            rule="median training time",
+            seen=observation,
+            holds=slowest[0] == "Ada-Pinv",
+        ),
+        Claim(
+            says="A-LSSVM is second",
+            kind="ranking",
+            rule="median training time",
+            seen=observation,
+            holds=slowest[1] == "A-LSSVM",
+        ),
+        Claim(
+            says="IP-LSSVM is fastest",
+            kind="ranking",
+            rule="median training time",
+            seen=observation,
+            holds=slowest[-1] == "IP-LSSVM",
+        ),
     )
 
 
@@ -204,7 +231,11 @@ def _accuracy(measured: Measured, method: str, printed: tuple[float, float]) -> 
     rule = "means within the sum of the deviations, and rounding"
     observation = measured.summary(full, "deviation")
     return Claim(
-        f"{full}: {mean:.2f} ± {deviation:.2f}", "level", rule, observation, abs(measured.mean(full) - mean) <= wide
+        says=f"{full}: {mean:.2f} ± {deviation:.2f}",
+        kind="level",
+        rule=rule,
+        seen=observation,
+        holds=abs(measured.mean(full) - mean) <= wide,
     )
 
 
@@ -247,19 +278,19 @@ def _read_published(name: str) -> dict[str, Printed]:
 def _study(name: str, table: int) -> Study:
     s = SETTINGS[name]
     return Study(
-        f"carvalho2006-{name.replace('_', '-')}",
-        "Carvalho2006",
-        f"sparse LS-SVM classifiers on {name.replace('_', '-')} (Table {table})",
-        f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits. "
+        name=f"carvalho2006-{name.replace('_', '-')}",
+        paper="Carvalho2006",
+        what=f"sparse LS-SVM classifiers on {name.replace('_', '-')} (Table {table})",
+        settings=f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits. "
         "The Adaline of our Ada-Pinv goes along conjugate directions, which the published one does not.",
-        _read_published(name),
-        10,
-        1,
-        partial(_one, name),
-        partial(_judge, name),
-        partial(_draw, name),
-        _notes,
-        "deviation",
+        published=_read_published(name),
+        seeds=10,
+        quick_seeds=1,
+        run_seed=partial(_one, name),
+        judge=partial(_judge, name),
+        draw=partial(_draw, name),
+        notes=_notes,
+        spread="deviation",
     )
 
 

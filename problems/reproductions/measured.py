@@ -148,7 +148,7 @@ def better(measured: Measured, name: str, against: str, says: str, erratum: str 
     wins, n = measured.wins(name, against), measured.seeds
     observation = f"on {wins} of {n}; median ratio {measured.ratio(name, against):.3g}"
     rule = f"{name} below {against} on at least three quarters of the seeds"
-    return Claim(says, "ranking", rule, observation, wins >= 0.75 * n, erratum)
+    return Claim(says=says, kind="ranking", rule=rule, seen=observation, holds=wins >= 0.75 * n, erratum=erratum)
 
 
 def level(measured: Measured, name: str, printed: Printed, tolerance: float | None = None, erratum: str = "") -> Claim:
@@ -159,4 +159,11 @@ def level(measured: Measured, name: str, printed: Printed, tolerance: float | No
     low, high = measured.quartiles(name)
     rule = f"the printed number between our quartiles widened by {wide:.2g}"
     holds = low - wide <= printed.value <= high + wide
-    return Claim(f"{name}: {printed.text}", "level", rule, measured.summary(name, "quartiles"), holds, erratum)
+    return Claim(
+        says=f"{name}: {printed.text}",
+        kind="level",
+        rule=rule,
+        seen=measured.summary(name, "quartiles"),
+        holds=holds,
+        erratum=erratum,
+    )

@@ -58,7 +58,7 @@ def _reconstruction_round(seed: int, quick: bool) -> Round:
         chosen = SparseLSSVMRegressor(
             RBF(sigma),
             57.8,
-            basis=Basis(sizes[-1], rule="stochastic", n_candidates=None, n_scoring=None, random_state=seed),
+            basis=Basis(n=sizes[-1], rule="stochastic", n_candidates=None, n_scoring=None, random_state=seed),
         ).fit(X, y)
         order = chosen.basis_indices_
         errors = [
@@ -90,19 +90,26 @@ def _judge_reconstruction(measured: Measured) -> tuple[Claim, ...]:
     error, printed, same_size = (measured.median(name) for name in (_AT, _AS_PRINTED, _SAME))
     return (
         Claim(
-            "reconstruction error negligible beyond 200 vectors, sigma = 4.36",
-            "ranking",
-            rule,
-            f"{error:.2g}",
-            error <= 0.01,
+            says="reconstruction error negligible beyond 200 vectors, sigma = 4.36",
+            kind="ranking",
+            rule=rule,
+            seen=f"{error:.2g}",
+            holds=error <= 0.01,
         ),
-        Claim("the same with the width as printed", "level", rule, f"{printed:.2g}", printed <= 0.01, _WIDTH_ERRATUM),
         Claim(
-            "15 vectors equal the full machine (motorcycle)",
-            "ranking",
-            "outputs within 1 % of the range",
-            f"{same_size:.2g} of the range",
-            same_size <= 0.01,
+            says="the same with the width as printed",
+            kind="level",
+            rule=rule,
+            seen=f"{printed:.2g}",
+            holds=printed <= 0.01,
+            erratum=_WIDTH_ERRATUM,
+        ),
+        Claim(
+            says="15 vectors equal the full machine (motorcycle)",
+            kind="ranking",
+            rule="outputs within 1 % of the range",
+            seen=f"{same_size:.2g} of the range",
+            holds=same_size <= 0.01,
         ),
     )
 
@@ -115,17 +122,18 @@ def _draw_reconstruction(measured: Measured) -> Any:
 
 
 RECONSTRUCTION = Study(
-    "cawley2004-reconstruction",
-    "Cawley2004",
-    "vectors that span the data in feature space (Fig. 1 and 3)",
-    "Boston sigma = 4.36, as a width and as the printed inverse square; motorcycle sigma⁻² = 13.1 and gamma = 1205.5 "
+    name="cawley2004-reconstruction",
+    paper="Cawley2004",
+    what="vectors that span the data in feature space (Fig. 1 and 3)",
+    settings="Boston sigma = 4.36, as a width and as the printed inverse square; motorcycle sigma⁻² = 13.1 and "
+    "gamma = 1205.5 "
     "(the printed one is a millionth of that; errata: [Cawley2004] section 3.1).",
-    {_AT: Printed("negligible", 0.0), _SAME: Printed("identical", 0.0)},
-    10,
-    1,
-    _reconstruction_round,
-    _judge_reconstruction,
-    _draw_reconstruction,
+    published={_AT: Printed("negligible", 0.0), _SAME: Printed("identical", 0.0)},
+    seeds=10,
+    quick_seeds=1,
+    run_seed=_reconstruction_round,
+    judge=_judge_reconstruction,
+    draw=_draw_reconstruction,
 )
 
 
@@ -203,31 +211,39 @@ def _judge_timing(measured: Measured) -> tuple[Claim, ...]:
     )
     return (
         Claim(
-            "two orders of magnitude faster (motorcycle)", "ranking", "at least 100 times", observation, ratio >= 100.0
+            says="two orders of magnitude faster (motorcycle)",
+            kind="ranking",
+            rule="at least 100 times",
+            seen=observation,
+            holds=ratio >= 100.0,
         ),
         Claim(
-            "129 times faster (motorcycle)",
-            "level",
-            "within a factor of two",
-            observation,
-            0.5 * printed <= ratio <= 2.0 * printed,
+            says="129 times faster (motorcycle)",
+            kind="level",
+            rule="within a factor of two",
+            seen=observation,
+            holds=0.5 * printed <= ratio <= 2.0 * printed,
         ),
         Claim(
-            "residuals essentially identical, 7.6e-6", "level", "no larger", f"{difference:.1e}", difference <= 7.6e-6
+            says="residuals essentially identical, 7.6e-6",
+            kind="level",
+            rule="no larger",
+            seen=f"{difference:.1e}",
+            holds=difference <= 7.6e-6,
         ),
         Claim(
-            "faster in all cases (Boston)",
-            "ranking",
-            "the ratio above one at every number of rows",
-            grown,
-            bool(faster.min() > 1.0),
+            says="faster in all cases (Boston)",
+            kind="ranking",
+            rule="the ratio above one at every number of rows",
+            seen=grown,
+            holds=bool(faster.min() > 1.0),
         ),
         Claim(
-            "scales better (Boston)",
-            "ranking",
-            "the ratio grows from the fewest rows to the most",
-            grown,
-            bool(faster[-1] > faster[0]),
+            says="scales better (Boston)",
+            kind="ranking",
+            rule="the ratio grows from the fewest rows to the most",
+            seen=grown,
+            holds=bool(faster[-1] > faster[0]),
         ),
     )
 
@@ -240,16 +256,17 @@ def _draw_timing(measured: Measured) -> Any:
 
 
 TIMING = Study(
-    "cawley2004-timing",
-    "Cawley2004",
-    "fast against explicit leave-one-out (Table 1, Fig. 4)",
-    "motorcycle sigma = 10 (ms), gamma = 20, and Boston sigma = 4.36, gamma = 57.8: those printed cannot be meant "
+    name="cawley2004-timing",
+    paper="Cawley2004",
+    what="fast against explicit leave-one-out (Table 1, Fig. 4)",
+    settings="motorcycle sigma = 10 (ms), gamma = 20, and Boston sigma = 4.36, gamma = 57.8: those printed cannot "
+    "be meant "
     "(errata: [Cawley2004] section 3.1; [Cawley2004] section 3.2). Printed times are of a machine of "
     "2004; ratios can be compared.",
-    _PUBLISHED,
-    5,
-    1,
-    _timing_round,
-    _judge_timing,
-    _draw_timing,
+    published=_PUBLISHED,
+    seeds=5,
+    quick_seeds=1,
+    run_seed=_timing_round,
+    judge=_judge_timing,
+    draw=_draw_timing,
 )

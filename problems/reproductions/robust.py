@@ -104,7 +104,11 @@ def _judge_sinc(measured: Measured) -> tuple[Claim, ...]:
         claims.append(better(measured, _WEIGHTED, against, words))
         observation = f"{weighted:.3g} against {reference:.3g}"
         rule = f"median of {_WEIGHTED} below that of {against}"
-        claims.append(Claim(f"{words}, in the median", "ranking", rule, observation, weighted < reference))
+        claims.append(
+            Claim(
+                says=f"{words}, in the median", kind="ranking", rule=rule, seen=observation, holds=weighted < reference
+            )
+        )
     return tuple(claims)
 
 
@@ -122,28 +126,28 @@ _TUNED = (
 )
 _WORDS = {_WEIGHTED: Printed("best of the three")}
 OUTLIERS = Study(
-    "suykens2002-outliers",
-    "Suykens2002",
-    "sinc with three outliers (Fig. 1-3)",
-    _TUNED,
-    _WORDS,
-    20,
-    2,
-    partial(_sinc_round, sinc_outliers),
-    _judge_sinc,
-    _draw_sinc,
+    name="suykens2002-outliers",
+    paper="Suykens2002",
+    what="sinc with three outliers (Fig. 1-3)",
+    settings=_TUNED,
+    published=_WORDS,
+    seeds=20,
+    quick_seeds=2,
+    run_seed=partial(_sinc_round, sinc_outliers),
+    judge=_judge_sinc,
+    draw=_draw_sinc,
 )
 HEAVY_TAILS = Study(
-    "suykens2002-heavy-tails",
-    "Suykens2002",
-    "sinc with t noise of 4 degrees of freedom (Fig. 4-6)",
-    _TUNED,
-    _WORDS,
-    20,
-    2,
-    partial(_sinc_round, sinc_student),
-    _judge_sinc,
-    _draw_sinc,
+    name="suykens2002-heavy-tails",
+    paper="Suykens2002",
+    what="sinc with t noise of 4 degrees of freedom (Fig. 4-6)",
+    settings=_TUNED,
+    published=_WORDS,
+    seeds=20,
+    quick_seeds=2,
+    run_seed=partial(_sinc_round, sinc_student),
+    judge=_judge_sinc,
+    draw=_draw_sinc,
 )
 
 
@@ -187,16 +191,17 @@ def _draw_motorcycle(measured: Measured) -> Any:
 
 
 MOTORCYCLE = Study(
-    "suykens2002-motorcycle",
-    "Suykens2002",
-    "weighted LS-SVM and SVM on the motorcycle data (Fig. 7-8)",
-    "gamma = 2 and sigma = 6.6, and for the SVM sigma = 11 and epsilon = 0, as printed; C is 10000 for infinity.",
-    {_MODELS[1]: Printed("better in parts of the range")},
-    20,
-    2,
-    _motorcycle_round,
-    _judge_motorcycle,
-    _draw_motorcycle,
+    name="suykens2002-motorcycle",
+    paper="Suykens2002",
+    what="weighted LS-SVM and SVM on the motorcycle data (Fig. 7-8)",
+    settings="gamma = 2 and sigma = 6.6, and for the SVM sigma = 11 and epsilon = 0, as printed; C is 10000 for "
+    "infinity.",
+    published={_MODELS[1]: Printed("better in parts of the range")},
+    seeds=20,
+    quick_seeds=2,
+    run_seed=_motorcycle_round,
+    judge=_judge_motorcycle,
+    draw=_draw_motorcycle,
 )
 
 
@@ -235,16 +240,16 @@ def _draw_boston(measured: Measured) -> Any:
 
 
 BOSTON = Study(
-    "suykens2002-boston",
-    "Suykens2002",
-    "weighted LS-SVM on the Boston data (Fig. 9)",
-    "gamma and sigma by ten folds on the training rows, with a lower bound.",
-    _PUBLISHED,
-    20,
-    2,
-    _boston_round,
-    _judge_boston,
-    _draw_boston,
+    name="suykens2002-boston",
+    paper="Suykens2002",
+    what="weighted LS-SVM on the Boston data (Fig. 9)",
+    settings="gamma and sigma by ten folds on the training rows, with a lower bound.",
+    published=_PUBLISHED,
+    seeds=20,
+    quick_seeds=2,
+    run_seed=_boston_round,
+    judge=_judge_boston,
+    draw=_draw_boston,
 )
 
 
@@ -281,7 +286,16 @@ def _judge_pruned(measured: Measured) -> tuple[Claim, ...]:
     ratio = measured.ratio(_pruned_to(20, True), _WEIGHTED_ALL)
     rule = "error with 20 rows at most twice that of the weighted machine on all rows, in the median"
     observation = f"{ratio:.3g} times"
-    claims.append(Claim("20 keep what the weights gain", "ranking", rule, observation, ratio <= 2.0, _PRUNING_ERRATUM))
+    claims.append(
+        Claim(
+            says="20 keep what the weights gain",
+            kind="ranking",
+            rule=rule,
+            seen=observation,
+            holds=ratio <= 2.0,
+            erratum=_PRUNING_ERRATUM,
+        )
+    )
     return tuple(claims)
 
 
@@ -295,15 +309,16 @@ def _draw_pruned(measured: Measured) -> Any:
 
 
 PRUNING = Study(
-    "suykens2002-pruning",
-    "Suykens2002",
-    "pruning the weighted LS-SVM on sinc with outliers (Fig. 10-11)",
-    "gamma and sigma of the machine on all rows by ten folds, with a lower bound; pruned in steps of 5 %, weights "
+    name="suykens2002-pruning",
+    paper="Suykens2002",
+    what="pruning the weighted LS-SVM on sinc with outliers (Fig. 10-11)",
+    settings="gamma and sigma of the machine on all rows by ten folds, with a lower bound; pruned in steps of 5 "
+    "%, weights "
     "recomputed at every step.",
-    {_pruned_to(20, True): Printed('"about 20" are needed')},
-    20,
-    2,
-    _pruned_round,
-    _judge_pruned,
-    _draw_pruned,
+    published={_pruned_to(20, True): Printed('"about 20" are needed')},
+    seeds=20,
+    quick_seeds=2,
+    run_seed=_pruned_round,
+    judge=_judge_pruned,
+    draw=_draw_pruned,
 )

@@ -57,8 +57,20 @@ class _Case(NamedTuple):
     reported: tuple[int, ...]
 
 
-_MOTORCYCLE = _Case(motorcycle, (6.6, 10.0, 15.0), (100, 60, 40, 25, 15, 9, 7, 5), (60, 9, 5), (9, 5))
-_BOSTON = _Case(boston, (3.0, 4.5, 7.0), (400, 300, 200, 150, 100, 70, 45, 30), (60, 45, 30), (45, 30))
+_MOTORCYCLE = _Case(
+    load=motorcycle,
+    sigmas=(6.6, 10.0, 15.0),
+    sizes=(100, 60, 40, 25, 15, 9, 7, 5),
+    quick_sizes=(60, 9, 5),
+    reported=(9, 5),
+)
+_BOSTON = _Case(
+    load=boston,
+    sigmas=(3.0, 4.5, 7.0),
+    sizes=(400, 300, 200, 150, 100, 70, 45, 30),
+    quick_sizes=(60, 45, 30),
+    reported=(45, 30),
+)
 
 
 def _one(case: _Case, seed: int, quick: bool) -> Round:
@@ -121,18 +133,24 @@ def _lower(measured: Measured) -> Claim:
     below = sum(a < b for a, b in zip(improved, conventional, strict=True))
     rule = "the median curve below the other at every size"
     return Claim(
-        "the improved error is consistently lower",
-        "ranking",
-        rule,
-        f"at {below} of {len(improved)} sizes",
-        below == len(improved),
+        says="the improved error is consistently lower",
+        kind="ranking",
+        rule=rule,
+        seen=f"at {below} of {len(improved)} sizes",
+        holds=below == len(improved),
     )
 
 
 def _judge_motorcycle(measured: Measured) -> tuple[Claim, ...]:
     ratio = measured.ratio(f"{_IMPROVED}, 9 vectors", _ALL)
     rule = "error with 9 at most 5 % above all rows, in the median"
-    flat = Claim("almost constant down to 9 vectors", "ranking", rule, f"{ratio:.3g} times", ratio <= 1.05)
+    flat = Claim(
+        says="almost constant down to 9 vectors",
+        kind="ranking",
+        rule=rule,
+        seen=f"{ratio:.3g} times",
+        holds=ratio <= 1.05,
+    )
     return _lower(measured), flat
 
 
@@ -143,7 +161,9 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
     rule = "no step lowers the median by more than 1 %, and the smallest size is at least 10 % above all rows"
     observation = f"smallest step {steps.min():.3g} times; {grown:.3g} times all rows in the end"
     holds = bool(steps.min() >= 0.99 and grown >= 1.1)
-    return _lower(measured), Claim("the improved error degrades progressively", "ranking", rule, observation, holds)
+    return _lower(measured), Claim(
+        says="the improved error degrades progressively", kind="ranking", rule=rule, seen=observation, holds=holds
+    )
 
 
 def _notes(measured: Measured) -> tuple[str, ...]:
@@ -172,28 +192,28 @@ _SETTINGS = (
     "machine, at every size for the conventional one."
 )
 MOTORCYCLE = Study(
-    "cawley2002-motorcycle",
-    "Cawley2002",
-    "error against the number of vectors, motorcycle (Fig. 1)",
-    _SETTINGS,
-    {f"{_IMPROVED}, 9 vectors": Printed("as all rows, nearly")},
-    10,
-    1,
-    partial(_one, _MOTORCYCLE),
-    _judge_motorcycle,
-    partial(_draw, "cross-validation error (g, root mean square)"),
-    _notes,
+    name="cawley2002-motorcycle",
+    paper="Cawley2002",
+    what="error against the number of vectors, motorcycle (Fig. 1)",
+    settings=_SETTINGS,
+    published={f"{_IMPROVED}, 9 vectors": Printed("as all rows, nearly")},
+    seeds=10,
+    quick_seeds=1,
+    run_seed=partial(_one, _MOTORCYCLE),
+    judge=_judge_motorcycle,
+    draw=partial(_draw, "cross-validation error (g, root mean square)"),
+    notes=_notes,
 )
 BOSTON = Study(
-    "cawley2002-boston",
-    "Cawley2002",
-    "error against the number of vectors, Boston (Fig. 2)",
-    _SETTINGS,
-    {f"{_IMPROVED}, 45 vectors": Printed("above all rows")},
-    3,
-    1,
-    partial(_one, _BOSTON),
-    _judge_boston,
-    partial(_draw, "cross-validation error ($1000, root mean square)"),
-    _notes,
+    name="cawley2002-boston",
+    paper="Cawley2002",
+    what="error against the number of vectors, Boston (Fig. 2)",
+    settings=_SETTINGS,
+    published={f"{_IMPROVED}, 45 vectors": Printed("above all rows")},
+    seeds=3,
+    quick_seeds=1,
+    run_seed=partial(_one, _BOSTON),
+    judge=_judge_boston,
+    draw=partial(_draw, "cross-validation error ($1000, root mean square)"),
+    notes=_notes,
 )

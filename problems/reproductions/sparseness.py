@@ -142,10 +142,10 @@ def _comparable(measured: Measured, data: str) -> Claim:
     if data in _CLASSES:
         lead = float(np.median(sparse - np.maximum(peer, dense)))
         rule = "rate at most two points below the better of the others, in the median"
-        return Claim(says, "ranking", rule, f"{lead:+.2g} points", lead >= -2.0)
+        return Claim(says=says, kind="ranking", rule=rule, seen=f"{lead:+.2g} points", holds=lead >= -2.0)
     ratio = float(np.median(sparse / np.minimum(peer, dense)))
     rule = "error at most 1.1 times that of the better of the others, in the median"
-    return Claim(says, "ranking", rule, f"{ratio:.3g} times", ratio <= 1.1)
+    return Claim(says=says, kind="ranking", rule=rule, seen=f"{ratio:.3g} times", holds=ratio <= 1.1)
 
 
 def _draw(measured: Measured) -> Any:
@@ -163,15 +163,16 @@ def _draw(measured: Measured) -> Any:
 
 
 TABLE_1 = Study(
-    "pelckmans2005-table-1",
-    "Pelckmans2005",
-    "sparse LS-SVM substrates beside SVM and LS-SVM (Table 1)",
-    "sigma with gamma (LS-SVM), zeta (substrate, by its exact path) or C and epsilon (SVM) by ten folds; ours with a "
+    name="pelckmans2005-table-1",
+    paper="Pelckmans2005",
+    what="sparse LS-SVM substrates beside SVM and LS-SVM (Table 1)",
+    settings="sigma with gamma (LS-SVM), zeta (substrate, by its exact path) or C and epsilon (SVM) by ten folds; "
+    "ours with a "
     "lower bound. Splits, and the standard deviation 0.1 of the noise on sinc, are ours.",
-    _PUBLISHED,
-    10,
-    1,
-    _one,
-    _judge,
-    _draw,
+    published=_PUBLISHED,
+    seeds=10,
+    quick_seeds=1,
+    run_seed=_one,
+    judge=_judge,
+    draw=_draw,
 )

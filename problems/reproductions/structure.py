@@ -77,33 +77,33 @@ def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
     observation = f"{largest_rest:.2g} of the largest"
     return (
         Claim(
-            "the four inputs that matter are found",
-            "ranking",
-            "on at least nine tenths of the seeds",
-            f"on {round(share * measured.seeds)} of {measured.seeds}",
-            share >= 0.9,
+            says="the four inputs that matter are found",
+            kind="ranking",
+            rule="on at least nine tenths of the seeds",
+            seen=f"on {round(share * measured.seeds)} of {measured.seeds}",
+            holds=share >= 0.9,
         ),
         Claim(
-            "the others have nearly no variation",
-            "ranking",
-            "below a tenth of the largest, in the median",
-            observation,
-            largest_rest <= 0.1,
+            says="the others have nearly no variation",
+            kind="ranking",
+            rule="below a tenth of the largest, in the median",
+            seen=observation,
+            holds=largest_rest <= 0.1,
         ),
         Claim(
-            "the others have zero variation",
-            "level",
-            "below a millionth of the largest, in the median",
-            observation,
-            largest_rest <= 1e-6,
-            _ERRATUM,
+            says="the others have zero variation",
+            kind="level",
+            rule="below a millionth of the largest, in the median",
+            seen=observation,
+            holds=largest_rest <= 1e-6,
+            erratum=_ERRATUM,
         ),
         Claim(
-            "rho = 300 validates best",
-            "level",
-            "within a factor of three of 300, or of 150, in the median",
-            f"{rho:.3g}",
-            50.0 <= rho <= 900.0,
+            says="rho = 300 validates best",
+            kind="level",
+            rule="within a factor of three of 300, or of 150, in the median",
+            seen=f"{rho:.3g}",
+            holds=50.0 <= rho <= 900.0,
         ),
     )
 
@@ -122,16 +122,17 @@ def _draw_additive(measured: Measured) -> Any:
 
 
 ADDITIVE = Study(
-    "pelckmans2005-additive",
-    "Pelckmans2005",
-    "structure of an additive function of 25 inputs (eq. (31), Fig. 4-5)",
-    "rho on 100 validation rows, by its exact path with a lower bound; sigma = 1 (the paper does not state its own).",
-    _PUBLISHED_ADDITIVE,
-    20,
-    2,
-    _additive_round,
-    _judge_additive,
-    _draw_additive,
+    name="pelckmans2005-additive",
+    paper="Pelckmans2005",
+    what="structure of an additive function of 25 inputs (eq. (31), Fig. 4-5)",
+    settings="rho on 100 validation rows, by its exact path with a lower bound; sigma = 1 (the paper does not "
+    "state its own).",
+    published=_PUBLISHED_ADDITIVE,
+    seeds=20,
+    quick_seeds=2,
+    run_seed=_additive_round,
+    judge=_judge_additive,
+    draw=_draw_additive,
 )
 
 
@@ -201,30 +202,32 @@ def _judge_boston(measured: Measured) -> tuple[Claim, ...]:
     rule = "variation at most 5 % of the largest on more than half of the splits"
     claims = [
         Claim(
-            f"{name} has zero maximal variation",
-            "ranking",
-            rule,
-            f"on {idle[name]} of {n}",
-            2 * idle[name] > n,
-            _ERRATUM,
+            says=f"{name} has zero maximal variation",
+            kind="ranking",
+            rule=rule,
+            seen=f"on {idle[name]} of {n}",
+            holds=2 * idle[name] > n,
+            erratum=_ERRATUM,
         )
         for name in _IDLE
     ]
     more = [name for name in _NAMES if name not in _IDLE and 2 * idle[name] > n]
     claims.append(
         Claim(
-            "the other eight have not",
-            "ranking",
-            "idle on at most half of the splits",
-            f"idle: {', '.join(more) or 'none'}",
-            not more,
+            says="the other eight have not",
+            kind="ranking",
+            rule="idle on at most half of the splits",
+            seen=f"idle: {', '.join(more) or 'none'}",
+            holds=not more,
         )
     )
     for name in (_WITHOUT, _GENERAL):
         positive = sum(value > 0.0 for value in measured.of[name])
         rule = "positive on at least three quarters of the splits"
         says = name.removesuffix(", %")
-        claims.append(Claim(says, "ranking", rule, f"on {positive} of {n}", positive >= 0.75 * n))
+        claims.append(
+            Claim(says=says, kind="ranking", rule=rule, seen=f"on {positive} of {n}", holds=positive >= 0.75 * n)
+        )
         claims.append(level(measured, name, _PUBLISHED[name], 5.0))
     return tuple(claims)
 
@@ -252,16 +255,17 @@ def _draw_boston(measured: Measured) -> Any:
 
 
 BOSTON = Study(
-    "pelckmans2005-boston",
-    "Pelckmans2005",
-    "structure of the Boston housing data (Fig. 6-7)",
-    "rho and sigma by the validation rows, by exact paths, with a lower bound where one was reached; gamma and sigma "
+    name="pelckmans2005-boston",
+    paper="Pelckmans2005",
+    what="structure of the Boston housing data (Fig. 6-7)",
+    settings="rho and sigma by the validation rows, by exact paths, with a lower bound where one was reached; "
+    "gamma and sigma "
     "of the machines compared by the same rows.",
-    _PUBLISHED,
-    5,
-    1,
-    _boston_round,
-    _judge_boston,
-    _draw_boston,
-    _notes,
+    published=_PUBLISHED,
+    seeds=5,
+    quick_seeds=1,
+    run_seed=_boston_round,
+    judge=_judge_boston,
+    draw=_draw_boston,
+    notes=_notes,
 )

@@ -107,17 +107,17 @@ class Study:
         """Return the outcome that follows from these numbers."""
         claims, notes = self.judge(measured), self.notes(measured)
         return Outcome(
-            self.name,
-            self.paper,
-            self.what,
-            self.settings,
-            self.spread,
-            quick,
-            cpu_seconds,
-            self.published,
-            measured,
-            claims,
-            notes,
+            study=self.name,
+            paper=self.paper,
+            what=self.what,
+            settings=self.settings,
+            spread=self.spread,
+            quick=quick,
+            cpu_seconds=cpu_seconds,
+            published=self.published,
+            measured=measured,
+            claims=claims,
+            notes=notes,
         )
 
 

@@ -157,7 +157,7 @@ class Accuracy(Distance):
     def plain(self, name: str) -> Row:
         """The row of the output that is nearest to failing, under another name."""
         worst = max(self.each, key=lambda one: one.relative)
-        return Row(name, worst.value, worst.scale, worst.tolerance, worst.formula)
+        return Row(name=name, value=worst.value, scale=worst.scale, tolerance=worst.tolerance, formula=worst.formula)
 
     def __str__(self) -> str:
         several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
@@ -185,7 +185,9 @@ def accuracy_row(
     """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
     bound = bound if math.isfinite(bound) else math.inf  # an unknown number is no bound
     scale = scale_of(spread, rounding, tolerance)
-    return Accuracy("accuracy", bound, scale, tolerance, formula, spread, about)
+    return Accuracy(
+        name="accuracy", value=bound, scale=scale, tolerance=tolerance, formula=formula, spread=spread, about=about
+    )
 
 
 def scale_of(spread: float, rounding: float, tolerance: float) -> float:
@@ -237,4 +239,10 @@ def gap_row(primal: Sequence[float], dual: Sequence[float], tolerance: float, da
     term of the optimum vanishes.
     """
     scale = float(sum(abs(term) for term in (*primal, *dual))) + data
-    return Row("duality gap", float(sum(primal)) - float(sum(dual)), scale, tolerance, "primal - dual objective")
+    return Row(
+        name="duality gap",
+        value=float(sum(primal)) - float(sum(dual)),
+        scale=scale,
+        tolerance=tolerance,
+        formula="primal - dual objective",
+    )

@@ -123,7 +123,9 @@ def reference(problem: Any, witness: Witness, known: Substituted | None = None) 
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
     columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}
     edges = tuple(sorted(form.columns.values()))
-    return Reference(program, columns, edges, unit, point, solver=form.solver, worth=worth)
+    return Reference(
+        program=program, columns=columns, starts=edges, unit=unit, point=point, solver=form.solver, worth=worth
+    )
 
 
 def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Substituted | None) -> Reference:
@@ -141,7 +143,15 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Subst
     inside = None if found.inside is None else found.inside[kept]
     begins = {v.id: int(place[columns[key]]) for key, v in own.items()}
     point, step = (x[kept], z[known.rows]), towards(program, x[kept], inside)
-    return Reference(program, begins, tuple(int(i) for i in starts), witness.unit, point, step, known)
+    return Reference(
+        program=program,
+        columns=begins,
+        starts=tuple(int(i) for i in starts),
+        unit=witness.unit,
+        point=point,
+        step=step,
+        substituted=known,
+    )
 
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
@@ -296,7 +306,7 @@ class AnswerCheck:
         _, near, known, radius = best
         small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
         within = small and within_radius(start.program, near.x, radius, ties)
-        return _Kept(near, start.unit, known, within, everywhere)
+        return _Kept(near=near, unit=start.unit, known=known, within=within, everywhere=everywhere)
 
     def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
         """The reference with what its coordinates leave out, and whether that is known for every substrate."""

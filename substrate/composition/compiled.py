@@ -171,7 +171,16 @@ class CompiledSubstrate:
         norm = self.span.squared_norm(a)
         own, *others = self.span.parts(a)
         further = tuple(map(Further.of, self.span.readings[1:], others))
-        return Expansion(s, s.signs * own, b, e, f, norm, variation, further)
+        return Expansion(
+            substrate=s,
+            alpha=s.signs * own,
+            b=b,
+            e=e,
+            f=f,
+            squared_norm=norm,
+            maximal_variation=variation,
+            further=further,
+        )
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
@@ -180,7 +189,9 @@ class CompiledSubstrate:
         in_coordinates = np.asarray(self.frame.training @ self._a.value) + np.asarray(self.shift.value)
         scale = float(np.linalg.norm(self.substrate.y) + np.linalg.norm(expansion))
         difference = float(np.linalg.norm(expansion - in_coordinates))
-        rows = [Row("kernel expansion", difference, scale, tolerance, "||K a + b - f||")]
+        rows = [
+            Row(name="kernel expansion", value=difference, scale=scale, tolerance=tolerance, formula="||K a + b - f||")
+        ]
         if self.span.balanced:
             # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
@@ -198,7 +209,15 @@ class CompiledSubstrate:
         if _reads_elsewhere(self.mentioned):
             return ()
         formula = "directions of the kernel that are left out, of all"
-        return (Row(self._labelled("directions"), float(missing), float(missing + self.frame.size), 0.0, formula),)
+        return (
+            Row(
+                name=self._labelled("directions"),
+                value=float(missing),
+                scale=float(missing + self.frame.size),
+                tolerance=0.0,
+                formula=formula,
+            ),
+        )
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Coordinates, cut-off and ridge, for the certificate."""

@@ -70,7 +70,13 @@ class ConeProgram:
             if kind not in rows:
                 parts += [Part(kind, slice(int(a), int(c))) for a, c in pairwise(edges)]
         return cls(
-            sp.csr_array(P), np.asarray(q), sp.csr_array(A), np.asarray(b), rows["Zero"], rows["NonNeg"], tuple(parts)
+            P=sp.csr_array(P),
+            q=np.asarray(q),
+            A=sp.csr_array(A),
+            b=np.asarray(b),
+            equal=rows["Zero"],
+            linear=rows["NonNeg"],
+            parts=tuple(parts),
         )
 
     def with_space(self, whole: Any, doubt: Array | None = None) -> "ConeProgram":

@@ -225,11 +225,41 @@ class Witness:
         pull += cost / max(float(ax.max(initial=0.0)), natural / self.unit)
         weight = float(az.max(initial=0.0)) + cost / max(reach, natural / self.unit)
         return (
-            Row("cones: feasible", max(outside, 0.0), reach, tolerance, "excess of A x + b over K"),
-            Row("cones: multipliers", max(negative, 0.0), weight, tolerance, "excess of z over K*"),
-            Row("cones: stationarity", steepest, pull, tolerance, "max |P x + q - A'z|"),
-            Row("cones: slackness", slack, size + cost, tolerance, "|s'z|, cone by cone"),
-            Row("cones: multipliers read", apart, largest, tolerance, "|lambda - lambda(z)|"),
+            Row(
+                name="cones: feasible",
+                value=max(outside, 0.0),
+                scale=reach,
+                tolerance=tolerance,
+                formula="excess of A x + b over K",
+            ),
+            Row(
+                name="cones: multipliers",
+                value=max(negative, 0.0),
+                scale=weight,
+                tolerance=tolerance,
+                formula="excess of z over K*",
+            ),
+            Row(
+                name="cones: stationarity",
+                value=steepest,
+                scale=pull,
+                tolerance=tolerance,
+                formula="max |P x + q - A'z|",
+            ),
+            Row(
+                name="cones: slackness",
+                value=slack,
+                scale=size + cost,
+                tolerance=tolerance,
+                formula="|s'z|, cone by cone",
+            ),
+            Row(
+                name="cones: multipliers read",
+                value=apart,
+                scale=largest,
+                tolerance=tolerance,
+                formula="|lambda - lambda(z)|",
+            ),
         )
 
     def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
@@ -281,7 +311,9 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         """Return the point of a solver, in the numbers that cvxpy gave it, as a witness."""
         form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
         own = tuple(variable.id for variable in self.variables())
-        return Witness(form, self.unit, self.worth, own, x, duals, tuple(multipliers_of(self)))
+        return Witness(
+            form=form, unit=self.unit, worth=self.worth, own=own, x=x, duals=duals, read=tuple(multipliers_of(self))
+        )
 
 
 def _duals(problem: Any) -> list[Any]:

@@ -229,4 +229,6 @@ class EquilibratedProblem(WitnessedProblem):
         if point is None or scaling is None:
             return plain
         form = EquilibratedForm(plain.form.program, name, scaling, point[1])
-        return Witness(form, plain.unit, plain.worth, plain.own, point[0], plain.duals, plain.read)
+        return Witness(
+            form=form, unit=plain.unit, worth=plain.worth, own=plain.own, x=point[0], duals=plain.duals, read=plain.read
+        )

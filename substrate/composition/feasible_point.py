@@ -228,7 +228,15 @@ class _Equalities:
                 if lost >= 0.5 * smallest**2:
                     return "its equality constraints depend on each other, up to the rounding of the kernel"
                 smallest = float(np.sqrt(smallest**2 - lost))
-        return cls(program.equal, rows.tocsr(), program.b[program.equal], own, pivots, shared, 0.5 * smallest)
+        return cls(
+            equal=program.equal,
+            rows=rows.tocsr(),
+            constants=program.b[program.equal],
+            own=own,
+            pivots=pivots,
+            shared=shared,
+            smallest=0.5 * smallest,
+        )
 
     def corrected(self, x: Array) -> Array:
         """x with the equalities satisfied to rounding."""

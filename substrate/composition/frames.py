@@ -137,7 +137,17 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewh
         else:
             large = s > relative * s[0]
             U, s, kept = np.ascontiguousarray(U[:, large]), s[large], int(large.sum())
-    return Frame("fitted values", kept, U / s, U, None, None, mean, relative, missing=max(rank - kept, 0))
+    return Frame(
+        kind="fitted values",
+        size=kept,
+        coefficients=U / s,
+        training=U,
+        components=None,
+        norm_factor=None,
+        centre=mean,
+        cutoff=relative,
+        missing=max(rank - kept, 0),
+    )
 
 
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Frame:
@@ -153,11 +163,31 @@ def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Fr
             mean = K.mean(axis=0) if bias else np.zeros(gram.n)
             training = off_ones(L) if bias else L
             missing = max(rank - L.shape[1], 0)
-            return Frame("pivoted features", L.shape[1], found, training, None, None, mean, relative, missing=missing)
+            return Frame(
+                kind="pivoted features",
+                size=L.shape[1],
+                coefficients=found,
+                training=training,
+                components=None,
+                norm_factor=None,
+                centre=mean,
+                cutoff=relative,
+                missing=missing,
+            )
     U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
     missing = max(rank - _kept(U), 0)
-    return Frame("features", _kept(U), U / root, U * root, None, None, mean, relative, missing=missing)
+    return Frame(
+        kind="features",
+        size=_kept(U),
+        coefficients=U / root,
+        training=U * root,
+        components=None,
+        norm_factor=None,
+        centre=mean,
+        cutoff=relative,
+        missing=missing,
+    )
 
 
 def stacked_frame(
@@ -171,14 +201,31 @@ def stacked_frame(
     training = np.sum(parts, axis=0)
     missing = max(rank - size, 0)
     return Frame(
-        "stacked components", size, A, training, parts, norm_factor, np.zeros(gram.n), relative, missing=missing
+        kind="stacked components",
+        size=size,
+        coefficients=A,
+        training=training,
+        components=parts,
+        norm_factor=norm_factor,
+        centre=np.zeros(gram.n),
+        cutoff=relative,
+        missing=missing,
     )
 
 
 def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:
     """The coefficients themselves, uncut."""
     norm_factor = gram.coordinates().factor.T if with_norm else None
-    return Frame("coefficients", gram.n, None, gram.matrix, components, norm_factor, np.zeros(gram.n), 0.0)
+    return Frame(
+        kind="coefficients",
+        size=gram.n,
+        coefficients=None,
+        training=gram.matrix,
+        components=components,
+        norm_factor=norm_factor,
+        centre=np.zeros(gram.n),
+        cutoff=0.0,
+    )
 
 
 def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame:
@@ -199,7 +246,18 @@ def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame
     components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
     training = np.ascontiguousarray(values[: span.substrate.n])
     missing = max(rank - found.rank, 0)
-    return Frame("features", found.rank, A, training, components, None, centre, relative, values, missing)
+    return Frame(
+        kind="features",
+        size=found.rank,
+        coefficients=A,
+        training=training,
+        components=components,
+        norm_factor=None,
+        centre=centre,
+        cutoff=relative,
+        representers=values,
+        missing=missing,
+    )
 
 
 def _reflected(V: Array, count: int) -> Array:
@@ -215,7 +273,16 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, large
     centre = K.mean(axis=0) if s.bias else np.zeros(span.size)
     if with_alpha:
         norm_factor = s.gram.coordinates().factor.T if with_norm else None
-        return Frame("coefficients", span.size, None, K, components, norm_factor, np.zeros(span.size), 0.0)
+        return Frame(
+            kind="coefficients",
+            size=span.size,
+            coefficients=None,
+            training=K,
+            components=components,
+            norm_factor=norm_factor,
+            centre=np.zeros(span.size),
+            cutoff=0.0,
+        )
     if with_norm:
         relative = rank_cutoff(span.size) if s.cutoff is None else s.cutoff
         found = s.gram.coordinates(relative)
@@ -226,7 +293,17 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, large
         A, rank = _tall_directions(K - centre if components is None else np.vstack(components), relative)
     A = A if rank else np.zeros((span.size, 1))
     made = None if components is None else tuple(component @ A for component in components)
-    return Frame(kind, rank, A, (K - centre) @ A, made, None, centre, relative, missing=max(largest - rank, 0))
+    return Frame(
+        kind=kind,
+        size=rank,
+        coefficients=A,
+        training=(K - centre) @ A,
+        components=made,
+        norm_factor=None,
+        centre=centre,
+        cutoff=relative,
+        missing=max(largest - rank, 0),
+    )
 
 
 def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:

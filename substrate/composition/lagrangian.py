@@ -71,12 +71,32 @@ def constraint_rows(
         affine = all(side.is_affine() for side in constraint.args)  # of variables that may all be zero
         scale = size + unit if affine else size or unit
         violation = _largest(constraint.violation())
-        rows.append(Row(f"{name}: feasible", violation, scale, tolerance, "largest violation"))
+        rows.append(
+            Row(
+                name=f"{name}: feasible", value=violation, scale=scale, tolerance=tolerance, formula="largest violation"
+            )
+        )
         if not _is_equality(constraint):
             size = max(_largest(dual) for dual in _duals(constraint))
             # a multiplier is measured by what it adds to the objective
-            rows.append(Row(f"{name}: sign", _outside(constraint), size + cost / scale, tolerance, "excess over K*"))
-            rows.append(Row(f"{name}: slackness", _product(constraint), cost, tolerance, "|lambda'g|"))
+            rows.append(
+                Row(
+                    name=f"{name}: sign",
+                    value=_outside(constraint),
+                    scale=size + cost / scale,
+                    tolerance=tolerance,
+                    formula="excess over K*",
+                )
+            )
+            rows.append(
+                Row(
+                    name=f"{name}: slackness",
+                    value=_product(constraint),
+                    scale=cost,
+                    tolerance=tolerance,
+                    formula="|lambda'g|",
+                )
+            )
     return tuple(rows)
 
 
@@ -121,7 +141,13 @@ def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any],
     finally:
         for variable, value in zip(variables, point, strict=True):
             variable.save_value(value)
-    return Row("Lagrangian stationarity", steepest, size + cost, tolerance, "steepest descent of L, finite check")
+    return Row(
+        name="Lagrangian stationarity",
+        value=steepest,
+        scale=size + cost,
+        tolerance=tolerance,
+        formula="steepest descent of L, finite check",
+    )
 
 
 def cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:

@@ -44,7 +44,9 @@ def lifted(compiled: Iterable[CompiledSubstrate]) -> tuple[dict[int, Any], list[
         for key, rows, shifted in one.definitions():
             values = cp.Variable(exchange[key].shape, name="values")
             exchange[key] = values
-            definitions.append(Definition(values, rows, one.z, one.shift if shifted else None, key))
+            definitions.append(
+                Definition(values=values, rows=rows, z=one.z, shift=one.shift if shifted else None, leaf=key)
+            )
     return exchange, definitions
 
 

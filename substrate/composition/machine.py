@@ -233,12 +233,12 @@ class Machine:
             for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
                 dual.save_value(other.value)
         return Result(
-            float(self.problem.objective.value),
-            {parameter.name(): parameter.value for parameter in self.problem.parameters()},
-            tuple(compiled.expansion() for compiled in self._compiled),
-            self.certificate(),
-            self._record,
-            self.outputs,
+            objective=float(self.problem.objective.value),
+            parameters={parameter.name(): parameter.value for parameter in self.problem.parameters()},
+            expansions=tuple(compiled.expansion() for compiled in self._compiled),
+            certificate=self.certificate(),
+            solver_record=self._record,
+            outputs=self.outputs,
         )
 
     def certificate(self) -> Certificate:

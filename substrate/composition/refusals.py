@@ -181,4 +181,4 @@ def _question(
         return total[:, column] if total.ndim == 2 else total
 
     y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
-    return Question(np.concatenate(places), np.hstack(blocks), y, fitted, where)
+    return Question(columns=np.concatenate(places), F=np.hstack(blocks), y=y, fitted=fitted, about=where)

@@ -104,7 +104,7 @@ class State:
             float(np.abs(rp).max()) / (1.0 + float(np.abs(s).max())),
         )
         gap = p.m * mu / (1.0 + abs(0.5 * float(u @ hu) + float(p.c @ u)))
-        return cls(rd, rp, slack, mu, gap, residual)
+        return cls(rd=rd, rp=rp, slack=slack, mu=mu, gap=gap, residual=residual)
 
 
 def power_of_two_near(value: float) -> float:

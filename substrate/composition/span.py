@@ -67,7 +67,13 @@ class Span:
     def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "Span":
         """The span of a machine that mentions these place-holders."""
         if substrate.basis is not None:
-            return cls(substrate, (Reading(substrate.basis),), substrate.basis.shape[0], False, {})
+            return cls(
+                substrate=substrate,
+                readings=(Reading(substrate.basis),),
+                values=substrate.basis.shape[0],
+                balanced=False,
+                places={},
+            )
         roles = {holder.role for holder in mentioned}
         why = _why_not(substrate, roles)
         joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ], not why)
@@ -78,11 +84,20 @@ class Span:
             if why and penalises(substrate, roles) and "component" in roles and len(substrate.components) > 1:
                 fact = f"the training rows: {why}; {_SHARED}"
             fact = _with_bias(fact or "the training rows", free) if fact or free else ""
-            return cls(substrate, (Reading(),), substrate.n, balanced, {}, fact)
+            return cls(
+                substrate=substrate, readings=(Reading(),), values=substrate.n, balanced=balanced, places={}, fact=fact
+            )
         readings, values = joined.readings()
         beside = f"what the machine mentions beside them, {joined.counted()}"
         fact = f"{substrate.n} training rows and {beside}: the optimum over all w"
-        return cls(substrate, (Reading(), *readings), values, balanced, joined.places(), _with_bias(fact, free))
+        return cls(
+            substrate=substrate,
+            readings=(Reading(), *readings),
+            values=values,
+            balanced=balanced,
+            places=joined.places(),
+            fact=_with_bias(fact, free),
+        )
 
     @property
     def sizes(self) -> list[int]:

@@ -154,7 +154,12 @@ class Structure:
         equal = place[program.equal]
         b = (program.b + through @ constants)[rows]
         return Substituted(
-            known, columns, rows, over, known.columns[gone], (A, b, equal[equal >= 0], place[program.linear])
+            eliminated=known,
+            columns=columns,
+            rows=rows,
+            over=over,
+            gone=known.columns[gone],
+            fixed=(A, b, equal[equal >= 0], place[program.linear]),
         )
 
     def _turned(self, u: Array) -> Array:

@@ -123,7 +123,11 @@ class _Finder:
             over.data[over.indices == np.repeat(columns, counts)] = 0.0  # the defined variable itself
             over.eliminate_zeros()
             constants = -program.b[program.equal[left[rows]]] / values
-            levels.append(Eliminated(columns, left[rows].astype(np.intp), values, constants, over))
+            levels.append(
+                Eliminated(
+                    columns=columns, rows=left[rows].astype(np.intp), pivots=values, constants=constants, over=over
+                )
+            )
             free[columns] = False
             left = np.delete(left, rows)
         return _resolved(levels, program.q.size)
@@ -184,25 +188,25 @@ class _Finder:
             order, significance = _by_significance(P, F)
             dense, F, P, linear[own.size :] = dense[order], F[:, order].copy(), P[order], linear[own.size :][order]
         return Structure(
-            program,
-            own,
-            dense,
-            known,
-            offset,
-            reflectors,
-            equal,
-            P,
-            F,
-            parts,
-            C,
-            T,
-            constants,
-            squares,
-            numbers,
-            kept,
-            blocks,
-            linear,
-            significance,
+            program=program,
+            own=own,
+            dense=dense,
+            eliminated=known,
+            offset=offset,
+            reflectors=reflectors,
+            equal=equal,
+            P=P,
+            F=F,
+            parts=parts,
+            C=C,
+            T=T,
+            constants=constants,
+            squares=squares,
+            squared=numbers,
+            keep=kept,
+            blocks=blocks,
+            linear=linear,
+            significance=significance,
         )
 
 
@@ -259,7 +263,13 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
     """All definitions, over the variables that none of them defines."""
-    known = Eliminated(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0), np.zeros(0), sp.csr_array((0, width)))
+    known = Eliminated(
+        columns=np.zeros(0, np.intp),
+        rows=np.zeros(0, np.intp),
+        pivots=np.zeros(0),
+        constants=np.zeros(0),
+        over=sp.csr_array((0, width)),
+    )
     for level in reversed(levels):
         inner = level.over[:, known.columns]
         outer = np.ones(width)
@@ -267,11 +277,11 @@ def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
         over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ known.over)
         constants = level.constants + inner @ known.constants
         known = Eliminated(
-            np.append(level.columns, known.columns),
-            np.append(level.rows, known.rows),
-            np.append(level.pivots, known.pivots),
-            np.append(constants, known.constants),
-            sp.csr_array(sp.vstack([over, known.over])),
+            columns=np.append(level.columns, known.columns),
+            rows=np.append(level.rows, known.rows),
+            pivots=np.append(level.pivots, known.pivots),
+            constants=np.append(constants, known.constants),
+            over=sp.csr_array(sp.vstack([over, known.over])),
         )
     return known
 

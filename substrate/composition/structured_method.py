@@ -72,7 +72,16 @@ class StructuredMethod:
         known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
         known |= form.defining(point.z)
         own = tuple(variable.id for variable in base.variables())
-        witness = Witness(form, 1.0, 1.0, own, x.copy(), known, tuple(multipliers_of(base)), point)
+        witness = Witness(
+            form=form,
+            unit=1.0,
+            worth=1.0,
+            own=own,
+            x=x.copy(),
+            duals=known,
+            read=tuple(multipliers_of(base)),
+            structured=point,
+        )
         return str(problem.status), witness
 
     def _point(self, form: LiftedForm, deadline: float | None, verbose: bool) -> StructuredPoint | str:

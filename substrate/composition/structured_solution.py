@@ -90,7 +90,16 @@ def structured_solution(
     x = structure.whole(found.u * p.unit)
     inside = None if found.inside is None else structure.whole(found.inside * p.unit)
     z = structure.multipliers(x, _balanced(p, found.u, found.z) * (p.worth / p.unit))
-    return StructuredPoint(structure, x, z, inside, found.gap, found.residual, found.steps, p.out(found.warm))
+    return StructuredPoint(
+        structure=structure,
+        x=x,
+        z=z,
+        inside=inside,
+        gap=found.gap,
+        residual=found.residual,
+        steps=found.steps,
+        warm=p.out(found.warm),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class _Found:
 def _without_rows(p: ScaledProgram) -> _Found | str:
     u, _, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
     residual = float(np.abs(p.hessian(u) + p.c).max(initial=0.0)) / (1.0 + float(np.abs(p.c).max(initial=0.0)))
-    return _Found(u, np.zeros(0), 0.0, residual, 1) if residual <= _USABLE else _FAILED
+    return _Found(u=u, z=np.zeros(0), gap=0.0, residual=residual, steps=1) if residual <= _USABLE else _FAILED
 
 
 def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
@@ -147,7 +156,7 @@ def _iterated(
             inside = u
         early = [(u, s, z) if gap >= one else kept for one, kept in zip(_EARLY, early, strict=True)]
         if best is None or merit < least:
-            best = _Found(u, z, gap, residual, step)
+            best = _Found(u=u, z=z, gap=gap, residual=residual, steps=step)
         # exact steps never enlarge the residual
         exact = exact or residual > max(gap, before, _RESIDUAL)
         before = residual

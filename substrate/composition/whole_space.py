@@ -115,7 +115,15 @@ def gap_of(one: CompiledSubstrate) -> Gap | None:
         amplified = float(np.linalg.norm(frame.coefficients, 2)) ** 2
     else:
         amplified = float(np.linalg.svd(L, compute_uv=False)[-1]) ** -2
-    return Gap(SlicedMatrix(G), lengths, relative, eta, amplified, m, span.balanced)
+    return Gap(
+        matrix=SlicedMatrix(G),
+        lengths=lengths,
+        relative=relative,
+        eta=eta,
+        amplified=amplified,
+        values=m,
+        balanced=span.balanced,
+    )
 
 
 def _inner_products(span: Span) -> tuple[Array, float]:
@@ -287,7 +295,16 @@ def _part(
         return None
     every = np.concatenate(places)
     L = one.frame.training if one.frame.representers is None else one.frame.representers
-    return _Part(one, gap, z, float(weights[0]), np.concatenate(shifts), every, L[every], bias)
+    return _Part(
+        one=one,
+        gap=gap,
+        z=z,
+        weight=float(weights[0]),
+        shifts=np.concatenate(shifts),
+        places=every,
+        rows=L[every],
+        bias=bias,
+    )
 
 
 def _representers(one: CompiledSubstrate, holder: PlaceHolder) -> IntegerArray | None:

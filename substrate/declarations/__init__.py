@@ -152,11 +152,11 @@ def agreement_rows(
     shared = [name for name in solution if name in reference]
     return tuple(
         Row(
-            f"agreement: {name.replace('_', ' ')}",
-            float(np.max(np.abs(solution[name] - reference[name]))),
-            max(float(np.max(np.abs(reference[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
-            tolerance,
-            f"max |{name} - closed form|",
+            name=f"agreement: {name.replace('_', ' ')}",
+            value=float(np.max(np.abs(solution[name] - reference[name]))),
+            scale=max(float(np.max(np.abs(reference[name]), initial=0.0)), 1e-3 * (units or {}).get(name, 0.0)),
+            tolerance=tolerance,
+            formula=f"max |{name} - closed form|",
         )
         for name in shared
     )

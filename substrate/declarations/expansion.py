@@ -143,7 +143,15 @@ class SparseExpansion:
         """Return the declared problem; ``values`` reads its quantities in the paper's sign."""
         parameters = {parameter.name(): parameter for parameter in (self.weight, self.ridge) if parameter is not None}
         return Declared(
-            title, self.problem, parameters, values, self.rows, record, self.units, self.rescale, self.accuracy
+            title=title,
+            problem=self.problem,
+            parameters=parameters,
+            values=values,
+            rows=self.rows,
+            record=record,
+            units=self.units,
+            rescaled=self.rescale,
+            accuracy=self.accuracy,
         )
 
     def _largest_atom(self) -> float:
@@ -227,7 +235,19 @@ def sparse_expansion(
         objective += 0.5 * tau * cp.sum_squares(root @ a)
     constraints = [fit.constraint, zero_sum(a).constraint] if balanced else [fit.constraint]
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    return SparseExpansion(problem, parameter, a, b, e, Phi, target, fit, balanced, tau, root)
+    return SparseExpansion(
+        problem=problem,
+        weight=parameter,
+        a=a,
+        b=b,
+        e=e,
+        Phi=Phi,
+        target=target,
+        fit=fit,
+        balanced=balanced,
+        ridge=tau,
+        root=root,
+    )
 
 
 def basis_points(gram: Gram, n_basis: Any, basis: Any) -> Any:

@@ -75,7 +75,7 @@ class OptimalityConditions:
         shape = self.fit.parts.shape[:2]
         scalars = (float(variable.value) for variable in (self.rho, self.b, self.nu))
         rho, b, nu = scalars
-        return TrainedPoint(rho, v, b, t, minus.reshape(shape), plus.reshape(shape), nu)
+        return TrainedPoint(rho=rho, v=v, b=b, t=t, xi_minus=minus.reshape(shape), xi_plus=plus.reshape(shape), nu=nu)
 
     def complementary_slackness(self, tolerance: float = 1e-6) -> ComplementarySlackness:
         """Return the report on all products at the current values."""
@@ -109,7 +109,9 @@ def optimality_conditions(fit: PenalizedFit, rho: Any) -> OptimalityConditions:
     listed = [*constraints.values(), *component_bounds(stacked @ v, t).constraints]
     if fit.balanced:
         listed.append(zero_sum(v).constraint)
-    return OptimalityConditions(fit, weight, v, b, t, minus, plus, nu, listed)
+    return OptimalityConditions(
+        fit=fit, rho=weight, v=v, b=b, t=t, xi_minus=minus, xi_plus=plus, nu=nu, constraints=listed
+    )
 
 
 def _factor(fit: PenalizedFit) -> Array:
@@ -158,13 +160,19 @@ class FusedConditions:
             stationary,
             *fit.rows(point, tolerance, slackness=False),
             Row(
-                "validation errors",
-                distance,
-                unit + float(np.abs(e).max(initial=0.0)),
-                tolerance,
-                "|e^v - (y^v - Mv - b)|",
+                name="validation errors",
+                value=distance,
+                scale=unit + float(np.abs(e).max(initial=0.0)),
+                tolerance=tolerance,
+                formula="|e^v - (y^v - Mv - b)|",
             ),
-            Row("cost (29)", differs, cost, tolerance, "|objective - ||e^v||^2 - weight * products|"),
+            Row(
+                name="cost (29)",
+                value=differs,
+                scale=cost,
+                tolerance=tolerance,
+                formula="|objective - ||e^v||^2 - weight * products|",
+            ),
         )
 
     def rescale(self) -> tuple[Any, float]:
@@ -192,7 +200,17 @@ class FusedConditions:
             return (*record, ("rho", f"{level.rho.value:g}, fixed: {convexity}"), ("products", self.verdict()))
 
         parameters = {"weight": self.weight}
-        return Declared(title, self.problem, parameters, values, self.rows, facts, self.units, self.rescale, _UNBOUNDED)
+        return Declared(
+            title=title,
+            problem=self.problem,
+            parameters=parameters,
+            values=values,
+            rows=self.rows,
+            record=facts,
+            units=self.units,
+            rescaled=self.rescale,
+            accuracy=_UNBOUNDED,
+        )
 
     def verdict(self) -> str:
         """Return the products in words."""
@@ -216,7 +234,7 @@ def fused_conditions(fit: PenalizedFit, rho: float, M: Array, y_val: Array, weig
     stated.set_label("validation equalities")
     objective = cp.sum_squares(errors) + parameter * level.products
     problem = cp.Problem(cp.Minimize(objective), [stated, *level.constraints])
-    return FusedConditions(problem, parameter, level, errors, M, y_val)
+    return FusedConditions(problem=problem, weight=parameter, level=level, errors=errors, M=M, y_val=y_val)
 
 
 def prove_saddle(

@@ -63,7 +63,7 @@ def least_squares_accuracy(
     ``slopes`` are the coefficients of the columns of the border beside the constant, ``b`` is the bias at their center.
     ``permitted`` is the absolute error that the user's y allows; by y itself unless given.
     """
-    machine, factor = Expansion(y, gamma, v, a, b, border=border, slopes=slopes), Double.exact(R)
+    machine, factor = Expansion(y=y, gamma=gamma, weights=v, a=a, b=b, border=border, slopes=slopes), Double.exact(R)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
         bound, _ = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
     permitted = Tolerance.of_page(y, v, UNPOLISHED) if permitted is None else permitted
@@ -98,7 +98,7 @@ class RegressionData:
         gram = given_gram(K)
         target, v, value = declared_targets(y, gram.n), row_weights(weights, gram.n), positive(gamma, "gamma")
         ridge_of(value, v)  # refuses what leaves the range of floating point
-        return cls(gram.record, gram.coordinates().factor, target, v, value, **more)
+        return cls(record=gram.record, R=gram.coordinates().factor, y=target, v=v, gamma=value, **more)
 
     @property
     def gamma_v(self) -> Array:
@@ -173,4 +173,14 @@ class RegressionData:
             data = self.current(parameters)
             return data.accuracy(values) if accuracy is None else accuracy(data)
 
-        return Declared(title, problem, parameters, values, rows, self.record, units, rescale, bound)
+        return Declared(
+            title=title,
+            problem=problem,
+            parameters=parameters,
+            values=values,
+            rows=rows,
+            record=self.record,
+            units=units,
+            rescaled=rescale,
+            accuracy=bound,
+        )

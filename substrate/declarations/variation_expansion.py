@@ -118,7 +118,9 @@ class VariationExpansion:
         ]
         if self.coordinates.bias:
             scale = float(np.abs(e).sum()) + y.size * unit
-            rows.append(Row("1'e = 0", abs(float(e.sum())), scale, tolerance, "|1'e|"))
+            rows.append(
+                Row(name="1'e = 0", value=abs(float(e.sum())), scale=scale, tolerance=tolerance, formula="|1'e|")
+            )
         if self.balance is not None:
             largest = float(np.abs(self.coordinates.parts).max()) or 1.0
             rows.append(zero_sum_row(v, tolerance, y / largest))
@@ -167,7 +169,17 @@ class VariationExpansion:
 
         parameters = {"rho": self.rho}
         stated = self.accuracy if self.coordinates.balanced else _RAW
-        return Declared(title, self.problem, parameters, values, self.rows, record, self.units, self.rescale, stated)
+        return Declared(
+            title=title,
+            problem=self.problem,
+            parameters=parameters,
+            values=values,
+            rows=self.rows,
+            record=record,
+            units=self.units,
+            rescaled=self.rescale,
+            accuracy=stated,
+        )
 
 
 def given_coordinates(
@@ -217,7 +229,19 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: W
     if coordinates.ridge > 0.0:
         objective += 0.5 * coordinates.ridge * cp.sum_squares(coordinates.weights @ v)
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    return VariationExpansion(problem, weight, v, b, e, t, fit, bounds, balance, coordinates, target)
+    return VariationExpansion(
+        problem=problem,
+        rho=weight,
+        v=v,
+        b=b,
+        e=e,
+        t=t,
+        fit=fit,
+        bounds=bounds,
+        balance=balance,
+        coordinates=coordinates,
+        target=target,
+    )
 
 
 def fast_values(coordinates: ComponentCoordinates, target: Array, rho: Weights, task: str) -> dict[str, Array]:

@@ -63,7 +63,13 @@ class ComplementarySlackness:
 
     def row(self) -> Row:
         """Return the sum as a row of a certificate."""
-        return Row("complementary slackness", self.sum, self.size, self.tolerance, "sum of products (27e,f)")
+        return Row(
+            name="complementary slackness",
+            value=self.sum,
+            scale=self.size,
+            tolerance=self.tolerance,
+            formula="sum of products (27e,f)",
+        )
 
     def __str__(self) -> str:
         return self.verdict

@@ -77,10 +77,34 @@ def variation_rows(
     else:
         size = cost + rho * (float(np.abs(t).sum()) + trifle)
     return (
-        Row("(27b) sums of multipliers", float(sums.max()), largest, tolerance, "max_l |1'(xi- + xi+) - rho|"),
-        Row("(27c) multipliers >= 0", negative, largest, tolerance, "max (-xi)"),
-        Row("(27d) bounds", excess, unit, tolerance, "max (|f^l| - t_l)"),
-        Row("(27e) lower slackness", float(np.abs(lower).max()), size, tolerance, "max |xi- (t + f^l)|"),
-        Row("(27f) upper slackness", float(np.abs(upper).max()), size, tolerance, "max |xi+ (t - f^l)|"),
-        Row("sum of all products", float(np.abs(lower).sum() + np.abs(upper).sum()), size, tolerance, "sum (27e,f)"),
+        Row(
+            name="(27b) sums of multipliers",
+            value=float(sums.max()),
+            scale=largest,
+            tolerance=tolerance,
+            formula="max_l |1'(xi- + xi+) - rho|",
+        ),
+        Row(name="(27c) multipliers >= 0", value=negative, scale=largest, tolerance=tolerance, formula="max (-xi)"),
+        Row(name="(27d) bounds", value=excess, scale=unit, tolerance=tolerance, formula="max (|f^l| - t_l)"),
+        Row(
+            name="(27e) lower slackness",
+            value=float(np.abs(lower).max()),
+            scale=size,
+            tolerance=tolerance,
+            formula="max |xi- (t + f^l)|",
+        ),
+        Row(
+            name="(27f) upper slackness",
+            value=float(np.abs(upper).max()),
+            scale=size,
+            tolerance=tolerance,
+            formula="max |xi+ (t - f^l)|",
+        ),
+        Row(
+            name="sum of all products",
+            value=float(np.abs(lower).sum() + np.abs(upper).sum()),
+            scale=size,
+            tolerance=tolerance,
+            formula="sum (27e,f)",
+        ),
     )

@@ -69,7 +69,9 @@ def regression_fit(y: Array, f: Any, e: Any) -> RegressionFit:
 def fit_row(y: Array, f: Array, e: Array, tolerance: float, scale: float | None = None) -> Row:
     """Compare ||y - f - e|| with the size of its terms, or with the given scale of a backward error."""
     size = float(np.linalg.norm(y) + np.linalg.norm(f) + np.linalg.norm(e)) if scale is None else scale
-    return Row(LABEL, float(np.linalg.norm(y - f - e)), size, tolerance, "||y - f - e||")
+    return Row(
+        name=LABEL, value=float(np.linalg.norm(y - f - e)), scale=size, tolerance=tolerance, formula="||y - f - e||"
+    )
 
 
 class ClassificationFit(RegressionFit):
@@ -97,7 +99,13 @@ def classification_fit(y: Array, f: Any, e: Any, margin: float = 1.0) -> Classif
 def margin_row(y: Array, f: Array, e: Array, tolerance: float) -> Row:
     """Compare ||1 - y∘f - e|| with the size of its terms."""
     size = float(np.sqrt(y.size) + np.linalg.norm(f) + np.linalg.norm(e))
-    return Row(LABEL, float(np.linalg.norm(1.0 - y * f - e)), size, tolerance, "||1 - y f - e||")
+    return Row(
+        name=LABEL,
+        value=float(np.linalg.norm(1.0 - y * f - e)),
+        scale=size,
+        tolerance=tolerance,
+        formula="||1 - y f - e||",
+    )
 
 
 def label_signed(K: Array, y: Array) -> Array:

@@ -50,7 +50,13 @@ def huber_errors(e: Any, gamma: Any, weights: Array, delta: float) -> HuberError
     """Build gamma sum v h(e); cvxpy's own atom is twice Huber's loss."""
     import cvxpy as cp
 
-    return HuberErrors(0.5 * gamma * cp.sum(cp.multiply(weights, cp.huber(e, delta))), gamma, weights, delta, e)
+    return HuberErrors(
+        term=0.5 * gamma * cp.sum(cp.multiply(weights, cp.huber(e, delta))),
+        gamma=gamma,
+        weights=weights,
+        delta=delta,
+        e=e,
+    )
 
 
 def huber_conjugate(shares: Any, weights: Array, delta: float) -> HuberConjugate:
@@ -90,17 +96,17 @@ def huber_rows(
     excess = max(0.0, float((np.abs(implied) - delta).max()))
     return (
         Row(
-            "stationarity in e",
-            float(np.linalg.norm(implied - clipped)),
-            size,
-            tolerance,
-            "||alpha/(gamma v) - clip(e)||",
+            name="stationarity in e",
+            value=float(np.linalg.norm(implied - clipped)),
+            scale=size,
+            tolerance=tolerance,
+            formula="||alpha/(gamma v) - clip(e)||",
         ),
         Row(
-            "bound on alpha",
-            excess,
-            size if bound_scale is None else bound_scale,
-            tolerance,
-            "max (|alpha|/(gamma v) - delta)",
+            name="bound on alpha",
+            value=excess,
+            scale=size if bound_scale is None else bound_scale,
+            tolerance=tolerance,
+            formula="max (|alpha|/(gamma v) - delta)",
         ),
     )

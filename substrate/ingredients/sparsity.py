@@ -52,6 +52,12 @@ def sparsity_rows(
     # the cost of a = 0, or, where that is zero (a constant target), the noise of a solver in the units of y
     size = zeta * total + 0.5 * float(np.sum((y - y.mean()) ** 2)) + 1e-6 * 0.5 * float(y @ y)
     return (
-        Row("subgradient bound", excess, scale, tolerance, "max (|c - nu| - zeta)"),
-        Row("subgradient slackness", products, size, tolerance, "sum |zeta |a| - a (c - nu)|"),
+        Row(name="subgradient bound", value=excess, scale=scale, tolerance=tolerance, formula="max (|c - nu| - zeta)"),
+        Row(
+            name="subgradient slackness",
+            value=products,
+            scale=size,
+            tolerance=tolerance,
+            formula="sum |zeta |a| - a (c - nu)|",
+        ),
     )

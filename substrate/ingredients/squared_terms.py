@@ -45,7 +45,9 @@ def norm_row(w: Array, factor: Array, coefficients: Array, tolerance: float, dat
     size = float(np.linalg.norm(w) + np.linalg.norm(factor.T @ coefficients))
     size += 0.0 if data is None else float(np.linalg.norm(factor) * np.linalg.norm(data))
     value = float(np.linalg.norm(w - factor.T @ coefficients))
-    return Row("stationarity in w", value, size, tolerance, "||w - sum alpha phi(x)||")
+    return Row(
+        name="stationarity in w", value=value, scale=size, tolerance=tolerance, formula="||w - sum alpha phi(x)||"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +81,10 @@ def error_row(
     """Return ||alpha/(gamma v) - e||, in units of y so that a large gamma does not magnify rounding."""
     implied = support_values / gamma_v
     size = float(np.linalg.norm(implied) + np.linalg.norm(e) + np.linalg.norm(y)) if scale is None else scale
-    return Row("stationarity in e", float(np.linalg.norm(implied - e)), size, tolerance, "||alpha/(gamma v) - e||")
+    return Row(
+        name="stationarity in e",
+        value=float(np.linalg.norm(implied - e)),
+        scale=size,
+        tolerance=tolerance,
+        formula="||alpha/(gamma v) - e||",
+    )

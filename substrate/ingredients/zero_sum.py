@@ -47,4 +47,10 @@ def zero_sum_row(terms: Array, tolerance: float, data: Array | None = None, lett
     Against alpha alone, the noise that a solver leaves where alpha = 0 (a constant target) could never pass.
     """
     total = float(np.abs(terms).sum()) + (0.0 if data is None else float(np.abs(data).sum()))
-    return Row(f"{letter}'alpha = 0", float(np.abs(terms.sum(axis=0)).max()), total, tolerance, f"|{letter}'alpha|")
+    return Row(
+        name=f"{letter}'alpha = 0",
+        value=float(np.abs(terms.sum(axis=0)).max()),
+        scale=total,
+        tolerance=tolerance,
+        formula=f"|{letter}'alpha|",
+    )

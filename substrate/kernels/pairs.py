@@ -69,7 +69,7 @@ class PairDistances:
             with np.errstate(over="ignore"):
                 columns = columns if p == 1.0 else np.square(columns)
         np.minimum(columns, _FARTHEST, out=columns)
-        return cls(kernel, columns, lower, upper, n)
+        return cls(kernel=kernel, columns=columns, lower=lower, upper=upper, n=n)
 
     def matrix(self, kernel: BaseKernel) -> tuple[Array, Array]:
         """The kernel matrix of a kernel of the same kind with other widths, and -p f'(s) of the pairs."""

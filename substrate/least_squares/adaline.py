@@ -120,7 +120,13 @@ def solve_by_adaline(
         history.append(float((np.linalg.norm(E, axis=0) / size).max()))
     residual = np.linalg.norm(E, axis=0) / size
     shape = W[:, 0] if B.ndim == 1 else W
-    return AdalineSolution(shape, residual[0] if B.ndim == 1 else residual, np.array(history), epoch, ended)
+    return AdalineSolution(
+        weights=shape,
+        residual=residual[0] if B.ndim == 1 else residual,
+        history=np.array(history),
+        epochs=epoch,
+        ended=ended,
+    )
 
 
 class _PlainDescent:
@@ -189,7 +195,13 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
             A, B, W, left = A[np.ix_(stay, stay)], B[stay], W[stay], left[stay]
             E = B - A @ W
     ended = "count" if left.size - 1 <= count else "epochs"
-    return Elimination(left[1:] - 1, W, epoch, ended, float(np.linalg.norm(E) / np.linalg.norm(B)))
+    return Elimination(
+        patterns=left[1:] - 1,
+        weights=W,
+        epochs=epoch,
+        ended=ended,
+        residual=float(np.linalg.norm(E) / np.linalg.norm(B)),
+    )
 
 
 def _staying(errors: Array, B: Array, threshold: float, most: int) -> Any:

@@ -77,7 +77,9 @@ class Question:
         """Return one output as it is stored; ``slopes`` has one column per output."""
         y, v = to_numpy(self.Y)[:, column], to_numpy(self.weights)
         c = None if slopes is None or not self.border.slopes else slopes[:, column]
-        return Expansion(y, self.gammas[column], v, a, b, self.negative, self.border, c)
+        return Expansion(
+            y=y, gamma=self.gammas[column], weights=v, a=a, b=b, negative=self.negative, border=self.border, slopes=c
+        )
 
     def roots(self, diagonal: Array) -> Array:
         """Return what the rounding of a kernel value is a share of, from the diagonal of the kernel matrix."""
@@ -129,7 +131,9 @@ def answered(
     beside the constant.
     """
     if not np.isfinite(question.negative):
-        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
+        return Answer(
+            support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
+        )
     rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
     a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
     predicted = _predicted(question, alpha, bias, slopes)
@@ -141,17 +145,35 @@ def answered(
         bound = bound_plainly(machine, PlainRows(p[:, column], roots, rounding), shown)
         rows.append(question.row(column, bound, FORMULA))
     if all(row.passes for row in rows):
-        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes)
+        return Answer(
+            support_values=alpha, bias=bias, primal=None, rows=(accuracy_of_outputs(rows),), facts=(), slopes=slopes
+        )
     if is_device_array(question.X):
-        return Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
+        return Answer(
+            support_values=alpha,
+            bias=bias,
+            primal=None,
+            rows=(accuracy_of_outputs(rows),),
+            facts=(_UNKNOWN,),
+            slopes=slopes,
+        )
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
     a, b, slopes, careful = _refined(question, a, b, k, gram, slopes)
     rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
     if all(row.passes for row in rows):
-        return Answer(a, b, None, (accuracy_of_outputs(rows),), (("check", "in doubled precision"),), slopes)
-    return Answer(a, b, None, (accuracy_of_outputs(rows),), (_UNKNOWN,), slopes)
+        return Answer(
+            support_values=a,
+            bias=b,
+            primal=None,
+            rows=(accuracy_of_outputs(rows),),
+            facts=(("check", "in doubled precision"),),
+            slopes=slopes,
+        )
+    return Answer(
+        support_values=a, bias=b, primal=None, rows=(accuracy_of_outputs(rows),), facts=(_UNKNOWN,), slopes=slopes
+    )
 
 
 def _primal_answer(question: Question, rank: int) -> Answer:
@@ -175,16 +197,29 @@ def certified(
 ) -> Answer:
     """The bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
     if not np.isfinite(question.negative):
-        return Answer(alpha, bias, None, (), ((NO_BOUND, _INDEFINITE),), slopes)
+        return Answer(
+            support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
+        )
     if primal is not None:
-        return _judged(Answer(alpha, bias, primal, _primal_rows(question, primal, slopes), (), slopes))
+        return _judged(
+            Answer(
+                support_values=alpha,
+                bias=bias,
+                primal=primal,
+                rows=_primal_rows(question, primal, slopes),
+                facts=(),
+                slopes=slopes,
+            )
+        )
     careful = CarefulRows(question.kernel, question.X, question.roots(question.kernel.diag(question.X)))
     rows = []
     for column in range(alpha.shape[1]):
         machine = question.expansion(column, alpha[:, column], float(bias[column]), slopes)
         bound, _ = bound_carefully(machine, careful, fitted[:, column])
         rows.append(question.row(column, bound, CAREFUL_FORMULA))
-    return _judged(Answer(alpha, bias, None, (accuracy_of_outputs(rows),), (), slopes))
+    return _judged(
+        Answer(support_values=alpha, bias=bias, primal=None, rows=(accuracy_of_outputs(rows),), facts=(), slopes=slopes)
+    )
 
 
 def _predicted(question: Question, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:

@@ -149,7 +149,15 @@ class Border:
             worst = int(np.argmin(np.isfinite(transform).all(axis=1)))
             raise DataError(f"the values of {names[worst]} are too small to be told apart; use a smaller unit")
         none = np.empty((0, k))
-        return cls(constant, none, center, transform, np.asarray(-means @ inverse), none, names)
+        return cls(
+            constant=constant,
+            columns=none,
+            center=center,
+            transform=transform,
+            shift=np.asarray(-means @ inverse),
+            basis=none,
+            names=names,
+        )
 
     @property
     def count(self) -> int:
@@ -357,7 +365,15 @@ class Border:
         sizes = np.abs(self.basis).T @ np.abs(alpha)
         worst = int(np.argmax(np.abs(self.basis.T @ alpha) / np.where(sizes > 0.0, sizes, 1.0)))
         value = float(np.abs(self.basis[:, worst] @ alpha))
-        return (Row("Z'alpha = 0", value, float(sizes[worst]), tolerance, "|z'alpha|, worst linear column"),)
+        return (
+            Row(
+                name="Z'alpha = 0",
+                value=value,
+                scale=float(sizes[worst]),
+                tolerance=tolerance,
+                formula="|z'alpha|, worst linear column",
+            ),
+        )
 
     def deviations(self, schur: Array) -> Array:
         """Return the roots of the diagonal of (Z'A^-1 Z)^-1 that belong to the slopes, in the units of z."""

@@ -100,7 +100,9 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
         raise SolverError(
             "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
         )
-    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank, factor)
+    return ColumnSolution(
+        bias=float(x[0]), coefficients=np.ascontiguousarray(x[1:]), method=method, rank=rank, factor=factor
+    )
 
 
 def _lengths(squares: Array) -> Array:
@@ -160,8 +162,20 @@ def column_rows(
     limit = roundoff(A.shape[0]) if tolerance is None else tolerance
     inner = C.T @ e
     return (
-        Row("errors orthogonal to the bias column", float(abs(inner[0])), scale, limit, "|a_0'e| / |a_0|"),
-        Row("errors orthogonal to the columns", float(np.linalg.norm(inner[1:])), norm * scale, limit, "||A_S'e||"),
+        Row(
+            name="errors orthogonal to the bias column",
+            value=float(abs(inner[0])),
+            scale=scale,
+            tolerance=limit,
+            formula="|a_0'e| / |a_0|",
+        ),
+        Row(
+            name="errors orthogonal to the columns",
+            value=float(np.linalg.norm(inner[1:])),
+            scale=norm * scale,
+            tolerance=limit,
+            formula="||A_S'e||",
+        ),
     )
 
 

@@ -342,7 +342,17 @@ class BorderedSystem:
         reached = self.unit * self.sizes(descent.residual)
         bias, slopes = self.border.split(self.unit * (self.c + self.known))
         a, products = self.unit * self.a, self.unit * self.products
-        return GradientSolution(a, bias, products, iterations, reached, descent.active, reason, slopes, indefinite)
+        return GradientSolution(
+            support_values=a,
+            bias=bias,
+            products=products,
+            iterations=iterations,
+            reached=reached,
+            unfinished=descent.active,
+            reason=reason,
+            slopes=slopes,
+            indefinite=indefinite,
+        )
 
     def _scale(self, R: Array) -> Array:
         return R / self.ridge

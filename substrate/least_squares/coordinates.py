@@ -75,7 +75,15 @@ class LeastSquares:
         lengths = np.where(inside, values, 1.0)
         squares = np.where(inside[:, None], np.square(cross) / lengths[:, None], 0.0)
         masses = None if heavy is None else np.where(inside, heavy / lengths, 0.0)
-        return cls(values, squares, total - squares.sum(axis=0), rows, free, masses, mass)
+        return cls(
+            values=values,
+            squares=squares,
+            rest=total - squares.sum(axis=0),
+            rows=rows,
+            free=free,
+            masses=masses,
+            mass=mass,
+        )
 
     def inverses(self, lambdas: Array) -> Array:
         """1/(s + lambda), one column per lambda."""

@@ -244,7 +244,13 @@ class OfMachine(Criterion):
     def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
         """On the targets Y, one column per output; on those of its sums, for the spectrum of a reduced basis."""
         targets = spectrum.targets(Y)
-        return cls(spectrum, targets, spectrum.lift, pooled, spectrum.machine(targets, cls.weighted))
+        return cls(
+            spectrum=spectrum,
+            targets=targets,
+            lift=spectrum.lift,
+            pooled=pooled,
+            machine=spectrum.machine(targets, cls.weighted),
+        )
 
     def _at(self, t: Array) -> tuple[Array, Array]:
         """1/(s + lambda) at all points, one column each, and lambda less the lift."""

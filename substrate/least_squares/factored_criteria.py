@@ -80,11 +80,13 @@ class FactoredPart:
         centred, root = (scaled - mean) - rest, None if weights is None else np.sqrt(weights)
         centred = centred if root is None else root[:, None] * centred
         if Y_check is None:
-            return cls(kind, train, centred, share, root)
+            return cls(kind=kind, train=train, Y=centred, share=share, root=root)
         roots = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
         offsets = ((Y_check / unit).reshape(Y_check.shape[0], -1) - mean) - rest
         offsets = offsets if roots is None else roots[:, None] * offsets
-        return cls(kind, train, centred, share, root, check, offsets, roots)
+        return cls(
+            kind=kind, train=train, Y=centred, share=share, root=root, check=check, offsets=offsets, check_root=roots
+        )
 
     def value_and_slope(
         self, K: Array, below: Array | None, lam: float, slope: bool = True

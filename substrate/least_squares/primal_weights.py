@@ -137,7 +137,13 @@ class PrimalWeights:
     def output(self, column: int) -> "PrimalWeights":
         """One output alone."""
         linear = None if self.linear is None else self.linear.output(column)
-        return PrimalWeights(self.kernel, self.center, self.weights[:, [column]], self.bias[[column]], linear)
+        return PrimalWeights(
+            kernel=self.kernel,
+            center=self.center,
+            weights=self.weights[:, [column]],
+            bias=self.bias[[column]],
+            linear=linear,
+        )
 
     def __call__(self, X: Any) -> Array:
         """The outputs for the rows of X, one column per output."""
@@ -269,7 +275,9 @@ def primal_accuracy(
         alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b) + border.slope_sizes(beta))
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
         residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
-    return bound.upper(), Row("stationarity in w", residual, size, roundoff(y.size), "||w - Phi' alpha||")
+    return bound.upper(), Row(
+        name="stationarity in w", value=residual, scale=size, tolerance=roundoff(y.size), formula="||w - Phi' alpha||"
+    )
 
 
 def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array, border: Border) -> tuple[Array, Array]:

@@ -141,7 +141,13 @@ def saddle_rows(
         # alpha'K alpha may be far smaller than ||K|| ||alpha||^2, which determines its rounding; errors are known to
         # the rounding of y, whose square is in the objective
         replace(gap, scale=gap.scale + scale * norm_alpha + float(np.sum(1.0 / ridge)) * rounded**2 / tolerance),
-        Row("backward error", residual, scale, tolerance, "||rhs - M x|| / (||M|| ||x|| + ||rhs||)"),
+        Row(
+            name="backward error",
+            value=residual,
+            scale=scale,
+            tolerance=tolerance,
+            formula="||rhs - M x|| / (||M|| ||x|| + ||rhs||)",
+        ),
     )
 
 

@@ -145,7 +145,15 @@ def solve_saddle_system(
     alpha, products = unit * alpha, unit * products
     if y.ndim == 1:
         alpha, bias, products, slopes = alpha[:, 0], bias[0], products[:, 0], slopes[:, 0]
-    return SaddleSolution(alpha, bias, products, refinements, error, slopes, elimination.schur)
+    return SaddleSolution(
+        support_values=alpha,
+        bias=bias,
+        products=products,
+        refinements=refinements,
+        backward_error=error,
+        slopes=slopes,
+        schur=elimination.schur,
+    )
 
 
 def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:

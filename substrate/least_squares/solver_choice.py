@@ -159,7 +159,7 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) 
     )
     if only:
         fact = "conjugate gradients: a factorisation would not fit"
-        return Plan(way, sample, IterationLimits.plain(_MOST), fact, only=True)
+        return Plan(way=way, sample=sample, limits=IterationLimits.plain(_MOST), fact=fact, only=True)
     return Plan(
         way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
     )

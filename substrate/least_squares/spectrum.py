@@ -112,7 +112,7 @@ class Spectrum:
         """
         free, masses = int(self.values.shape[0]), self.masses() if weighted else None
         squares = zeros_beside(self.values, (free, 0)) if targets is None else targets.coordinates**2
-        return LeastSquares(self.values, squares, None, self.n, free, masses)
+        return LeastSquares(values=self.values, squares=squares, rest=None, rows=self.n, free=free, masses=masses)
 
     def targets(self, Y: Array) -> Targets:
         """z = U'y for every column of Y (a vector is one column)."""
@@ -129,7 +129,11 @@ class Spectrum:
             slopes = self._slopes(centred)
             centred = centred - on_device_of(centred, self.linear[0].basis) @ slopes
         return Targets(
-            self.basis.T @ (centred if self.root is None else self.root[:, None] * centred), mean, unit, rest, slopes
+            coordinates=self.basis.T @ (centred if self.root is None else self.root[:, None] * centred),
+            mean=mean,
+            unit=unit,
+            rest=rest,
+            slopes=slopes,
         )
 
     def _slopes(self, values: Array) -> Array:
@@ -314,7 +318,18 @@ def centred_spectrum(
     values = xp.where(values + lift > matrix_noise(n) * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
         known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
-    return Spectrum(basis, values, mean_row, lift, max(trace, 0.0), norm, known.error, known.skew, root, linear)
+    return Spectrum(
+        basis=basis,
+        values=values,
+        mean_row=mean_row,
+        lift=lift,
+        trace=max(trace, 0.0),
+        norm=norm,
+        error=known.error,
+        skew=known.skew,
+        root=root,
+        linear=linear,
+    )
 
 
 def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:

@@ -124,8 +124,20 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
     """The errors are orthogonal to the constant and to every direction of values: optimality of least squares."""
     scale = float(np.linalg.norm(t))
     return (
-        Row("1'e = 0", float(abs(e.sum())), scale * float(np.sqrt(t.size)), tolerance, "|1'e|"),
-        Row("errors orthogonal to f", float(np.linalg.norm(basis.adjoint(e))), scale, tolerance, "||Q'e||"),
+        Row(
+            name="1'e = 0",
+            value=float(abs(e.sum())),
+            scale=scale * float(np.sqrt(t.size)),
+            tolerance=tolerance,
+            formula="|1'e|",
+        ),
+        Row(
+            name="errors orthogonal to f",
+            value=float(np.linalg.norm(basis.adjoint(e))),
+            scale=scale,
+            tolerance=tolerance,
+            formula="||Q'e||",
+        ),
     )
 
 

@@ -69,7 +69,16 @@ class Validation(Criterion):
         if weights is not None:  # a weighted mean of squares is a plain one of errors times the roots of the weights
             roots = np.sqrt(weights / weights.mean())
             directions, offsets = roots[:, None] * directions, roots[:, None] * offsets
-        return cls(spectrum, targets, spectrum.lift, pooled, directions, offsets, rounding, roots)
+        return cls(
+            spectrum=spectrum,
+            targets=targets,
+            lift=spectrum.lift,
+            pooled=pooled,
+            directions=directions,
+            offsets=offsets,
+            rounding=rounding,
+            roots=roots,
+        )
 
     def sample(self, t: Array) -> Samples:
         """One matrix product per output, and the ceiling from each interval's lowest lambda."""

@@ -76,7 +76,14 @@ class PenalizedFit:
     def scaled(self, unit: float) -> "PenalizedFit":
         """The same fit with targets in another unit."""
         y = self.target / unit
-        return PenalizedFit(self.features, self.parts, y, self.bias, self.balanced, self.coefficients)
+        return PenalizedFit(
+            features=self.features,
+            parts=self.parts,
+            target=y,
+            bias=self.bias,
+            balanced=self.balanced,
+            coefficients=self.coefficients,
+        )
 
     def bias_of(self, v: Array) -> float:
         """The b for which the errors sum to zero."""
@@ -104,7 +111,15 @@ class PenalizedFit:
         residual = -(self.features.T @ e) + (point.nu if self.balanced else 0.0) - bounded
         scale = float(np.linalg.norm(np.abs(self.features).T @ np.abs(y)) + np.linalg.norm(bounded))
         formula = "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||"
-        rows = [Row("(27a) stationarity", float(np.linalg.norm(residual)), scale, tolerance, formula)]
+        rows = [
+            Row(
+                name="(27a) stationarity",
+                value=float(np.linalg.norm(residual)),
+                scale=scale,
+                tolerance=tolerance,
+                formula=formula,
+            )
+        ]
         bounds = variation_rows(
             self.values(point),
             point.t,
@@ -121,7 +136,9 @@ class PenalizedFit:
         rows += bounds[2:] if slackness else bounds[2:3]
         if self.bias:
             size = float(np.abs(e).sum()) + y.size * variation_unit(y)
-            rows.append(Row("1'e = 0", abs(float(e.sum())), size, tolerance, "|1'e|"))
+            rows.append(
+                Row(name="1'e = 0", value=abs(float(e.sum())), scale=size, tolerance=tolerance, formula="|1'e|")
+            )
         if self.balanced:
             rows.append(zero_sum_row(point.v, tolerance, np.full(y.size, self.unit)))
         return tuple(rows)
@@ -131,15 +148,31 @@ def variation_fit(coordinates: ComponentCoordinates, y: Array) -> PenalizedFit:
     """Structure detection; in orthonormal coordinates of the fitted values unless the coordinates are raw."""
     if not coordinates.balanced:
         parts = coordinates.parts
-        return PenalizedFit(parts.sum(axis=0), parts, y, coordinates.bias, coordinates.bias, coordinates.coefficients)
+        return PenalizedFit(
+            features=parts.sum(axis=0),
+            parts=parts,
+            target=y,
+            bias=coordinates.bias,
+            balanced=coordinates.bias,
+            coefficients=coordinates.coefficients,
+        )
     d, n, r = coordinates.parts.shape
     stacked = np.vstack([coordinates.parts.reshape(d * n, r), coordinates.coefficients])
     divided = solve_triangular(coordinates.metric, stacked.T, trans="T").T
     parts = divided[: d * n].reshape(d, n, r)
-    return PenalizedFit(parts.sum(axis=0), parts, y, coordinates.bias, False, divided[d * n :])
+    return PenalizedFit(
+        features=parts.sum(axis=0),
+        parts=parts,
+        target=y,
+        bias=coordinates.bias,
+        balanced=False,
+        coefficients=divided[d * n :],
+    )
 
 
 def sparse_fit(omega: Array, y: Array) -> PenalizedFit:
     """The sparse substrate: every support value is a part of one row."""
     n = y.size
-    return PenalizedFit(omega, np.eye(n)[:, None, :], y, True, True, np.eye(n))
+    return PenalizedFit(
+        features=omega, parts=np.eye(n)[:, None, :], target=y, bias=True, balanced=True, coefficients=np.eye(n)
+    )

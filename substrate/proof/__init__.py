@@ -72,7 +72,15 @@ class Proof:
         cls, accuracy: float, tolerance: Tolerance, bits: int, reason: str = "", about: str = "fitted values"
     ) -> Self:
         """Return the record of a bound, and of what is permitted for the targets of a user."""
-        return cls(accuracy, tolerance.spread, tolerance.share, tolerance.rounding, bits, reason, about)
+        return cls(
+            accuracy=accuracy,
+            spread=tolerance.spread,
+            tolerance=tolerance.share,
+            rounding=tolerance.rounding,
+            bits=bits,
+            reason=reason,
+            about=about,
+        )
 
     @property
     def each(self) -> "tuple[Proof, ...]":

@@ -49,7 +49,7 @@ def prove_reduced_l1(
     bits: int = _REDUCED_BITS,
 ) -> Proof:
     """Return the proof for one output of the L1 substrate on a basis; ``beta`` has an entry for every basis vector."""
-    machine = SparseMachine(y, zeta, beta, 0.0, fitted, weights=v, zero_sum=False)
+    machine = SparseMachine(y=y, zeta=zeta, a=beta, b=0.0, fitted=fitted, weights=v, zero_sum=False)
     keys = np.asarray(rows.X).T if isinstance(rows, GivenRows) else _dense(rows.points)
     return _prove_l1(lambda: rows.matrix(rows.X), keys, machine, tolerance, bits)
 

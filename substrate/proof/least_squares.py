@@ -80,7 +80,7 @@ def prove_expansion(
     if not np.isfinite(negative):
         return Proof.of(math.inf, tolerance, bits, _INDEFINITE)
 
-    machine = Expansion(y, gamma, v, a, b, negative, border, slopes)
+    machine = Expansion(y=y, gamma=gamma, weights=v, a=a, b=b, negative=negative, border=border, slopes=slopes)
 
     def products(a: Balls) -> Balls:
         return Balls.exact(matrix) @ a if matrix is not None else Balls(kernel_products(kernel, X, a.values.tolist()))
@@ -210,7 +210,7 @@ def prove_kept_columns(
     bits: int = _COLUMN_BITS,
 ) -> Proof:
     """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
-    machine = ColumnMachine(y, columns, gamma, b, a)
+    machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=b, coefficients=a)
     with precision(bits):
         values = Balls(_values(kernel, X, columns))
         try:

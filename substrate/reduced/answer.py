@@ -103,7 +103,19 @@ class CarefulErrorsOfLeaf:
                     inner = np.ascontiguousarray(tile[:, : self.features[0].shape[0]])
                     outside += _outside(*self.features, inner, lengths[some], light, p)
         slopes = np.column_stack([one.midpoint for one in slope])
-        sums = Residuals(count, slopes, total, squares, targets, norm, shifts, spreads, mass, diagonal, rounding)
+        sums = Residuals(
+            count=count,
+            slope=slopes,
+            total=total,
+            squares=squares,
+            targets=targets,
+            kernel_squares=norm,
+            shifts=shifts,
+            spreads=spreads,
+            mass=mass,
+            diagonal=diagonal,
+            rounding=rounding,
+        )
         return CarefulErrors(sums, unsure, apart, outside)
 
     def _predicted(self, block: Block) -> tuple[Array, Array]:
@@ -151,7 +163,9 @@ def careful_pass(
     basis: BasisMatrix | None = None,
 ) -> tuple[Residuals, ErrorsRounded]:
     """Sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if given."""
-    function = CarefulErrorsOfLeaf(rows.values, unit, coefficients, bias, sizes, centre, weights)
+    function = CarefulErrorsOfLeaf(
+        values=rows.values, unit=unit, coefficients=coefficients, bias=bias, sizes=sizes, centre=centre, weights=weights
+    )
     if basis is not None:
         deviation = basis.deviation(basis.best())
         if deviation is not None:
@@ -164,7 +178,9 @@ def careful_pass(
     place = sum_rounding(4) * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
     apart = np.sqrt(sums.apart) + unsure + place
     outside = None if function.features is None else at_most(sums.outside)
-    return sums.residuals, ErrorsRounded(unsure, apart, sums.residuals.rounding, slopes, outside=outside)
+    return sums.residuals, ErrorsRounded(
+        errors=unsure, apart=apart, kernel=sums.residuals.rounding, slopes=slopes, outside=outside
+    )
 
 
 UNKNOWN = (
@@ -288,4 +304,6 @@ class AnswerJudge:
         gradient = to_numpy(residuals.slope)
         facts = (fact,) if row.passes else (fact, reason_of_failure(self.curvature.penalised))
         total = np.asarray(to_numpy(residuals.total))
-        return ReducedAnswer(row, facts, found.helped, gradient, total, found.pull, found.lost)
+        return ReducedAnswer(
+            row=row, facts=facts, helped=found.helped, slope=gradient, total=total, pull=found.pull, lost=found.lost
+        )

@@ -193,7 +193,7 @@ class BasisMatrix:
         if doubled is None:
             return None
         (high, low), p = doubled
-        return Penalty(f, high, sizes, p, DoubledMatrix(high, low))
+        return Penalty(features=f, high=high, sizes=sizes, rounding=p, doubled=DoubledMatrix(high, low))
 
     @property
     def dimension(self) -> int:

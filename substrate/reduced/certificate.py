@@ -128,16 +128,34 @@ def reduced_rows(
         spare += tolerance * float(np.abs(u[kept:]).sum()) * scale_w
         checks.append(
             (
-                Row("1'e = 0", total, float(np.sqrt(residuals.mass)) * terms, tolerance, "|1'e|"),
                 Row(
-                    "stationarity in beta",
-                    in_beta,
-                    lam * norm_basis * norm_beta + residuals.norm * terms,
-                    tolerance,
-                    "||K_SS beta / gamma - K'e||",
+                    name="1'e = 0",
+                    value=total,
+                    scale=float(np.sqrt(residuals.mass)) * terms,
+                    tolerance=tolerance,
+                    formula="|1'e|",
                 ),
-                Row("stationarity in w", in_w, scale_w, tolerance, "||u / gamma - Z'e||"),
-                Row("duality gap", gap, value + spare / tolerance, tolerance, "(primal - dual objective) / gamma"),
+                Row(
+                    name="stationarity in beta",
+                    value=in_beta,
+                    scale=lam * norm_basis * norm_beta + residuals.norm * terms,
+                    tolerance=tolerance,
+                    formula="||K_SS beta / gamma - K'e||",
+                ),
+                Row(
+                    name="stationarity in w",
+                    value=in_w,
+                    scale=scale_w,
+                    tolerance=tolerance,
+                    formula="||u / gamma - Z'e||",
+                ),
+                Row(
+                    name="duality gap",
+                    value=gap,
+                    scale=value + spare / tolerance,
+                    tolerance=tolerance,
+                    formula="(primal - dual objective) / gamma",
+                ),
             )
         )
     return checks
@@ -340,7 +358,7 @@ def _bound_at(
     inexact = bool(np.any(failing)) and bool(
         np.any(failing & (reach.of_radius(pull.radius, sharp=sharp) > 0.1 * moved))
     )
-    return Bound(made, helped, inexact or (outside > 0.0 and not gone), known, gone)
+    return Bound(rows=made, helped=helped, limited=inexact or (outside > 0.0 and not gone), pull=known, lost=gone)
 
 
 def cut_fact(basis: BasisMatrix) -> tuple[str, str]:

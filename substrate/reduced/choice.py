@@ -127,7 +127,9 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
     if rule in ("feature_vectors", "stochastic"):
         description += f", {scoring.size} scoring rows"
     points = None if kernel.pairwise else source.beside(X[picked.rows])
-    return ChosenBasis(np.asarray(picked.rows, dtype=np.intp), points, scoring, X, description)
+    return ChosenBasis(
+        rows=np.asarray(picked.rows, dtype=np.intp), points=points, scoring=scoring, sample=X, description=description
+    )
 
 
 def _count(wanted: int | None, n: int) -> int:
@@ -178,7 +180,13 @@ def _given(given: Any, kernel: Kernel, source: Source, passes: OpenPasses, scori
         if rows.size < values.size:
             description += f", {values.size - rows.size} named twice and kept once"
         X = sample_of(source, passes, rows, scoring, spread_rows(n))
-        return ChosenBasis(rows, None if kernel.pairwise else source.beside(X[rows]), scoring, X, description)
+        return ChosenBasis(
+            rows=rows,
+            points=None if kernel.pairwise else source.beside(X[rows]),
+            scoring=scoring,
+            sample=X,
+            description=description,
+        )
     if kernel.pairwise:
         raise DataError("with a precomputed kernel the basis must be a rule or row numbers; points have no values")
     from sklearn.utils.validation import check_array
@@ -193,4 +201,10 @@ def _given(given: Any, kernel: Kernel, source: Source, passes: OpenPasses, scori
         points = csr_matrix(points)
     elif is_sparse(points) and not is_sparse(X):
         points = points.toarray()
-    return ChosenBasis(None, source.beside(points.copy()), scoring, X, f"{points.shape[0]} given points")
+    return ChosenBasis(
+        rows=None,
+        points=source.beside(points.copy()),
+        scoring=scoring,
+        sample=X,
+        description=f"{points.shape[0]} given points",
+    )

@@ -86,7 +86,9 @@ class Curvature:
         # of the products of features, and twice that of the sums by which they are centred, once for either factor
         summed = sum_rounding(3 * self.terms + r + 8)
         if r == 0:
-            return Reach(self, A, A, 0.0, own, spread, summed, lengths)
+            return Reach(
+                curvature=self, root=A, pull=A, eta=0.0, own=own, spread=spread, summed=summed, lengths=lengths
+            )
         with blas_threads(r):
             try:
                 penalty = ridges * xp.eye(r, dtype=A.dtype, device=A.device)
@@ -95,7 +97,9 @@ class Curvature:
             except Exception as error:  # every namespace raises an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
                     raise
-                return Reach(self, A, A, math.inf, own, spread, summed, lengths)
+                return Reach(
+                    curvature=self, root=A, pull=A, eta=math.inf, own=own, spread=spread, summed=summed, lengths=lengths
+                )
             W = inner / roots
             pull = multiply_triangle(W, T.T)
             faint = float(xp.linalg.vector_norm(xp.abs(pull) @ s))
@@ -110,7 +114,17 @@ class Curvature:
         eta += sum_rounding(8 * r) * float(xp.sum(inner * inner))
         bent = 0.0 if deviation is None else deviation.norm(W[:, : r - self.features.free], lam)
         eta += bent
-        return Reach(self, W, pull, eta if math.isfinite(eta) else math.inf, own, spread, summed, lengths, bent)
+        return Reach(
+            curvature=self,
+            root=W,
+            pull=pull,
+            eta=eta if math.isfinite(eta) else math.inf,
+            own=own,
+            spread=spread,
+            summed=summed,
+            lengths=lengths,
+            bent=bent,
+        )
 
     def outside(self, diagonal: float, rounding: float, deviation: Deviation | None) -> tuple[float, float]:
         """Bounds on the squared lengths of all rows outside the kept directions, from the sums; may be infinite.

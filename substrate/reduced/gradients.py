@@ -116,9 +116,18 @@ def sampled_scatter(
     full = mean + features.transform.T @ origin.kernel_values
     accumulated = statistic.method == "accumulated"
     known = Curvature(
-        features, scatter, full, mean, mass, basis.sizes, some.terms, accumulated, whole=False, basis=basis
+        features=features,
+        scatter=scatter,
+        mean=full,
+        offsets=mean,
+        mass=mass,
+        sizes=basis.sizes,
+        terms=some.terms,
+        accumulated=accumulated,
+        whole=False,
+        basis=basis,
     )
-    return SampledScatter(factor, full, rows.mass, m, known)
+    return SampledScatter(factor=factor, mean=full, mass=rows.mass, sampled=m, curvature=known)
 
 
 #: Estimated relative error of the outputs at which the iteration ends: a tenth of the accuracy required of predictions.
@@ -228,13 +237,13 @@ def solve_by_gradients(
     """
     basis = BasisMatrix(rows.values, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
-    system = FeatureSystem(rows, T, lam, M, np.zeros(origin.targets.size))
+    system = FeatureSystem(rows=rows, transform=T, lam=lam, scatter=M, goal=np.zeros(origin.targets.size))
     judge = AnswerJudge(
-        rows,
-        replace(M.curvature, terms=rows.terms),
-        lam,
-        origin.unit,
-        targets or rows.target_summary(),
+        rows=rows,
+        curvature=replace(M.curvature, terms=rows.terms),
+        lam=lam,
+        unit=origin.unit,
+        targets=targets or rows.target_summary(),
         share=answer_share,
     )
 
@@ -265,7 +274,12 @@ def solve_by_gradients(
                 answer = _known_better(judge, rows, features, origin, answer, beta, bias)
             rows_of_both = (answer.row, *worst_rows(checks))
             return IteratedSolution(
-                origin.unit * beta, origin.unit * bias, rows_of_both, iterations, M.sampled, answer.facts
+                coefficients=origin.unit * beta,
+                bias=origin.unit * bias,
+                rows=rows_of_both,
+                iterations=iterations,
+                sampled=M.sampled,
+                facts=answer.facts,
             )
         change = np.zeros_like(gradient)
         descent = Descent(replace(system, goal=digits * goal), change, gradient)
@@ -298,4 +312,6 @@ def _known_better(
 
 def _iteration_row(energy: float, scale: float, tolerance: float) -> Row:
     name, formula = "outputs against the solution's", "sqrt(g' M^-1 g), g the gradient / gamma"
-    return Row(name, float(np.sqrt(energy)), float(np.sqrt(scale)), tolerance, formula)
+    return Row(
+        name=name, value=float(np.sqrt(energy)), scale=float(np.sqrt(scale)), tolerance=tolerance, formula=formula
+    )

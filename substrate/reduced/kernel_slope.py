@@ -115,7 +115,14 @@ def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
     stretch = lam * float(np.exp(machine.mean_log_stretch(lambdas)[0]))
     response = evidence_response(u, quadratic, stretch, machine.free)
     curved = 2.0 * response.volume * _inverse(spectrum, lam)
-    return RowSlopes(spectrum, u, curved, -2.0 / lam * response.support, 0.0 * u, np.zeros(u.shape[0]))
+    return RowSlopes(
+        spectrum=spectrum,
+        weights=u,
+        quadratic=curved,
+        errors=-2.0 / lam * response.support,
+        along=0.0 * u,
+        shift=np.zeros(u.shape[0]),
+    )
 
 
 def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
@@ -135,7 +142,15 @@ def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
         steep, Q, g = steep * machine.rows / (lam * spectrum.mass), spectrum.rotation, inverses[:, 0]
         quadratic = -steep * (Q * g) @ heavy.second @ (Q * g).T
         squared, shift = steep * _inverse(spectrum, lam), -steep / spectrum.mass * (Q @ (g * heavy.first))
-    return RowSlopes(spectrum, u, quadratic, -(response.support / lam + b) / lam, b / lam, shift, squared=squared)
+    return RowSlopes(
+        spectrum=spectrum,
+        weights=u,
+        quadratic=quadratic,
+        errors=-(response.support / lam + b) / lam,
+        along=b / lam,
+        shift=shift,
+        squared=squared,
+    )
 
 
 def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:
@@ -145,21 +160,39 @@ def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float
     b = _inverse(spectrum, lam) @ (held.cross - held.second @ u)
     factor = 2.0 * share / (held.mass * u.shape[1])
     shift = factor / spectrum.mass * (u @ (held.targets - held.first @ u))
-    return RowSlopes(spectrum, u, np.zeros((u.shape[0],) * 2), -factor * b, factor * b, shift, -factor * u)
+    return RowSlopes(
+        spectrum=spectrum,
+        weights=u,
+        quadratic=np.zeros((u.shape[0],) * 2),
+        errors=-factor * b,
+        along=factor * b,
+        shift=shift,
+        held=-factor * u,
+    )
 
 
 def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) -> RowSlopes:
     """Of the mean square leave-one-out residual, the mean over the outputs; one pass."""
     u, inverse = spectrum.weights(lam), _inverse(spectrum, lam)
     nothing = 0.0 * u
-    bare = RowSlopes(spectrum, u, 0.0 * inverse, nothing, nothing, np.zeros(u.shape[0]))
+    bare = RowSlopes(
+        spectrum=spectrum, weights=u, quadratic=0.0 * inverse, errors=nothing, along=nothing, shift=np.zeros(u.shape[0])
+    )
     function = LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare, inverse)
     sums = rows.sums(function, "sums of left-out residuals")
     b = inverse @ sums.cross
     total = 2.0 * inverse @ sums.first - u @ sums.total
     with blas_threads(u.shape[0]):
         quadratic = -2.0 * (inverse @ sums.second @ inverse)
-    return RowSlopes(spectrum, u, quadratic, -b, b, -total / spectrum.mass, left=inverse)
+    return RowSlopes(
+        spectrum=spectrum,
+        weights=u,
+        quadratic=quadratic,
+        errors=-b,
+        along=b,
+        shift=-total / spectrum.mass,
+        left=inverse,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class LeftOutOfBlock:
         for _, rows, tile in self.values.walk([block]):
             fitted[rows, :] = tile @ self.coefficients + self.bias
             leverages[rows] = self.factor.leverages(tile, None if block.weights is None else block.weights[rows])
-        return LeftOutRows(block.start, block.Y, fitted, leverages, block.weights)
+        return LeftOutRows(start=block.start, Y=block.Y, fitted=fitted, leverages=leverages, weights=block.weights)
 
 
 def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
@@ -243,7 +243,16 @@ class ReducedLeaveOneOut(LeftOutCriterion):
             parts = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
             X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
             kept = ArraySource(X, Y, weights=rows.weights)
-        return cls(known, known.targets(), 0.0, pooled, known.machine(), spectrum, rows, kept)
+        return cls(
+            spectrum=known,
+            targets=known.targets(),
+            lift=0.0,
+            pooled=pooled,
+            machine=known.machine(),
+            there=spectrum,
+            rows=rows,
+            kept=kept,
+        )
 
     def sums(self, g: Array) -> ResidualSums:
         """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
@@ -251,7 +260,9 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         centre = spectrum.origin.targets + spectrum.target_mean
         kept = self.kept is not None
         features = GivenValues(spectrum.cross.shape[0]) if kept else _features(spectrum, self.rows.values)
-        function = LeftOutOfLeaf(features, g, spectrum.cross, self.unit, centre, spectrum.mass)
+        function = LeftOutOfLeaf(
+            features=features, inverses=g, coordinates=spectrum.cross, unit=self.unit, centre=centre, mass=spectrum.mass
+        )
         if self.kept is not None:
             return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]

@@ -53,7 +53,7 @@ class LinearColumns:
     def plain(cls, numbers: Iterable[int], center: Array) -> "LinearColumns":
         """Return the columns in the units of the rows, for predictions."""
         ones = np.ones(center.size)
-        return cls(tuple(numbers), center, ones, np.diag(ones), ones)
+        return cls(numbers=tuple(numbers), center=center, units=ones, turn=np.diag(ones), sizes=ones)
 
     def __call__(self, X: Any) -> Array:
         """Return the columns of rows, dense, where the rows are."""
@@ -120,7 +120,15 @@ class ColumnFactorOfLeaf:
         lengths = sum(length for _, (_, length) in held)
         mass = float(v.sum())
         factor = column_factor(z - center, v)
-        return ColumnFactor(v.size, mass, z.min(axis=0), z.max(axis=0), lengths, center, factor)
+        return ColumnFactor(
+            count=v.size,
+            mass=mass,
+            low=z.min(axis=0),
+            high=z.max(axis=0),
+            diagonal=lengths,
+            center=center,
+            factor=factor,
+        )
 
     def _weighed(self, block: Block) -> tuple[Array, float]:
         v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)
@@ -156,4 +164,6 @@ def survey_linear_columns(
     # a column is at most one in its unit, and each of its values is rounded once
     mean, floor = found.diagonal / found.mass, 0.0 if found.diagonal > 0.0 else 1.0
     sizes = np.full(units.size, 1.0 / np.sqrt(mean + floor))
-    return LinearColumns(numbers, middle, units, units[:, None] * border.transform, sizes, floor)
+    return LinearColumns(
+        numbers=numbers, center=middle, units=units, turn=units[:, None] * border.transform, sizes=sizes, floor=floor
+    )

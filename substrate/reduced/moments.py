@@ -70,7 +70,15 @@ class Moments(Tally):
     def transformed(self, T: Array) -> "Moments":
         """The same for T'x instead of x."""
         first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
-        return Moments(self.count, first, second, self.targets, cross, self.squares, self.mass)
+        return Moments(
+            count=self.count,
+            first=first,
+            second=second,
+            targets=self.targets,
+            cross=cross,
+            squares=self.squares,
+            mass=self.mass,
+        )
 
     def about(self, mean: Array, target: Array) -> "Moments":
         """The same about another origin."""
@@ -79,7 +87,9 @@ class Moments(Tally):
         cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
         squares = self.squares - target * (self.targets + targets)
         above = namespace_of(squares).clip(squares, min=0.0)
-        return Moments(self.count, first, second, targets, cross, above, self.mass)
+        return Moments(
+            count=self.count, first=first, second=second, targets=targets, cross=cross, squares=above, mass=self.mass
+        )
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0) -> Origin:
@@ -132,7 +142,15 @@ class Sums(Tally):
         xp = namespace_of(self.second)
         upper = xp.triu(self.second)
         second = upper + xp.triu(upper, k=1).T
-        return Moments(self.count, self.first, second, self.targets, self.cross, self.squares, self.mass)
+        return Moments(
+            count=self.count,
+            first=self.first,
+            second=second,
+            targets=self.targets,
+            cross=self.cross,
+            squares=self.squares,
+            mass=self.mass,
+        )
 
 
 @dataclass(frozen=True, slots=True)

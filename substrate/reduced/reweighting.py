@@ -87,7 +87,7 @@ def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: fl
 
     def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
         nonlocal largest
-        values = ErrorsOfRows(rows.values, unit, coefficients, bias, centre)
+        values = ErrorsOfRows(values=rows.values, unit=unit, coefficients=coefficients, bias=bias, centre=centre)
         ends = [quantile_ranks(level, rows.n_rows) for level in levels]
         wanted = [rank for pair in ends for rank in pair]
         found, size = order_statistics(lambda f: rows.sums(f, "scale of the errors"), values, rows.n_rows, wanted)
@@ -106,7 +106,7 @@ def reweighted(
 ) -> Iterable[Reweighted]:
     """The plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""
     solution, mass = solve(None)
-    last = Reweighted(solution, None, 0.0, mass, np.inf)
+    last = Reweighted(solution=solution, weights=None, scale=0.0, mass=mass, change=np.inf)
     yield last
     for _ in range(most):
         beta, bias = last.solution.coefficients[:, 0] / unit, float(last.solution.bias[0]) / unit
@@ -116,7 +116,7 @@ def reweighted(
         after = solution.coefficients[:, 0] / unit
         size = _norm(K_basis, after)
         change = _norm(K_basis, after - beta) / size if size > 0.0 else 0.0
-        last = Reweighted(solution, weights, unit * spread, mass, change)
+        last = Reweighted(solution=solution, weights=weights, scale=unit * spread, mass=mass, change=change)
         yield last
         if last.change <= tolerance:
             return

@@ -101,7 +101,19 @@ class ResidualsOfLeaf:
                 if self.squared:
                     norm += sum_squares(tile)
         e, ee, tt, t, centred = (to_numpy(part) for part in (total, squares, targets, shifts, spreads))
-        return Residuals(count, slope, e, ee, tt, float(norm), t, centred, float(mass), float(diagonal), rounding)
+        return Residuals(
+            count=count,
+            slope=slope,
+            total=e,
+            squares=ee,
+            targets=tt,
+            kernel_squares=float(norm),
+            shifts=t,
+            spreads=centred,
+            mass=float(mass),
+            diagonal=float(diagonal),
+            rounding=rounding,
+        )
 
 
 def residual_pass(
@@ -117,7 +129,15 @@ def residual_pass(
 
     ``kernel_squares`` are those of all kernel values, where they are known.
     """
-    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, weights, centre, kernel_squares is None)
+    function = ResidualsOfLeaf(
+        values=rows.values,
+        unit=unit,
+        coefficients=coefficients,
+        bias=bias,
+        weights=weights,
+        centre=centre,
+        squared=kernel_squares is None,
+    )
     sums: Residuals = rows.sums(function, "errors of all rows")
     return sums if kernel_squares is None else replace(sums, kernel_squares=kernel_squares)
 
@@ -149,7 +169,15 @@ def solve_reduced(
     known = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
     basis = BasisMatrix(rows.values.of_kernel, K_basis, features.of_kernel)
-    judge = AnswerJudge(rows, spectrum.curvature(basis, terms, columns), lam, unit, known, weights_of_rows, share)
+    judge = AnswerJudge(
+        rows=rows,
+        curvature=spectrum.curvature(basis, terms, columns),
+        lam=lam,
+        unit=unit,
+        targets=known,
+        weights=weights_of_rows,
+        share=share,
+    )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
     found: ReducedSolution | tuple[Array, Array] | None = None
@@ -179,7 +207,13 @@ def solve_reduced(
         # once more with errors in doubled precision: they may pass, or show how to correct the answer
         answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
         facts, refinements = answer.facts, refinements + steps
-    return ReducedSolution(unit * beta, unit * bias, (answer.row, *worst_rows(checks)), refinements, facts)
+    return ReducedSolution(
+        coefficients=unit * beta,
+        bias=unit * bias,
+        rows=(answer.row, *worst_rows(checks)),
+        refinements=refinements,
+        facts=facts,
+    )
 
 
 def _from_sums(
@@ -208,7 +242,9 @@ def _from_sums(
                     return weights, bias
             if passes or not answer.helped or refinements >= _MOST_REFINEMENTS:
                 rows = (answer.row, *worst_rows(checks))
-                return ReducedSolution(unit * beta, unit * bias, rows, refinements, answer.facts)
+                return ReducedSolution(
+                    coefficients=unit * beta, bias=unit * bias, rows=rows, refinements=refinements, facts=answer.facts
+                )
         if answer is None:
             slope = features.transform.T @ residuals.slope - features.pull(weights, lam)
         else:

@@ -162,13 +162,13 @@ class ReducedSpectrum:
         if self.features.linear is not None:
             sizes = namespace_of(sizes).concat([sizes, self.features.linear])
         return Curvature(
-            self.features,
-            self.scatter,
-            self.full_mean,
-            self.mean,
-            self.mass,
-            sizes,
-            terms,
+            features=self.features,
+            scatter=self.scatter,
+            mean=self.full_mean,
+            offsets=self.mean,
+            mass=self.mass,
+            sizes=sizes,
+            terms=terms,
             accumulated=self.error != ROUNDED_ONCE,
             columns=columns,
             basis=basis,
@@ -242,7 +242,18 @@ def reduced_spectrum(
     cross = xp.where(centred.squares > rounding, cross, xp.zeros_like(cross))
     values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
     return ReducedSpectrum(
-        features, origin, n, values, rotation, mean, cross, target, centred.squares, mass, error, centred.second
+        features=features,
+        origin=origin,
+        n=n,
+        values=values,
+        rotation=rotation,
+        mean=mean,
+        cross=cross,
+        target_mean=target,
+        squares=centred.squares,
+        mass=mass,
+        error=error,
+        scatter=centred.second,
     )
 
 

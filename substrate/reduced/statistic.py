@@ -102,7 +102,9 @@ def accumulate(
         here, about = not rows.on_device, origin
         if here and not first:  # then the sums are about zero, and so are their bounds
             about = replace(origin, kernel_values=0.0 * origin.kernel_values)
-        function = MomentsOfLeaf(rows.values, about, folds=folds, weights=weights, about=first, certifying=here)
+        function = MomentsOfLeaf(
+            values=rows.values, origin=about, folds=folds, weights=weights, about=first, certifying=here
+        )
         found = rows.sums(function, "sums of kernel values")
         fast = _in_features(found, rows, features, about, lam, folds, first or here)
         if accumulated or fast.error <= largest:
@@ -119,16 +121,34 @@ def _row_wise(
     rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
 ) -> Statistic:
     if rows.on_device or not features.well_conditioned:
-        function = MomentsOfLeaf(rows.values, origin, features.transform, folds=folds, weights=weights)
+        function = MomentsOfLeaf(
+            values=rows.values, origin=origin, transform=features.transform, folds=folds, weights=weights
+        )
         total, parts = rows.sums(function, "sums of features").moments()
-        return Statistic(features, origin, total, parts, "row-wise", ROUNDED_ONCE)
+        return Statistic(
+            features=features, origin=origin, total=total, folds=parts, method="row-wise", error=ROUNDED_ONCE
+        )
     with blas_threads(features.n_basis):
         Q, R = np.linalg.qr(features.transform.T)
-    function = MomentsOfLeaf(rows.values, origin, np.asfortranarray(R.T), triangular=True, folds=folds, weights=weights)
+    function = MomentsOfLeaf(
+        values=rows.values,
+        origin=origin,
+        transform=np.asfortranarray(R.T),
+        triangular=True,
+        folds=folds,
+        weights=weights,
+    )
     total, parts = rows.sums(function, "sums of features").moments()
     with blas_threads(features.n_basis):
         done = tuple(part.transformed(Q.T) for part in parts)
-        return Statistic(features, origin, total.transformed(Q.T), done, "row-wise", ROUNDED_ONCE)
+        return Statistic(
+            features=features,
+            origin=origin,
+            total=total.transformed(Q.T),
+            folds=done,
+            method="row-wise",
+            error=ROUNDED_ONCE,
+        )
 
 
 def _in_features(
@@ -146,7 +166,14 @@ def _in_features(
     squares, sums = None, None
     if not rows.on_device:
         more = 0 if folds is None else 1 + folds.count  # sums of folds are added up
-        sums = KernelSums(total, origin, found.probed, found.seen, rows.product_terms + more, rows.terms + more)
+        sums = KernelSums(
+            moments=total,
+            origin=origin,
+            probed=found.probed,
+            seen=found.seen,
+            terms=rows.product_terms + more,
+            long=rows.terms + more,
+        )
         columns = sums.lengths
     else:
         squares = _kernel_squares(total, o if first else 0.0 * o)
@@ -162,7 +189,17 @@ def _in_features(
         moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
         own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
         error = _error(entry, own, features, lam)
-        return Statistic(features, origin, moved, done, "accumulated", error, squares, sums, columns)
+        return Statistic(
+            features=features,
+            origin=origin,
+            total=moved,
+            folds=done,
+            method="accumulated",
+            error=error,
+            kernel_squares=squares,
+            sums=sums,
+            columns=columns,
+        )
 
 
 def _lengths_on_device(total: Moments, origin: Array) -> Array:

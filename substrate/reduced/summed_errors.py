@@ -116,17 +116,17 @@ class KernelSums:
         about_zero = m.squares + 2.0 * c * m.targets + m.mass * c * c
         kernel = float(np.trace(m.second) + 2.0 * (o @ m.first) + m.mass * (o @ o))
         sums = Residuals(
-            m.count,
-            slope,
-            total,
-            squares,
-            np.maximum(about_zero, 0.0),
-            max(kernel, 0.0),
-            m.targets,
-            m.squares,
-            m.mass,
-            self.seen.diagonal,
-            self.seen.rounding,
+            count=m.count,
+            slope=slope,
+            total=total,
+            squares=squares,
+            targets=np.maximum(about_zero, 0.0),
+            kernel_squares=max(kernel, 0.0),
+            shifts=m.targets,
+            spreads=m.squares,
+            mass=m.mass,
+            diagonal=self.seen.diagonal,
+            rounding=self.seen.rounding,
         )
         rounded = rounded_errors(sums, sizes, beta, bias, 8)
         return sums, replace(rounded, pulled=pulled, shifted=shifted)

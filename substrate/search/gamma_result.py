@@ -75,7 +75,13 @@ class GammaSearch:
         formula = "criterion - lower bound, over the range of gamma"
         floors = np.broadcast_to(self.floor, self.values.shape)
         rows = [
-            Row("gap of gamma", float(value - bound), float(value + floor / self.gap), self.gap, formula)
+            Row(
+                name="gap of gamma",
+                value=float(value - bound),
+                scale=float(value + floor / self.gap),
+                tolerance=self.gap,
+                formula=formula,
+            )
             for value, bound, floor in zip(self.values, self.bounds, floors, strict=True)
         ]
         worst = max(rows, key=lambda row: row.relative)

@@ -178,7 +178,16 @@ class _Survey:
         least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
         lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
         known = np.logical_and.accumulate(known)
-        return cls(criterion, lambdas, values, lower, squared, known, floor, gap)
+        return cls(
+            criterion=criterion,
+            lambdas=lambdas,
+            values=values,
+            lower=lower,
+            upper=squared,
+            known=known,
+            floor=floor,
+            gap=gap,
+        )
 
     @property
     def sharp(self) -> Any:
@@ -369,7 +378,9 @@ class _Best:
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if found.value < known * (1.0 + _TIE):
                 best_points.append(found.point)
-        return _Piece(start, stop, lower, error, rounding, shrink, below), best_points
+        return _Piece(
+            start=start, stop=stop, lower=lower, error=error, rounding=rounding, shrink=shrink, below=below
+        ), best_points
 
     def path(self) -> tuple[Array, Array]:
         """Every point at which the criterion was evaluated, gamma ascending, and its values there."""

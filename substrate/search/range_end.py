@@ -85,11 +85,11 @@ def end_row(name: str, values: Any, beyond: Any, negligible: Any, given: str | N
     """
     rows = [
         Row(
-            f"range of {name}",
-            max(float(value - best), 0.0),
-            float(value + floor / _SAVED),
-            _SAVED,
-            f"criterion - least one to expect beyond the range; {given or f'{name}_range'} widens it",
+            name=f"range of {name}",
+            value=max(float(value - best), 0.0),
+            scale=float(value + floor / _SAVED),
+            tolerance=_SAVED,
+            formula=f"criterion - least one to expect beyond the range; {given or f'{name}_range'} widens it",
         )
         for value, best, floor in np.broadcast(np.atleast_1d(values), np.atleast_1d(beyond), np.atleast_1d(negligible))
     ]

@@ -97,7 +97,13 @@ class WidthFamily:
         columns = int((X.max(axis=0) > X.min(axis=0)).sum())
         dimension = max(1, columns if manhattan else min(columns, n - 1))
         # a distance is a sum over the columns, and no derivative of k in its logarithm exceeds one
-        return cls(kernel, unit, distances, dimension, relative_rounding(X.shape[1] + 20.0))
+        return cls(
+            kernel=kernel,
+            unit=unit,
+            distances=distances,
+            dimension=dimension,
+            rounding=relative_rounding(X.shape[1] + 20.0),
+        )
 
     def kernel_at(self, t: float) -> Any:
         """The kernel of this logarithm of the width, in units of ``unit``."""
@@ -173,7 +179,7 @@ class Zone:
         with blas_threads(n):
             slope, low, whole = (basis.T @ matrix @ basis for matrix in (slope, low, whole))
         slope, low, whole = (0.5 * (matrix + matrix.T) for matrix in (slope, low, whole))
-        return cls(t, h, spectrum, slope, low, whole, errors)
+        return cls(t=t, half=h, spectrum=spectrum, slope=slope, low=low, whole=whole, errors=errors)
 
     @property
     def bend(self) -> float:

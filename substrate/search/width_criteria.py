@@ -82,7 +82,9 @@ class _Cells:
         self.zone, self.z, self.outputs = zone, z, z.shape[1]
         self.lam, self.eta, self.h, self.bend = 0.5 * (low + high), 0.5 * (high - low), zone.half, zone.bend
         values = zone.spectrum.values
-        self.machine = LeastSquares(values, np.square(z), None, zone.spectrum.n, z.shape[0])
+        self.machine = LeastSquares(
+            values=values, squares=np.square(z), rest=None, rows=zone.spectrum.n, free=z.shape[0]
+        )
         self.g = self.machine.inverses(self.lam)
         self.least = float(values[0]) + self.lam
         norms = np.array([zone.norms(float(lam)) for lam in self.lam])

@@ -63,7 +63,15 @@ class WidthSearch:
     def rows(self, value: float) -> tuple[Row, ...]:
         """The gap of a chosen machine, of the given criterion, as a row of a certificate."""
         formula = "criterion - lower bound, over all widths and gammas"
-        return (Row("gap of width and gamma", value - self.bound, value + self.floor / self.gap, self.gap, formula),)
+        return (
+            Row(
+                name="gap of width and gamma",
+                value=value - self.bound,
+                scale=value + self.floor / self.gap,
+                tolerance=self.gap,
+                formula=formula,
+            ),
+        )
 
     def facts(self, kernel: Any) -> tuple[tuple[str, str], ...]:
         """The widths, whether that of the chosen kernel is at an end, and the effort, for a certificate's record."""
@@ -136,7 +144,10 @@ class _Zones:
         parts = [_closed(min(closed, least))]
         if len(cells) and cell.half > _SMALLEST_HALF:
             bound, half = float(at_least.min()), 0.5 * cell.half
-            parts += [_ZoneCell(cell.t + side * half, half, cells, at_least, bound) for side in (-1.0, 1.0)]
+            parts += [
+                _ZoneCell(t=cell.t + side * half, half=half, cells=cells, bounds=at_least, bound=bound)
+                for side in (-1.0, 1.0)
+            ]
         elif len(cells):
             parts.append(_closed(float(at_least.min())))
         return parts
@@ -178,7 +189,7 @@ class _Zones:
 
 def _closed(bound: float) -> _ZoneCell:
     """The bound of intervals that are final."""
-    return _ZoneCell(0.0, 0.0, np.zeros((0, 2)), np.zeros(0), bound)
+    return _ZoneCell(t=0.0, half=0.0, cells=np.zeros((0, 2)), bounds=np.zeros(0), bound=bound)
 
 
 def search_widths(
@@ -206,11 +217,19 @@ def search_widths(
     cuts = np.linspace(low, high, max(1, int(np.ceil((high - low) / _LENGTH))) + 1)
     cells = np.column_stack([cuts[:-1], cuts[1:]])
     zones = [
-        _ZoneCell(float(0.5 * (left + right)), float(0.5 * (right - left)), cells, np.zeros(len(cells)), 0.0)
+        _ZoneCell(
+            t=float(0.5 * (left + right)),
+            half=float(0.5 * (right - left)),
+            cells=cells,
+            bounds=np.zeros(len(cells)),
+            bound=0.0,
+        )
         for left, right in itertools.pairwise(edges)
     ]
     limits = Limits(most)
-    space = _Zones(family, Y, criterion, weights, zones, gap, known, limits)
+    space = _Zones(
+        family=family, Y=Y, criterion=criterion, weights=weights, start=zones, gap=gap, known=known, limits=limits
+    )
     search = BestFirst[_ZoneCell](space, limits, _progress(step), "")
     search.run()
     bound = max(min(search.lower_bound, space.best), 0.0)

@@ -141,7 +141,14 @@ class SurveyOfLeaf:
         with np.errstate(over="ignore", invalid="ignore"):
             mean = X.mean(axis=0)
             deviations = np.square(X - mean).sum(axis=0)
-        return Survey(X.shape[0], X.min(axis=0), X.max(axis=0), mean, deviations, self._targets(blocks_of_leaf))
+        return Survey(
+            count=X.shape[0],
+            low=X.min(axis=0),
+            high=X.max(axis=0),
+            mean=mean,
+            deviations=deviations,
+            targets=self._targets(blocks_of_leaf),
+        )
 
     def _targets(self, blocks: list[Block]) -> TargetSummary | Labels | None:
         if self.targets is None:
@@ -241,7 +248,13 @@ class _Search:
         cumulated = np.cumsum(counts)
         place = int(np.searchsorted(cumulated, self.rank - self.below, side="right"))
         below = self.below + (int(cumulated[place - 1]) if place else 0)
-        return _Search(self.rank, self.prefix << _BITS | place, self.bits + _BITS, below, int(counts[place]))
+        return _Search(
+            rank=self.rank,
+            prefix=self.prefix << _BITS | place,
+            bits=self.bits + _BITS,
+            below=below,
+            inside=int(counts[place]),
+        )
 
 
 def order_statistics(
@@ -251,7 +264,7 @@ def order_statistics(
 
     ``sums`` makes a pass: it sums a function of leaves over all rows.
     """
-    open_ = [_Search(rank, 0, 0, 0, n) for rank in sorted(set(ranks))]
+    open_ = [_Search(rank=rank, prefix=0, bits=0, below=0, inside=n) for rank in sorted(set(ranks))]
     statistics: dict[int, float] = {}
     largest = 0.0
     while open_:

@@ -132,6 +132,12 @@ def machines_without_rows(
         )
     LeftOutRows(0, errors, errors, 1.0 - spare).refuse_undetermined()
     return tuple(
-        LeftOutMachines(influence, pulls * errors[:, k], errors[:, k] / spare, influence.diagonal, gamma)
+        LeftOutMachines(
+            influence=influence,
+            support_values=pulls * errors[:, k],
+            residuals=errors[:, k] / spare,
+            diagonal=influence.diagonal,
+            gamma=gamma,
+        )
         for k in range(int(errors.shape[1]))
     )

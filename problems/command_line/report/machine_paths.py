@@ -72,18 +72,18 @@ class GammaPath(ModelPath):
         low, high = lambda_range([spectrum])
         lowest = min(max(low, spectrum.unknown_below(_KNOWN)), 1.0 / chosen)
         return cls(
-            X,
-            y,
-            chosen,
-            estimator.kernel_,
-            values,
-            gather.sum(axis=0),
-            Affine(zeros, back),
-            Affine(zeros, np.square(spectrum.basis) @ gather),
-            float(targets.unit * (targets.mean + targets.rest)[0]),
-            spectrum.mean_row,
-            back,
-            (1.0 / max(high, 1.0 / chosen), 1.0 / lowest),
+            X=X,
+            y=y,
+            chosen=chosen,
+            kernel=estimator.kernel_,
+            eigenvalues=values,
+            multiplicity=gather.sum(axis=0),
+            multipliers=Affine(zeros, back),
+            leverages=Affine(zeros, np.square(spectrum.basis) @ gather),
+            mean=float(targets.unit * (targets.mean + targets.rest)[0]),
+            mean_row=spectrum.mean_row,
+            back=back,
+            ends=(1.0 / max(high, 1.0 / chosen), 1.0 / lowest),
         )
 
     def states(self, values: Array) -> Array:
@@ -138,7 +138,17 @@ class ZetaPath(KnotPath):
         centred = K - K.mean(axis=0)
         pull = np.column_stack([-centred.T @ centred[:, used], np.zeros(y.size), -np.ones(y.size)])
         correlations = Affine(centred.T @ (y - y.mean()), pull)
-        return cls(X, y, chosen, estimator.kernel_, path, rows, used, Affine(np.zeros(y.size), place), correlations)
+        return cls(
+            X=X,
+            y=y,
+            chosen=chosen,
+            kernel=estimator.kernel_,
+            path=path,
+            rows=rows,
+            used=used,
+            multipliers=Affine(np.zeros(y.size), place),
+            correlations=correlations,
+        )
 
     def predictions(self, points: Array) -> Affine:
         """f(x) = k(x)' a + b."""
@@ -157,12 +167,24 @@ class RhoPath(KnotPath):
     @classmethod
     def of(cls, estimator: Any, X: Array, y: Array, chosen: float) -> Self:
         """Make the path from the rows of the fit."""
-        choices = Variation(1.0, estimator.expansion, estimator.ridge, estimator.cutoff, "auto")
+        choices = Variation(
+            rho=1.0, expansion=estimator.expansion, ridge=estimator.ridge, cutoff=estimator.cutoff, solver="auto"
+        )
         coordinates = choices.coordinates(kernel_matrices(estimator.kernel_, X))
         path = variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
         u, (xi, used) = np.asarray(path.primal), _dense(path.dual)
         none = Affine(np.zeros(0), np.zeros((0, u.shape[1] + used.size)))
-        return cls(X, y, chosen, estimator.kernel_, path, np.hstack([u, xi]), used, none, coordinates)
+        return cls(
+            X=X,
+            y=y,
+            chosen=chosen,
+            kernel=estimator.kernel_,
+            path=path,
+            rows=np.hstack([u, xi]),
+            used=used,
+            multipliers=none,
+            coordinates=coordinates,
+        )
 
     def _of_u(self, rows: Array) -> Array:
         """Turn rows that multiply v into rows that multiply the state."""

@@ -145,7 +145,13 @@ def _draw(plan: _Plan) -> Picture:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
     code = base64.b64encode(both_themes(buffer.getvalue().decode("utf-8")).encode("utf-8")).decode("ascii")
-    return Picture(plan.title, plan.caption, f"data:image/svg+xml;base64,{code}", plan.small, plan.still)
+    return Picture(
+        title=plan.title,
+        caption=plan.caption,
+        address=f"data:image/svg+xml;base64,{code}",
+        small=plan.small,
+        still=plan.still,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +249,9 @@ def _plane(fit: Fit) -> Any:
     grid = tuple(_own_units(fit, column, coordinate) for column, coordinate in enumerate(drawn.grid))
     X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
     classes = [_plain(label) for label in fit.model.estimator.classes_]
-    return SupportVectorsDisplay(X, drawn.y, drawn.machines, grid, names, classes).plot()
+    return SupportVectorsDisplay(
+        X=X, y=drawn.y, machines=drawn.machines, grid=grid, names=names, classes=classes
+    ).plot()
 
 
 def _classes(fit: Fit) -> Any:

@@ -76,7 +76,16 @@ def _doubts(
         if not isinstance(part, ReducedFold):
             raise TypeError("a sum of criteria on a reduced basis is one of folds")
         Q = part.spectrum.rotation  # the fold's scatter is in eigen-coordinates
-        doubts.append(Doubt(part.spectrum, K, sizes, rows.terms, Q @ part.scatter @ Q.T, part.count))
+        doubts.append(
+            Doubt(
+                spectrum=part.spectrum,
+                K_basis=K,
+                sizes=sizes,
+                terms=rows.terms,
+                seen=Q @ part.scatter @ Q.T,
+                count=part.count,
+            )
+        )
     return host, tuple(doubts)
 
 

@@ -141,4 +141,10 @@ def refitted_row(fit: ReducedFit, best: Judged) -> Row:
     value = float(np.sqrt(best.search.values[0]))
     tolerance = 1e-8 + 10.0 * best.error
     scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
-    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by the fitted machine")
+    return Row(
+        name="criterion refitted",
+        value=value - again,
+        scale=scale,
+        tolerance=tolerance,
+        formula="root, by spectrum - by the fitted machine",
+    )

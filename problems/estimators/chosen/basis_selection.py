@@ -224,7 +224,15 @@ class BasisSearch(Search):
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)
             search = replace(search, gamma=gamma_there, gamma_range=(low, high), seen=search.seen / unit)
-        judged = Judged(kernel, search, score, scores, error, time.perf_counter() - start, slope)
+        judged = Judged(
+            kernel=kernel,
+            search=search,
+            score=score,
+            split_scores=scores,
+            error=error,
+            seconds=time.perf_counter() - start,
+            slope=slope,
+        )
         return _Found(judged, prepared, spectrum, statistic)
 
     def fit_final(self, judged: list[Judged], best: _Found) -> ReducedFit:

@@ -192,7 +192,9 @@ def _judge(kernel: Kernel, task: Task, slope: bool) -> Judged:
         at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
         splits = np.array([float(np.mean(values / scales)) for values in at])
     slopes = _slope(gram, task, criterion, pieces, search.gamma, scales) if slope else None
-    return Judged(kernel, search, score, splits, error, 0.0, slopes)
+    return Judged(
+        kernel=kernel, search=search, score=score, split_scores=splits, error=error, seconds=0.0, slope=slopes
+    )
 
 
 def _slope(

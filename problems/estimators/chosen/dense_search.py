@@ -188,4 +188,10 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: A
     # where the residuals vanish, the rest is the rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
     scale = max(value, again) + floor
-    return Row("criterion refitted", value - again, scale, tolerance, "root, by spectrum - by Cholesky factor")
+    return Row(
+        name="criterion refitted",
+        value=value - again,
+        scale=scale,
+        tolerance=tolerance,
+        formula="root, by spectrum - by Cholesky factor",
+    )

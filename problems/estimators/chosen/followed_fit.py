@@ -46,4 +46,12 @@ def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> Variat
     rows = solution_rows(coordinates, y, rho, solved, 1e-6)
     facts = (*coordinates.record(), ("rho", f"{rho:g}"), ("solver", f"exact path, {len(path)} knots"))
     witness = refined_witness(coordinates, VariationWitness(v, solved.xi_plus - solved.xi_minus), rho)
-    return VariationFit(coordinates.expand(v), coordinates.bias_of(y, v), t, rows, facts, True, witness)
+    return VariationFit(
+        coefficients=coordinates.expand(v),
+        bias=coordinates.bias_of(y, v),
+        maximal_variation=t,
+        rows=rows,
+        facts=facts,
+        exact=True,
+        witness=witness,
+    )

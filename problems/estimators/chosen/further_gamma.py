@@ -32,7 +32,14 @@ def look_further(best: Judged, task: Task) -> Judged:
         Y, more = np.concatenate([Y, task.check[1]]), task.check[1].shape[0]
         weights = np.concatenate([weights, np.ones(more) if task.check_weights is None else task.check_weights])
         splits = [(np.arange(n), n + np.arange(more))]
-    rows = FewRows(best.kernel, points, points.shape[0], to_numpy(Y), weights, task.border.constant)
+    rows = FewRows(
+        kernel=best.kernel,
+        points=points,
+        pivots=points.shape[0],
+        Y=to_numpy(Y),
+        weights=weights,
+        constant=task.border.constant,
+    )
     return _with_least(best, rows, task.criterion, splits)
 
 
@@ -54,7 +61,11 @@ def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, fo
         splits = [(numbers[labels != fold], numbers[labels == fold]) for fold in range(folds.count)]
     known = (np.zeros((m, Y.shape[1])), np.ones(m))
     points = FewRows(
-        best.kernel, np.concatenate([basis, block.X]), m, np.concatenate([known[0], Y]), np.append(known[1], weights)
+        kernel=best.kernel,
+        points=np.concatenate([basis, block.X]),
+        pivots=m,
+        Y=np.concatenate([known[0], Y]),
+        weights=np.append(known[1], weights),
     )
     return _with_least(best, points, criterion, splits)
 

@@ -197,7 +197,13 @@ class FusedSearch(Selector):
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
         unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
         scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(model.gap)
-        row = Row(f"gap of {model._chooses}", best.error - lower, scale, float(model.gap), formula)
+        row = Row(
+            name=f"gap of {model._chooses}",
+            value=best.error - lower,
+            scale=scale,
+            tolerance=float(model.gap),
+            formula=formula,
+        )
         ends = self.end_rows(choices, best, NEGLIGIBLE * float(np.mean(np.var(Y, axis=0))))
         facts = [*final.facts, *known, ("validated on", rounds.how), *best.facts]
         if len(choices) > 1:

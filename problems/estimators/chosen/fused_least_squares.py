@@ -39,7 +39,7 @@ class ProjectionModel(Model):
     def recall_fit(
         self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
     ) -> AbstractContextManager[StoredFit]:
-        return nullcontext(StoredFit((_StoredProjection(self, X, y, X_val, y_val),)))
+        return nullcontext(StoredFit((_StoredProjection(model=self, X=X, y=y, X_val=X_val, y_val=y_val),)))
 
     def stack_again(
         self, X: Any, y: Any, X_val: Any, y_val: Any
@@ -194,7 +194,9 @@ class _StoredProjection:
         model = self.model.estimator
         _, y, _ = type(model)(model.kernel)._checked(self.X, self.y, None, numeric=True)
         spread, rounding = spread_of(y, np.ones(y.size))
-        return Proof(math.inf, spread, model._tolerance(), rounding, 0, _REASON)
+        return Proof(
+            accuracy=math.inf, spread=spread, tolerance=model._tolerance(), rounding=rounding, bits=0, reason=_REASON
+        )
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
@@ -204,6 +206,13 @@ def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -
     apart = root_mean_square(predicted - (t - solved.errors), weights)
     scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
     return (
-        Distance("predictions are the projection", apart, scale, tolerance, formula, spread),
+        Distance(
+            name="predictions are the projection",
+            value=apart,
+            scale=scale,
+            tolerance=tolerance,
+            formula=formula,
+            spread=spread,
+        ),
         *stacked_rows(basis, t, solved.errors, 1e-9),
     )

@@ -310,7 +310,15 @@ def fuse_estimator(
     known = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
     record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
     values, proved = {name: getattr(model, f"{name}_")}, {name: record.coverage}
-    return Fusion(values, model.criterion_, model.criterion_lower_bound_, proved, model, record, model.certificate_)
+    return Fusion(
+        values=values,
+        validation_error=model.criterion_,
+        lower_bound=model.criterion_lower_bound_,
+        proved_on=proved,
+        result=model,
+        path=record,
+        certificate=model.certificate_,
+    )
 
 
 def _refuse_more_weights(estimator: Any, name: str) -> None:

@@ -180,7 +180,9 @@ class OverZeta(FusedSearch):
         bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
         kept: dict[str, Any] = {"n_support_": int(a.any(axis=1).sum()), "zeta_": both["zeta"]}
         kept |= {} if model.ridge_range is None else {"ridge_": both["ridge"]}
-        return Final(a, bias, worst_rows([fit.rows for fit in fits]), tuple(facts), kept)
+        return Final(
+            coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=tuple(facts), kept=kept
+        )
 
 
 class FusedVariationModel(VariationModel):
@@ -216,7 +218,7 @@ class OverRho(FusedSearch):
     def at(self, rho: Weights) -> Variation:
         """Return the machine of given weights, its options checked."""
         model = self.estimator
-        return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
+        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver="auto")
 
     def check_rules(self) -> None:
         """Refuse parameters before any long work."""
@@ -289,7 +291,7 @@ class OverRho(FusedSearch):
         t = np.array([fit.maximal_variation for fit in fits])
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
         bias = np.array([fit.bias for fit in fits])
-        return Final(a, bias, worst_rows([fit.rows for fit in fits]), facts, kept)
+        return Final(coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=facts, kept=kept)
 
 
 def _above_zero(chosen: Any, Y: Array) -> Any:
@@ -303,7 +305,9 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
     """Whether double precision determines the L1 substrate at zeta to the tolerance, by the point of its path."""
     point = path.at(zeta)
     fitted = matrix @ point.primal + point.bias
-    machine = SparseMachine(y, max(zeta, float(np.finfo(np.float64).tiny)), point.primal, point.bias, fitted)
+    machine = SparseMachine(
+        y=y, zeta=max(zeta, float(np.finfo(np.float64).tiny)), a=point.primal, b=point.bias, fitted=fitted
+    )
     return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
 
 
@@ -327,4 +331,12 @@ def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: 
         ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
         ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),
     ]
-    return Choice(kernel, read.value, read.error, read.lower_bound, path, tuple(facts), beyond=beyond)
+    return Choice(
+        kernel=kernel,
+        value=read.value,
+        error=read.error,
+        lower_bound=read.lower_bound,
+        path=path,
+        facts=tuple(facts),
+        beyond=beyond,
+    )

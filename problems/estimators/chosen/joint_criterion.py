@@ -155,7 +155,9 @@ class Joint:
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
         known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
-        return Place(x, t, value, slope, along, 1.0 / (lam * self.size)) if known else None
+        return (
+            Place(x=x, t=t, value=value, slope=slope, slope_t=along, gamma=1.0 / (lam * self.size)) if known else None
+        )
 
     def _usable(self, lam: float, total: float) -> bool:
         return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)

@@ -93,7 +93,9 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
     low, high = ends[made.ridge] if made.ridge >= 0 else (0.0, 0.0)
     size = float(np.linalg.norm(y - y.mean())) or 1.0
     program = AffineProgram(made, power_of_two(size), low)
-    return ProgramFold(program, M, y_check - y.mean(), DeterminedErrors.of(program, M, high), size)
+    return ProgramFold(
+        program=program, M=M, known=y_check - y.mean(), reach=DeterminedErrors.of(program, M, high), size=size
+    )
 
 
 def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends, gap: float, budget: int) -> Choice:
@@ -138,7 +140,9 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
     search = f"{store.solves} solves, {len(found.simplices)} simplices; {found.stop}"
     bound = _BELOW * min(lower, float(store.squares[best])) / rows
     facts = (("fused over", said), ("search", search))
-    return Choice(kernel, values, error, bound, path, facts, {"proved_on_": proved})
+    return Choice(
+        kernel=kernel, value=values, error=error, lower_bound=bound, path=path, facts=facts, kept={"proved_on_": proved}
+    )
 
 
 def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends) -> Choice:
@@ -149,7 +153,15 @@ def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends
     path = {"parameters": tuple(names), "values": np.array([corner]), "criterion": squares, "coverage": tuple(ends)}
     values, proved = (dict(zip(names, each, strict=True)) for each in (corner, ends))
     facts = (("fused over", "all weights"), ("search", stop))
-    return Choice(kernel, values, error, error, path | {"stop": stop}, facts, {"proved_on_": proved})
+    return Choice(
+        kernel=kernel,
+        value=values,
+        error=error,
+        lower_bound=error,
+        path=path | {"stop": stop},
+        facts=facts,
+        kept={"proved_on_": proved},
+    )
 
 
 def _silent(solves: int, best: float, lower: float) -> None:

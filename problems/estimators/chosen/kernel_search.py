@@ -134,7 +134,7 @@ def descend(
     names, origin = searched_scales(start.kernel)
     if start.settled or _exact(start):
         return []  # nothing is left to gain
-    space = Space(start.kernel, names, origin, task, _PULL if pull is None else pull)
+    space = Space(kernel=start.kernel, names=names, origin=origin, task=task, pull=_PULL if pull is None else pull)
     if (found := _jointly(space, start, most, progress)) is not None:
         return found
     first = start if start.slope is not None else _judged(start.kernel, task, True)

@@ -146,14 +146,22 @@ class Search(Selector):
             raise DataError("X_val and y_val come together; one of them is missing")
         if X_val is not None:
             X_val, y_val = model._validation(X_val, y_val, numeric=not labels, outputs=y.shape[1:])
-            return Parted(rows, X, y, X_val, y_val, f"{y_val.shape[0]} rows given")
+            return Parted(rows=rows, X=X, y=y, X_check=X_val, y_check=y_val, how=f"{y_val.shape[0]} rows given")
         cut = held_out_rows(rows.size, model.validation_fraction, model.random_state, y if labels else None)
         ((train, test),) = trainable_splits([cut], rows.size, y if labels else None)
         X_train, X_check = X[train], X[test]
         if model.__sklearn_tags__().input_tags.pairwise:
             model._resolved_kernel(X)  # refuses a matrix that is not square
             X_train, X_check = X_train[:, train], X_check[:, train]
-        return Parted(train, X_train, y[train], X_check, y[test], f"{test.size} of {rows.size} rows held out", test)
+        return Parted(
+            rows=train,
+            X=X_train,
+            y=y[train],
+            X_check=X_check,
+            y_check=y[test],
+            how=f"{test.size} of {rows.size} rows held out",
+            held=test,
+        )
 
     def keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""

@@ -95,7 +95,21 @@ class Way:
         rows = draw_rows(n, _DECIDING, np.random.default_rng(0))
         weights = None if held.weights is None else np.asarray(held.weights)[rows]
         cv = criterion if criterion in OF_SPECTRUM else "loo"
-        return cls(judged, X, n, Task(held.X[rows], held.Y[rows], cv, (), None, gap, pooled, weights=weights))
+        return cls(
+            judged,
+            X,
+            n,
+            Task(
+                X=held.X[rows],
+                Y=held.Y[rows],
+                criterion=cv,
+                splits=(),
+                gammas=None,
+                gap=gap,
+                pooled=pooled,
+                weights=weights,
+            ),
+        )
 
     def judged(self, kernel: Kernel, progress: Progress) -> Judged:
         """A kernel with the slope of its criterion."""

@@ -67,7 +67,9 @@ def declared_fit(
         rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
         if (record := declared.solver_record) is not None:
             facts += record.facts()
-    return DeclaredFit(alpha, bias, slopes, worst_rows(rows), tuple(dict.fromkeys(facts)))
+    return DeclaredFit(
+        support_values=alpha, bias=bias, slopes=slopes, rows=worst_rows(rows), facts=tuple(dict.fromkeys(facts))
+    )
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:

@@ -58,7 +58,11 @@ class HuberModel(LeavesOut):
         gram, gamma = definite_gram(model.kernel_, X), positive(model.gamma, "gamma")
         data, stored = (y, gamma, weights, model.delta_), (alpha, float(model.bias_), model._fitted_values(X))
         machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
-        return nullcontext(StoredFit((StoredHuber(model.kernel_, X, gram, machine, model._tolerance()),)))
+        return nullcontext(
+            StoredFit(
+                (StoredHuber(kernel=model.kernel_, points=X, gram=gram, machine=machine, tolerance=model._tolerance()),)
+            )
+        )
 
     def ridge(self) -> Array:
         """Return the diagonal of the system of that LS-SVM."""
@@ -151,7 +155,17 @@ class HuberLSSVMRegressor(Regressor):
         )
         points = None if kernel.pairwise else X
         fitted = expansion_values(kernel, points, alpha, bias, X)
-        machine = HuberMachine(y, gamma, weights, delta, alpha, bias, fitted, gram.diagonal, gram.negative)
+        machine = HuberMachine(
+            y=y,
+            gamma=gamma,
+            weights=weights,
+            delta=delta,
+            a=alpha,
+            b=bias,
+            fitted=fitted,
+            diagonal=gram.diagonal,
+            negative=gram.negative,
+        )
         answer, more = _answer(kernel, X, gram, machine, self._tolerance())
         self.certificate_ = Certificate(self._title, (*answer, *checks), (*gram.record(), *facts, *more))
         warn_unless_holds(self.certificate_)

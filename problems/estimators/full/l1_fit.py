@@ -182,11 +182,11 @@ def fit_sparse(
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
-    machine = SparseMachine(y, zeta, a, b, fitted, ridge)
+    machine = SparseMachine(y=y, zeta=zeta, a=a, b=b, fitted=fitted, ridge=ridge)
     answer, more = sparse_accuracy(kernel, X, Phi, machine, how, gram.negative)
     stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
     facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *facts, *more)
-    return SparseFit(a, b, zeta_max(Phi, y), (answer, *rows), facts)
+    return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *rows), facts=facts)
 
 
 def _solved(

@@ -120,7 +120,14 @@ class LSSVMModel(LeavesOut):
         model = self.estimator
         most = whole_number(model.max_iter, "max_iter", 1)
         cg_tol = positive(model.cg_tol, "cg_tol")
-        return Method(model.solver, cg_tol, most, model._tolerance(), self.own_page(), model._additive)
+        return Method(
+            solver=model.solver,
+            cg_tol=cg_tol,
+            max_iter=most,
+            tol=model._tolerance(),
+            page=self.own_page(),
+            componentwise=model._additive,
+        )
 
     def tolerances(self) -> tuple[float, float | None]:
         """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""

@@ -65,7 +65,13 @@ class StoredMean:
         """Return the same: a mean in double precision needs no balls."""
         return proof_of_outputs(
             [
-                Proof(one.value, one.spread, one.tolerance, spread_of(y, np.ones(y.size))[1], 53)
+                Proof(
+                    accuracy=one.value,
+                    spread=one.spread,
+                    tolerance=one.tolerance,
+                    rounding=spread_of(y, np.ones(y.size))[1],
+                    bits=53,
+                )
                 for one, y in zip(self._row().each, self.Y.T, strict=True)
             ]
         )
@@ -107,4 +113,6 @@ def _selection_rows(model: Any, X: Any, Y: Array) -> tuple[Row, ...]:
         warnings.simplefilter("ignore")  # the rows state the result
         again.fit(X, targets)
     differ = float((again._model.mark_components(model.relevance) != model.component_support_).sum())
-    return *of_selection(again.certificate_.rows), Row("components chosen", differ, 1.0, 0.5, "how many differ")
+    return *of_selection(again.certificate_.rows), Row(
+        name="components chosen", value=differ, scale=1.0, tolerance=0.5, formula="how many differ"
+    )

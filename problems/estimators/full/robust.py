@@ -64,7 +64,9 @@ def reweighted_fits(
         if history:
             largest = float(np.abs(alpha).max())
             change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
-        step = Reweighting(v, alpha, bias, robust_scale(errors, scale, weights), change)
+        step = Reweighting(
+            weights=v, support_values=alpha, bias=bias, scale=robust_scale(errors, scale, weights), change=change
+        )
         history.append(step)
         if len(history) > most or change <= tolerance:
             return solved, tuple(history), tuple(answers)
@@ -81,7 +83,9 @@ class RobustModel(LeavesOut):
         if y.size != model.support_values_.size:
             raise DataError(f"the model has {model.support_values_.size} support values, these are {y.size} rows")
         tolerance = model._tolerance()
-        return GivenFit(X, y[:, None], weights * model.weights_, gammas_of(model.gamma, 1), tolerance=tolerance)
+        return GivenFit(
+            X=X, Y=y[:, None], weights=weights * model.weights_, gammas=gammas_of(model.gamma, 1), tolerance=tolerance
+        )
 
     def check_loaded(self) -> None:
         """Refuse weights and a history that no fit leaves."""
@@ -178,7 +182,15 @@ class RobustLSSVMRegressor(Regressor):
 
         def answer(solved: SaddleSolution, v: Array) -> Answer:
             tolerances = tolerances_of(y[:, None], v, self._tolerance())
-            question = Question(kernel, X, y[:, None], (gamma,), v, tolerances, gram.negative)
+            question = Question(
+                kernel=kernel,
+                X=X,
+                Y=y[:, None],
+                gammas=(gamma,),
+                weights=v,
+                tolerances=tolerances,
+                negative=gram.negative,
+            )
             found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
             return answered(question, *found, gram.diagonal, gram, primal=True)
 
@@ -229,4 +241,12 @@ def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
     if not found:
         return ()
     worst = max(found, key=lambda row: row.relative)
-    return (Row("accuracy of the fits before", worst.value, worst.scale, worst.tolerance, worst.formula),)
+    return (
+        Row(
+            name="accuracy of the fits before",
+            value=worst.value,
+            scale=worst.scale,
+            tolerance=worst.tolerance,
+            formula=worst.formula,
+        ),
+    )

@@ -133,7 +133,7 @@ def fit_saddle(
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
     tolerances = tolerances_of(to_numpy(Y), to_numpy(weights), method.tolerance)
-    question = Question(kernel, X, Y, gammas, weights, tolerances, border=border)
+    question = Question(kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -416,7 +416,13 @@ def _conjugate_gradients(question: Question, method: Method) -> _Solution:
             spread = float(np.linalg.norm(y - y.mean()))
             c = slopes[:, column] if border.slopes else None
             residual = float(np.linalg.norm(y - p - ridge * a - b - border.slope_values(c)))
-            relative = Row("relative residual", residual, spread, limit, "||y - (K + D) alpha - b|| / ||y - mean y||")
+            relative = Row(
+                name="relative residual",
+                value=residual,
+                scale=spread,
+                tolerance=limit,
+                formula="||y - (K + D) alpha - b|| / ||y - mean y||",
+            )
             equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
             rows.append((*equations, relative))
     return _Solution(

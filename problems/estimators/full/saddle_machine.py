@@ -141,7 +141,15 @@ class LeavesOut(Model):
         )
         freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
         certificate = Certificate("Leave-one-out without refitting", (done.row, *self.rests_on()), facts)
-        return LeftOut(outputs, residuals, predictions, freedom, gcv, wrong, certificate)
+        return LeftOut(
+            outputs=outputs,
+            residuals=residuals,
+            predictions=predictions,
+            degrees_of_freedom=freedom,
+            gcv=gcv,
+            misclassification=wrong,
+            certificate=certificate,
+        )
 
     def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> "LeftOutImportance":
         """Permute every input of rows that are left out."""

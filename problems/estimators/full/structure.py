@@ -37,7 +37,9 @@ class MaximalVariationModel(VariationModel):
         model = self.estimator
         positive(model.gamma, "gamma")
         GroupWeights.of(model.rho, model.groups)
-        return Variation(1.0, model.expansion, model.ridge, model.cutoff, model.solver)
+        return Variation(
+            rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver=model.solver
+        )
 
     def own_rho(self) -> Weights:
         model = self.estimator

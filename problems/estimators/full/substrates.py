@@ -51,10 +51,10 @@ class SubstrateModel(LeavesOut):
         missing = (y - (target - back)) - (constants + back)  # the error of a difference, exactly (Knuth, Moller)
         ones, tolerance = np.ones(y.size), self.estimator._tolerance()
         return GivenFit(
-            X,
-            target[:, None],
-            ones,
-            (1.0,),
+            X=X,
+            Y=target[:, None],
+            weights=ones,
+            gammas=(1.0,),
             tolerance=tolerance,
             missing=missing[:, None],
             observed=y[:, None],
@@ -111,7 +111,15 @@ class SubstrateRegressor(Regressor):
         target, ridge = given.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
         tolerances = tolerances_of(y[:, None], given.weights, given.tolerance)
-        question = Question(kernel, X, given.Y, given.gammas, given.weights, tolerances, gram.negative)
+        question = Question(
+            kernel=kernel,
+            X=X,
+            Y=given.Y,
+            gammas=given.gammas,
+            weights=given.weights,
+            tolerances=tolerances,
+            negative=gram.negative,
+        )
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])

@@ -108,7 +108,15 @@ class Variation:
                 a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
                 witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
                 witness = refined_witness(coordinates, witness, rho) if solved.polished else witness
-                return VariationFit(a, b, solved.maximal_variation, rows, (*facts, record), solved.polished, witness)
+                return VariationFit(
+                    coefficients=a,
+                    bias=b,
+                    maximal_variation=solved.maximal_variation,
+                    rows=rows,
+                    facts=(*facts, record),
+                    exact=solved.polished,
+                    witness=witness,
+                )
         return self._declared(coordinates, y, rho, (*facts, *note))
 
     def _declared(
@@ -125,7 +133,9 @@ class Variation:
         xi = declared.upper_multipliers - declared.lower_multipliers
         witness, facts = VariationWitness(v, xi), (*facts, *record)
         a, b = coordinates.expand(v), coordinates.bias_of(y, v)
-        return VariationFit(a, b, variation, rows, facts, False, witness)
+        return VariationFit(
+            coefficients=a, bias=b, maximal_variation=variation, rows=rows, facts=facts, exact=False, witness=witness
+        )
 
 
 _UNKNOWN = (
@@ -352,7 +362,7 @@ class VariationModel(DecoupledModel):
         model = self.estimator
         chosen = getattr(model, "rho_", None)
         rho = self.own_rho() if chosen is None else self.read_rho(chosen, Y)
-        return Variation(rho, model.expansion, model.ridge, model.cutoff, "auto")
+        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver="auto")
 
     def read_rho(self, chosen: Any, Y: Array) -> Weights:
         """Return the weights that a fit chose, above zero."""

@@ -135,14 +135,14 @@ class ColumnModel(Model):
             inside = place < members.size
             inside[inside] = members[place[inside]] == model.support_[used][inside]
             yield HeldMachine(
-                one.points(X, model.kernel_.pairwise),
-                one.y,
-                place[inside],
-                positive(model.gamma, "gamma"),
-                float(bias[column]),
-                np.ascontiguousarray(a[used[inside], column]),
-                np.ascontiguousarray(fitted[members, column]),
-                model._tolerance(),
+                points=one.points(X, model.kernel_.pairwise),
+                y=one.y,
+                columns=place[inside],
+                gamma=positive(model.gamma, "gamma"),
+                bias=float(bias[column]),
+                coefficients=np.ascontiguousarray(a[used[inside], column]),
+                fitted=np.ascontiguousarray(fitted[members, column]),
+                tolerance=model._tolerance(),
             )
 
 
@@ -178,7 +178,14 @@ class ColumnReducedClassifier(Classifier):
             ridge = ridge_of(gamma, np.ones(members.size))
             own = np.ascontiguousarray(Y[np.ix_(members, machines)])
             points = points_of(X, members, kernel.pairwise)
-            group = MachineGroup(part, bordered_matrix(part.matrix, ridge), own, ridge, kernel, points)
+            group = MachineGroup(
+                gram=part,
+                matrix=bordered_matrix(part.matrix, ridge),
+                labels=own,
+                ridge=ridge,
+                kernel=kernel,
+                points=points,
+            )
             selected = self._select(group)
             solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
             for machine, columns, one in zip(machines, selected.columns, solved, strict=True):
@@ -220,7 +227,9 @@ class ColumnReducedClassifier(Classifier):
         y = np.ascontiguousarray(B[1:])
         known = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
         bounded, facts = _bounded_columns(*known, self._tolerance())
-        return Reduced(solved.bias, solved.coefficients, (*bounded, *rows), method, facts)
+        return Reduced(
+            bias=solved.bias, coefficients=solved.coefficients, rows=(*bounded, *rows), method=method, facts=facts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +242,9 @@ class StoredColumns:
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
         kernel, held = self.kernel, self.held
-        machine = ColumnMachine(held.y, held.columns, held.gamma, held.bias, held.coefficients)
+        machine = ColumnMachine(
+            y=held.y, columns=held.columns, gamma=held.gamma, bias=held.bias, coefficients=held.coefficients
+        )
         bounded, facts = _carefully(kernel, held.points, machine, kernel.diag(held.points), held.fitted, held.tolerance)
         C, kept = machine.bordered(kept_values(kernel, held.points, held.columns)), np.arange(held.columns.size)
         return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
@@ -267,7 +278,7 @@ def _bounded_columns(
     """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)
-    machine = ColumnMachine(y, columns, gamma, solved.bias, solved.coefficients)
+    machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)
     values = np.ascontiguousarray(gram.matrix[:, columns])
     factor = solved.factor or ColumnFactor.of_columns(machine.bordered(values))
     kept = ColumnValues(values, columns, kernel.rounding(points), _roots(kernel, gram.diagonal))

@@ -143,14 +143,22 @@ class ALSSVMClassifier(ColumnReducedClassifier):
         points = points_of(group.points, columns, group.kernel.pairwise)
         gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
         tolerances = tolerances_of(target[:, None], ones, self._tolerance())
-        question = Question(group.kernel, points, target[:, None], gammas, ones, tolerances, part.negative)
+        question = Question(
+            kernel=group.kernel,
+            X=points,
+            Y=target[:, None],
+            gammas=gammas,
+            weights=ones,
+            tolerances=tolerances,
+            negative=part.negative,
+        )
         found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
         answer = answered(question, *found, part.diagonal, part)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
         rows = (*answer.rows, *saddle_rows(part.product(alpha), part.diagonal, target, ridge, alpha, bias))
         done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
         method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
-        return Reduced(bias, alpha, rows, method, answer.facts)
+        return Reduced(bias=bias, coefficients=alpha, rows=rows, method=method, facts=answer.facts)
 
 
 def _generator(random_state: Any) -> Any:

@@ -140,15 +140,15 @@ class PrunedModel(LeavesOut):
         step = int(model.step) if isinstance(model.step, Integral) else float(model.step)
         target = None if model.n_support is None else int(model.n_support)
         return Pruning(
-            X,
-            Y,
-            groups,
-            step,
-            target,
-            index,
-            float(model.growth),
-            groups is None,
-            bool(model.retune),
+            X=X,
+            Y=Y,
+            groups=groups,
+            step=step,
+            n_support=target,
+            index=index,
+            growth=float(model.growth),
+            relative=groups is None,
+            retune=bool(model.retune),
             **robust,
         )
 
@@ -163,7 +163,15 @@ class PrunedModel(LeavesOut):
         solved = solve_saddle_system(part, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerances = (step.gamma,) * Y.shape[1], tolerances_of(Y, weights, self.estimator._tolerance())
-        question = Question(step.kernel, points, Y, gammas, weights, tolerances, part.negative)
+        question = Question(
+            kernel=step.kernel,
+            X=points,
+            Y=Y,
+            gammas=gammas,
+            weights=weights,
+            tolerances=tolerances,
+            negative=part.negative,
+        )
         answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
         checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1
@@ -196,7 +204,7 @@ class PrunedModel(LeavesOut):
         """Return rows of positive weight and their targets, checked."""
         X, given, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
         X, y, weights, numbers = self.estimator._kept(X, given, weights)
-        return PrunedRows(X, y, None if (weights == 1.0).all() else weights, numbers, given)
+        return PrunedRows(X=X, y=y, weights=None if (weights == 1.0).all() else weights, numbers=numbers, given=given)
 
     def check_rows_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Return the training rows given again; refused where they are not those that the path began with."""
@@ -232,7 +240,7 @@ class PrunedModel(LeavesOut):
         points = points_of(known.X, left, model.kernel_.pairwise)
         gammas, tolerance = (model.gamma_,) * Y.shape[1], model._tolerance()
         weights = known.weighed(left, model.weights_)
-        return GivenFit(points, Y[left], weights, gammas, tolerance=tolerance)
+        return GivenFit(X=points, Y=Y[left], weights=weights, gammas=gammas, tolerance=tolerance)
 
     def certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
         """Set the certificate of a model that is another step of the path."""

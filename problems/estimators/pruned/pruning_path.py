@@ -71,7 +71,7 @@ def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snap
     ridge = ridge_of(setting.gamma, task.weighed(rows, v))
     B = projected_inverse(part, ridge) if task.index.leaves_out else np.ones((1, 1))
     seen = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
-    return Snapshot(rows, alpha, bias, v, seen)
+    return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=v, outputs=seen)
 
 
 def _robust_fit(task: Pruning, part: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
@@ -120,7 +120,7 @@ class Line:
         seen = index.outputs_at_kept_rows(
             self._task.Y[rows], self._ridge[left], rows, alpha, diagonal, lambda: self._started().inverse()
         )
-        return Snapshot(rows, alpha, bias, self._weights[left], seen)
+        return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=self._weights[left], outputs=seen)
 
     def _sound(self, engine: DownDating) -> bool:
         """Whether the last machine solves its system as well as LAPACK would."""
@@ -138,7 +138,16 @@ def _as_step(setting: Setting, machine: Snapshot, score: float, retuned: bool = 
     one = machine.support_values.shape[1] == 1
     alpha = np.ascontiguousarray(machine.support_values[:, 0] if one else machine.support_values)
     bias = float(machine.bias[0]) if one else machine.bias
-    return PruningStep(machine.rows, alpha, bias, machine.weights, score, setting.gamma, setting.kernel, retuned)
+    return PruningStep(
+        rows=machine.rows,
+        support_values=alpha,
+        bias=bias,
+        weights=machine.weights,
+        score=score,
+        gamma=setting.gamma,
+        kernel=setting.kernel,
+        retuned=retuned,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,9 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
         parts = kernel.components(data.source.n_features)
         matrices = [symmetric_matrix(part, points) for part in parts]
         values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(model.cutoff))
-        rows = VariationRows(values, data.source, data.passes, known, unit, points)
+        rows = VariationRows(
+            values=values, source=data.source, passes=data.passes, targets=known, unit=unit, anchor=points
+        )
         return rows, solve_reduced_variation(rows, float(model.rho), float(model.ridge), _TOLERANCE)
 
     def outputs_of_rows(self) -> OutputsOfBlock:

@@ -71,7 +71,7 @@ class FitData:
         classes = Classes.of(labels, coding)
         targets = _summary(classes, _counts(labels))
         source = ArraySource(X, own_copy(classes.codes(labels)), weights=weighed.weights)
-        return cls(source, passes, targets, classes, weighed=weighed)
+        return cls(source=source, passes=passes, targets=targets, classes=classes, weighed=weighed)
 
     @classmethod
     def of_stream(
@@ -83,8 +83,22 @@ class FitData:
         if isinstance(survey.targets, Labels):
             classes = Classes.of(survey.targets.classes, "one_vs_rest" if coding is None else coding)
             coded = CodedSource(rows, LabelCodes(classes.names, classes.book))
-            return cls(coded, passes, _summary(classes, survey.targets.counts), classes, survey, weighed)
-        return cls(CodedSource(rows, numbers), passes, survey.targets, None, survey, weighed)
+            return cls(
+                source=coded,
+                passes=passes,
+                targets=_summary(classes, survey.targets.counts),
+                classes=classes,
+                survey=survey,
+                weighed=weighed,
+            )
+        return cls(
+            source=CodedSource(rows, numbers),
+            passes=passes,
+            targets=survey.targets,
+            classes=None,
+            survey=survey,
+            weighed=weighed,
+        )
 
     @property
     def outputs(self) -> int:
@@ -177,7 +191,17 @@ def prepare(
     error = _reconstruction(kernel, whole, values.of_kernel, source, basis, features)
     facts = basis_facts(record, basis, features, error)
     known = rows.target_summary() if data.targets is None else data.targets
-    return Prepared(kernel, basis, rows, K, features.beside(linear), facts, error, known, data.weighed)
+    return Prepared(
+        kernel=kernel,
+        basis=basis,
+        rows=rows,
+        K=K,
+        features=features.beside(linear),
+        facts=facts,
+        reconstruction=error,
+        targets=known,
+        weighed=data.weighed,
+    )
 
 
 def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
@@ -259,7 +283,16 @@ def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
     noise = spectrum.noise_variance(lam)
     deviations = spectrum.free_deviations(lam) if spectrum.features.free else None
     return ReducedFit(
-        prepared, solved.coefficients, solved.bias, solved.rows, facts, factor, freedom, "", noise, deviations
+        prepared=prepared,
+        coefficients=solved.coefficients,
+        bias=solved.bias,
+        rows=solved.rows,
+        facts=facts,
+        factor=factor,
+        freedom=freedom,
+        reason="",
+        noise=noise,
+        deviations=deviations,
     )
 
 
@@ -339,7 +372,16 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
         )
     method = f"conjugate gradients, {solved.iterations} iterations, preconditioned by the sums of {solved.sampled} rows"
     facts = (*_facts(prepared, gamma, (("solver", method),)), *solved.facts)
-    return ReducedFit(prepared, solved.coefficients, solved.bias, solved.rows, facts, None, None, reason)
+    return ReducedFit(
+        prepared=prepared,
+        coefficients=solved.coefficients,
+        bias=solved.bias,
+        rows=solved.rows,
+        facts=facts,
+        factor=None,
+        freedom=None,
+        reason=reason,
+    )
 
 
 def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -56,7 +56,9 @@ class ReducedIntervals(LeftOutIntervals):
         coordinates = LeverageCoordinates(values, model._model.leverage_factor(mass), gamma)
         spread = ProjectedSpread(coordinates, eigen_features(K), gamma * mass)
         nothing = on_device_of(bias, np.zeros(1))
-        return (LeftOutMachines(spread, nothing, nothing, nothing, gamma),) * int(bias.shape[0])
+        return (
+            LeftOutMachines(influence=spread, support_values=nothing, residuals=nothing, diagonal=nothing, gamma=gamma),
+        ) * int(bias.shape[0])
 
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""

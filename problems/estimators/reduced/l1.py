@@ -141,7 +141,7 @@ class ReducedL1Model(ReducedModel):
             facts += (("units", "residuals in units of max|y|"),)
         if not all(output[0].passes for output in solution.checks):
             facts += (UNKNOWN,)
-        return _Solved(prepared, sums, paths, solution, facts)
+        return _Solved(prepared=prepared, sums=sums, paths=paths, solution=solution, facts=facts)
 
     def keep_used(self, solved: "_Solved", one: bool) -> None:
         """Set the vectors in use, the attribute that marks the model as fitted last."""
@@ -181,7 +181,9 @@ class StoredReducedL1:
         known = rows.target_summary()
         sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
         sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
-        check = L1Check(rows, sums, self.zeta / sums.unit, sizes, known, self.tolerance)
+        check = L1Check(
+            rows=rows, sums=sums, zeta=self.zeta / sums.unit, sizes=sizes, targets=known, share=self.tolerance
+        )
         beta, bias = beta / sums.unit, model.columns()[1] / sums.unit
         _, checks = check(beta, bias, False)
         if not all(row.passes for output in checks for row in output):
@@ -291,7 +293,19 @@ class SparseL1SubstrateRegressor(Regressor):
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
         last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
         slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
-        path = Path("zeta", self.zetas_, rows, none, self.bias_path_, True, False, True, stop, 0, rounding=slack)
+        path = Path(
+            parameter="zeta",
+            values=self.zetas_,
+            primal=rows,
+            dual=none,
+            bias=self.bias_path_,
+            finished=True,
+            constant_below=False,
+            constant_above=True,
+            stop=stop,
+            steps=0,
+            rounding=slack,
+        )
         point = point_at(path, positive(zeta, "zeta"))
         return point.primal, point.bias
 

@@ -100,7 +100,15 @@ def sum_left_out(
     gcv = gcv_of_means(errors / mass, by_weight / mass, n_rows)
     press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
-    return LeftOutSums(n_rows, press, absolute, gcv, freedom, share, Certificate("", (), ()))
+    return LeftOutSums(
+        n_rows=n_rows,
+        press=press,
+        mean_absolute=absolute,
+        gcv=gcv,
+        degrees_of_freedom=freedom,
+        misclassification=share,
+        certificate=Certificate("", (), ()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +336,26 @@ class SparseModel(ReducedModel):
         predictions, wrong = self.judge(first, Y)
         rest = residuals[:, 0] if one else residuals
         certificate = Certificate(text, tuple(checks), tuple(facts))
-        return LeftOut(first, rest, predictions, freedom, float(gcv[0]) if one else gcv, wrong, certificate)
+        return LeftOut(
+            outputs=first,
+            residuals=rest,
+            predictions=predictions,
+            degrees_of_freedom=freedom,
+            gcv=float(gcv[0]) if one else gcv,
+            misclassification=wrong,
+            certificate=certificate,
+        )
 
     def trace(self, freedom: float) -> Row:
         """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
         expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
-        return Row("trace of H", freedom - expected, expected, tolerance, "sum of h_ii - (1 + sum a/(a + 1/gamma))")
+        return Row(
+            name="trace of H",
+            value=freedom - expected,
+            scale=expected,
+            tolerance=tolerance,
+            formula="sum of h_ii - (1 + sum a/(a + 1/gamma))",
+        )
 
     def wrong(self, outputs: Array, Y: Array) -> int | None:
         """Return the number of misclassified rows; None in regression."""
@@ -354,7 +376,13 @@ class SparseModel(ReducedModel):
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
         tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
         difference = float(np.abs(explicit - residuals[row]).max())
-        return Row(f"refit without row {row}", difference, scale, tolerance, "e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))")
+        return Row(
+            name=f"refit without row {row}",
+            value=difference,
+            scale=scale,
+            tolerance=tolerance,
+            formula="e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))",
+        )
 
     def judge(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
         """Return predictions from outputs, and the share of wrong ones in classification."""

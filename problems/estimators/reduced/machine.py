@@ -444,7 +444,9 @@ class ReducedModel(Model):
         else:
             fitted = self.evaluate(X)
         v = np.ones(Y.shape[0]) if weights is None else to_numpy(weights)
-        return TrainingRows(to_numpy(X), to_numpy(Y), np.reshape(to_numpy(fitted), Y.shape), v, data.weighed)
+        return TrainingRows(
+            X=to_numpy(X), Y=to_numpy(Y), fitted=np.reshape(to_numpy(fitted), Y.shape), weights=v, weighed=data.weighed
+        )
 
     def prove(self, known: "TrainingRows", gamma: float, weights: Array) -> Proof:
         """Prove every output; return the worst proof."""
@@ -555,7 +557,15 @@ class ReducedModel(Model):
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
-        judge = AnswerJudge(rows, curvature, lam, unit, known, weights, self.estimator._tolerance())
+        judge = AnswerJudge(
+            rows=rows,
+            curvature=curvature,
+            lam=lam,
+            unit=unit,
+            targets=known,
+            weights=weights,
+            share=self.estimator._tolerance(),
+        )
         residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
         answer = judge.of(residuals, beta, shift)
         of_beta = features.weights(beta)

@@ -47,7 +47,7 @@ class RobustReducedModel(ReducedModel):
     """The weighted machines of all reweightings on one basis."""
 
     def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        return StoredRobust(self, data, positive(self.estimator.gamma, "gamma"), X, y)
+        return StoredRobust(model=self, data=data, gamma=positive(self.estimator.gamma, "gamma"), X=X, y=y)
 
     def fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """Return all fits on one basis, the plain one first."""
@@ -178,7 +178,11 @@ class RobustSparseLSSVMRegressor(Regressor):
         self.scale_ = float(last.scale)
         self.history_ = tuple(
             ReducedReweighting(
-                fit.solution.coefficients[:, 0].copy(), float(fit.solution.bias[0]), fit.scale, fit.mass, fit.change
+                support_values=fit.solution.coefficients[:, 0].copy(),
+                bias=float(fit.solution.bias[0]),
+                scale=fit.scale,
+                mass=fit.mass,
+                change=fit.change,
             )
             for fit in fits
         )

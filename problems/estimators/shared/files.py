@@ -191,6 +191,12 @@ def _disown(model: Any) -> None:
     """Make the certificate of a changed file fail, and state that it is not about this model."""
     if isinstance(getattr(model, "certificate_", None), Certificate):
         model.certificate_ = model.certificate_.extended(
-            Row("file as written", float("inf"), 1.0, 0.0, "digest of the contents = digest in the file"),
+            Row(
+                name="file as written",
+                value=float("inf"),
+                scale=1.0,
+                tolerance=0.0,
+                formula="digest of the contents = digest in the file",
+            ),
             record=(("file", "changed after it was written; this certificate is not its own"),),
         )

@@ -71,7 +71,9 @@ def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: 
         model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
         return Guarantee(method, given, None, (model, *each))
     proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
-    return Guarantee(method, given, float(proved), (_EXCHANGEABLE, _FIXED, *each), broken)
+    return Guarantee(
+        method=method, coverage=given, level=float(proved), conditions=(_EXCHANGEABLE, _FIXED, *each), broken=broken
+    )
 
 
 def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) -> tuple[str, ...]:

@@ -156,12 +156,12 @@ def importance_of(
             importances[column, repeat] = losses.mean(change)  # more wrong classes, less accuracy
     base = losses.mean(known)
     return LeftOutImportance(
-        importances.mean(axis=1),
-        importances.std(axis=1),
-        importances,
-        losses.score,
-        base if losses.decode is None else 1.0 - base,
-        certificate,
+        importances_mean=importances.mean(axis=1),
+        importances_std=importances.std(axis=1),
+        importances=importances,
+        score=losses.score,
+        left_out_score=base if losses.decode is None else 1.0 - base,
+        certificate=certificate,
     )
 
 
@@ -176,7 +176,7 @@ def _certified(
         apart = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
         worst = max(worst, float((apart / np.where(scales > 0.0, scales, 1.0)).max()))
     formula = "f(x_i) - c_i(x_i) r_i - (y_i - r_i), over the spread of y"
-    row = Row("unchanged rows", worst, 1.0, ACCURATE, formula)
+    row = Row(name="unchanged rows", value=worst, scale=1.0, tolerance=ACCURATE, formula=formula)
     facts = (
         ("conditional on", "kernel, gamma, weights and scaling of the columns, chosen with the left-out row included"),
         (NO_BOUND, "a second way to the left-out outputs of unchanged rows checks those of changed ones"),

@@ -214,7 +214,13 @@ class KernelMachines:
         xp = namespace_of(self.gram.matrix)
         largest = max(float(xp.max(self.gram.matrix)), -float(xp.min(self.gram.matrix)))
         tolerance = 1e-10 + relative_rounding(100.0) * self.gram.n * largest / float(self.ridge.min())
-        return Row(f"refit without row {row}", difference, scale, tolerance, "alpha_i/B_ii - (y_i - f^(-i)(x_i))")
+        return Row(
+            name=f"refit without row {row}",
+            value=difference,
+            scale=scale,
+            tolerance=tolerance,
+            formula="alpha_i/B_ii - (y_i - f^(-i)(x_i))",
+        )
 
     def _there(self, values: Array) -> Array:
         """Values of rows where the matrix is."""
@@ -279,7 +285,7 @@ class PrimalMachines:
         worst = int(np.argmax(np.abs(differences) / np.where(scales > 0.0, scales, 1.0)))
         formula = "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))"
         difference, scale = float(differences[worst]), float(scales[worst])
-        return Row(f"refit without row {row}", difference, scale, ACCURATE, formula)
+        return Row(name=f"refit without row {row}", value=difference, scale=scale, tolerance=ACCURATE, formula=formula)
 
 
 def _dense(X: Any) -> Any:
@@ -308,7 +314,7 @@ def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Arra
         gcv[columns] = _gcv_of(errors, rows.size - v @ (d * diagonal), v)
         checks.append(machines.refit(fitted[here] + errors, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
-    return MachinesLeftOut(outputs, residuals, freedom, gcv, worst)
+    return MachinesLeftOut(outputs=outputs, residuals=residuals, degrees_of_freedom=freedom, gcv=gcv, row=worst)
 
 
 def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array]]:

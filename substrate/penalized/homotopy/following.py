@@ -115,7 +115,9 @@ def follow(
             if chord_gap(scaled, walk.knots) > most:
                 holes.append((here * unit, walk.rho * unit))
     walk.knots.multiply(unit, length, size * length)
-    return Trace(walk.knots, tuple(holes), stop, finished, walk.steps, taken_up)
+    return Trace(
+        knots=walk.knots, holes=tuple(holes), stop=stop, finished=finished, steps=walk.steps, restarts=taken_up
+    )
 
 
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:

@@ -100,7 +100,7 @@ def l1_path(
         if n - 1 > p:  # the part of the residual orthogonal to all columns never changes
             Q, R = np.linalg.qr(B.T)
             B, target = np.ascontiguousarray(R.T), Q.T @ target
-    columns = CentredColumns(B, target, Phi.mean(axis=0), float(y.mean()), noise)
+    columns = CentredColumns(B=B, target=target, means=Phi.mean(axis=0), target_mean=float(y.mean()), noise=noise)
     return path_of_columns(columns, zeta_min, zero_sum=zero_sum, max_knots=limit, random_state=random_state)
 
 
@@ -153,7 +153,18 @@ def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
     """The path of a zeta_min at which a = 0 already."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "a = 0 for every requested zeta"
-    return Path("zeta", np.array([zeta]), none, np.array([[nu]]), np.array([mean]), True, False, True, stop, 0)
+    return Path(
+        parameter="zeta",
+        values=np.array([zeta]),
+        primal=none,
+        dual=np.array([[nu]]),
+        bias=np.array([mean]),
+        finished=True,
+        constant_below=False,
+        constant_above=True,
+        stop=stop,
+        steps=0,
+    )
 
 
 def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Array, mean: float) -> Path:
@@ -175,7 +186,20 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
     stop = f"zeta = {lowest:g} was reached" if trace.finished else trace.stop
     done = trace.finished
     below = done and lowest == 0.0
-    return Path("zeta", zeta[kept][::-1], a, nu, bias, done, below, True, stop, trace.steps, trace.restarts, holes)
+    return Path(
+        parameter="zeta",
+        values=zeta[kept][::-1],
+        primal=a,
+        dual=nu,
+        bias=bias,
+        finished=done,
+        constant_below=below,
+        constant_above=True,
+        stop=stop,
+        steps=trace.steps,
+        restarts=trace.restarts,
+        holes=holes,
+    )
 
 
 #: Largest duality gap of a knot, as a share of that of u = 0; on ill-conditioned components rounding alone makes 1e-9.
@@ -255,7 +279,18 @@ def _flat(p: int, target: Array) -> Path:
     """The target is orthogonal to all components: u is the target for every rho."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "the target is orthogonal to all components"
-    return Path("rho", np.zeros(1), target[None], none, np.zeros(1), True, False, True, stop, 0)
+    return Path(
+        parameter="rho",
+        values=np.zeros(1),
+        primal=target[None],
+        dual=none,
+        bias=np.zeros(1),
+        finished=True,
+        constant_below=False,
+        constant_above=True,
+        stop=stop,
+        steps=0,
+    )
 
 
 def _finish(trace: Trace, problem: SignedRows) -> None:

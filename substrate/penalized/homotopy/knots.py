@@ -189,9 +189,27 @@ def variation_point_rows(
     dual = target - np.sum([s * part.T @ one for s, part, one in zip(shares, parts, multipliers, strict=True)], axis=0)
     length = float(np.abs(target).max())
     return (
-        Row("u = y - B'xi", float(np.abs(target - pulled - u).max()), length, tolerance, "max |y - sum B^l'xi^l - u|"),
-        Row("|xi^l|_1 <= rho", float(np.max(sizes - rho, initial=0.0)), rho, tolerance, "max (|xi^l|_1 - rho)"),
-        Row("complementarity", float((rho * levels - aligned).sum()), cost, tolerance, "sum rho |B^l u| - xi^l'B^l u"),
+        Row(
+            name="u = y - B'xi",
+            value=float(np.abs(target - pulled - u).max()),
+            scale=length,
+            tolerance=tolerance,
+            formula="max |y - sum B^l'xi^l - u|",
+        ),
+        Row(
+            name="|xi^l|_1 <= rho",
+            value=float(np.max(sizes - rho, initial=0.0)),
+            scale=rho,
+            tolerance=tolerance,
+            formula="max (|xi^l|_1 - rho)",
+        ),
+        Row(
+            name="complementarity",
+            value=float((rho * levels - aligned).sum()),
+            scale=cost,
+            tolerance=tolerance,
+            formula="sum rho |B^l u| - xi^l'B^l u",
+        ),
         gap_row(
             (0.5 * float((u - target) @ (u - target)), rho * float(levels.sum())),
             (cost, -0.5 * float(dual @ dual)),

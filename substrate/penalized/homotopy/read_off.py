@@ -82,7 +82,16 @@ def read_off(
     values = np.unique(np.concatenate([[low], inside[(inside >= low) & (inside <= high)], [high]]))
     if values.size == 1:
         square = sum(float(np.square(track.errors[-1]).sum()) for track in tracks)
-        return ReadOff(low, square / rows, square / rows, values, np.array([square / rows]), (low, np.inf), (), 0)
+        return ReadOff(
+            value=low,
+            error=square / rows,
+            lower_bound=square / rows,
+            values=values,
+            errors=np.array([square / rows]),
+            coverage=(low, np.inf),
+            holes=(),
+            minima=0,
+        )
     sources = [track for track in tracks if not isinstance(track, Track)]
     if gap is not None or len(sources) < len(tracks):
         errors, radii = merged([track if isinstance(track, Track) else track.track() for track in tracks], values)
@@ -125,7 +134,7 @@ def _beyond(values: Array, errors: Array, least: float) -> float:
 def _without_gaps(source: ChordSource) -> Track:
     """The errors alone, as those of a path that is exact."""
     none = np.zeros(source.values.size)
-    return Track(source.values, source.errors, none, none[1:], 0.0)
+    return Track(values=source.values, errors=source.errors, gaps=none, crosses=none[1:], sigma=0.0)
 
 
 def _first_within(bounds: Array, squares: Array, gap: float) -> int:

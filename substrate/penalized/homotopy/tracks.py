@@ -97,7 +97,7 @@ class VariationKnots:
         xi = csr_array((xi.data * shares[knot, part], xi.indices, xi.indptr), shape=xi.shape)
         u = target - xi @ B.reshape(d * n, r)
         sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
-        return cls(rho, u, offsets - u @ M.T, B, target, sigma)
+        return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma)
 
     def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
         """The maximal variation of each component, one row per knot: of those with these numbers, or of all."""
@@ -118,7 +118,7 @@ class VariationKnots:
         gaps = np.maximum(rho * total - along + inner, 0.0)
         both = np.einsum("kr,kr->k", u[:-1], u[1:])
         crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
-        return Track(rho, self.errors[own], gaps, crosses, self.sigma)
+        return Track(values=rho, errors=self.errors[own], gaps=gaps, crosses=crosses, sigma=self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     # at zeta = 0 the 1-norm of the optimum is not bounded
     apart += np.divide(beyond, zeta[:-1], out=np.full_like(beyond, np.inf), where=zeta[:-1] > 0.0)
     sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
-    return Track(zeta, np.asarray(errors), gaps, crosses, sigma, floors)
+    return Track(values=zeta, errors=np.asarray(errors), gaps=gaps, crosses=crosses, sigma=sigma, floors=floors)
 
 
 def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, lengths: Array) -> tuple[Array, Array]:

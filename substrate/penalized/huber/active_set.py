@@ -128,7 +128,12 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
     at_bound = np.abs(ridge * point.a) >= (1.0 - _AT_BOUND) * d
     signs = np.where(at_bound, _linear_rows(t - point.products - point.b, d), 0).astype(np.int8)
     return HuberSolution(
-        unit * point.a, unit * (point.b + shift), unit * point.products, signs, steps, bool(best <= 1.0)
+        support_values=unit * point.a,
+        bias=unit * (point.b + shift),
+        products=unit * point.products,
+        signs=signs,
+        steps=steps,
+        settled=bool(best <= 1.0),
     )
 
 

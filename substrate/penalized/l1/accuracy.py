@@ -256,7 +256,9 @@ def bound_l1(machine: SparseMachine, numbers: type[N], columns: L1Columns) -> An
             pulled, length = pulled - a * tau, (length * length + energy).bound_root()
         moved = (errors - theta).bound_norm(v) * root
         g = columns.adjoint(pulled).rounded()
-        point = DualPoint(a.rounded(), g, length, moved, machine.zeta, tau, machine.zero_sum)
+        point = DualPoint(
+            a=a.rounded(), g=g, length=length, moved=moved, zeta=machine.zeta, ridge=tau, zero_sum=machine.zero_sum
+        )
         bounds.append(bound_by_duality(point, columns))
     returned = (numbers.exact(machine.fitted) - (y - errors)).bound_norm(v)
     return reduce(lambda one, other: one.minimum(other), bounds) / root + returned
@@ -454,7 +456,7 @@ def l1_accuracy_of_sums(
         radius = columns.rounded * (length + 4.0 * abs(total) / root) + columns.summed_lengths * rounded.slopes * length
         g = Double(residuals.slope[:, k], radius) - Double(columns.means) * total
         moved = Double(float(rounded.errors[k]))
-        point = DualPoint(Double(beta), g, Double(length), moved, zeta, zero_sum=False)
+        point = DualPoint(a=Double(beta), g=g, length=Double(length), moved=moved, zeta=zeta, zero_sum=False)
         with np.errstate(over="ignore", invalid="ignore"):
             distance = bound_by_duality(point, columns).upper()
         # predict has another mean, known to the rounding of its sum

@@ -121,7 +121,16 @@ class _Problem:
     @classmethod
     def of(cls, Phi: Array, y: Array, zeta: float) -> "_Problem":
         target, mean = y - y.mean(), Phi.mean(axis=0)
-        return cls(Phi, mean, target, Phi.T @ target, correlation_noise(Phi, target), zeta, mean, y.size)
+        return cls(
+            Phi=Phi,
+            mean=mean,
+            target=target,
+            c0=Phi.T @ target,
+            noise=correlation_noise(Phi, target),
+            zeta=zeta,
+            offset=mean,
+            rows=y.size,
+        )
 
     @classmethod
     def with_ridge(cls, K: Array, y: Array, zeta: float, ridge: float) -> "_Problem":
@@ -129,7 +138,16 @@ class _Problem:
         target, mean = y - y.mean(), K.mean(axis=0)
         stacked = np.vstack([K - mean, np.sqrt(ridge) * root_of(K)])
         noise, zeros = correlation_noise(K, target), np.zeros(y.size)
-        return cls(stacked, mean, np.append(target, zeros), K.T @ target, noise, zeta, zeros, y.size)
+        return cls(
+            Phi=stacked,
+            mean=mean,
+            target=np.append(target, zeros),
+            c0=K.T @ target,
+            noise=noise,
+            zeta=zeta,
+            offset=zeros,
+            rows=y.size,
+        )
 
     @property
     def start(self) -> float:
@@ -225,8 +243,26 @@ def l1_rows(
     off = float(np.max(np.abs(c[~support] - nu) - zeta, initial=0.0))
     size = float(np.abs(a).sum())
     return (
-        Row("subgradient on the support", on, scale, tolerance, "max |c_i - nu - zeta sign(a_i)|"),
-        Row("subgradient off the support", off, scale, tolerance, "max (|c_i - nu| - zeta)"),
-        Row("1'alpha = 0", float(abs(a.sum())), size, tolerance, "|1'alpha|"),
-        Row("1'e = 0", float(abs(e.sum())), float(np.abs(y).sum() + np.abs(y - e).sum()), tolerance, "|1'e|"),
+        Row(
+            name="subgradient on the support",
+            value=on,
+            scale=scale,
+            tolerance=tolerance,
+            formula="max |c_i - nu - zeta sign(a_i)|",
+        ),
+        Row(
+            name="subgradient off the support",
+            value=off,
+            scale=scale,
+            tolerance=tolerance,
+            formula="max (|c_i - nu| - zeta)",
+        ),
+        Row(name="1'alpha = 0", value=float(abs(a.sum())), scale=size, tolerance=tolerance, formula="|1'alpha|"),
+        Row(
+            name="1'e = 0",
+            value=float(abs(e.sum())),
+            scale=float(np.abs(y).sum() + np.abs(y - e).sum()),
+            tolerance=tolerance,
+            formula="|1'e|",
+        ),
     )

@@ -137,7 +137,14 @@ def mended(
     beta = coefficients
     bias = sums.target_means - sums.means @ beta
     sizes = rows.values.basis_sizes() if sizes is None else sizes
-    check = L1Check(rows, sums, zeta, sizes, rows.target_summary() if targets is None else targets, share)
+    check = L1Check(
+        rows=rows,
+        sums=sums,
+        zeta=zeta,
+        sizes=sizes,
+        targets=rows.target_summary() if targets is None else targets,
+        share=share,
+    )
     best: MendedL1 | None = None
     careful = False
     for step in range(most + 1):
@@ -233,10 +240,28 @@ def reduced_l1_rows(
         terms = float(lengths) + residuals.norm * float(np.linalg.norm(beta))
         checks.append(
             (
-                Row("subgradient on the support", on, scale, tolerance, "max |c_j - zeta sign(beta_j)|"),
-                Row("subgradient off the support", off, scale, tolerance, "max (|c_j| - zeta)"),
-                Row("1'e = 0", total, float(np.sqrt(residuals.mass)) * terms, tolerance, "|1'e|"),
-                Row("duality gap", gap, cost, tolerance, "primal - dual objective"),
+                Row(
+                    name="subgradient on the support",
+                    value=on,
+                    scale=scale,
+                    tolerance=tolerance,
+                    formula="max |c_j - zeta sign(beta_j)|",
+                ),
+                Row(
+                    name="subgradient off the support",
+                    value=off,
+                    scale=scale,
+                    tolerance=tolerance,
+                    formula="max (|c_j| - zeta)",
+                ),
+                Row(
+                    name="1'e = 0",
+                    value=total,
+                    scale=float(np.sqrt(residuals.mass)) * terms,
+                    tolerance=tolerance,
+                    formula="|1'e|",
+                ),
+                Row(name="duality gap", value=gap, scale=cost, tolerance=tolerance, formula="primal - dual objective"),
             )
         )
     return checks
@@ -256,7 +281,9 @@ def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
         B, targets = np.zeros((B.shape[0], 1)), np.zeros((1, targets.shape[1]))
     paths = []
     for k in range(targets.shape[1]):
-        columns = CentredColumns(B, targets[:, k], sums.means, float(sums.target_means[k]), float(noise[k]))
+        columns = CentredColumns(
+            B=B, target=targets[:, k], means=sums.means, target_mean=float(sums.target_means[k]), noise=float(noise[k])
+        )
         paths.append(path_of_columns(columns, zeta_min, zero_sum=False, restarts=_RESTARTS))
     return tuple(paths)
 

@@ -430,7 +430,13 @@ def stationarity_row(
     fitted, bounded = parts.sum(axis=0).T @ e, np.tensordot(difference, parts, 2)
     residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
     scale = float(np.linalg.norm(parts.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient))
-    return Row("(27a) stationarity", residual, scale, tolerance, "||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||")
+    return Row(
+        name="(27a) stationarity",
+        value=residual,
+        scale=scale,
+        tolerance=tolerance,
+        formula="||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||",
+    )
 
 
 def solution_rows(

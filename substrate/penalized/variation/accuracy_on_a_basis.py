@@ -86,7 +86,21 @@ class VariationErrorsOfLeaf:
         """Over the micro-blocks of a leaf."""
         m, d = self.coefficients.shape
         none = np.zeros(d)
-        total = VariationErrors(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.zeros((m, d)), none, none, none, none)
+        total = VariationErrors(
+            count=0,
+            mass=0.0,
+            total=0.0,
+            squares=0.0,
+            shifts=0.0,
+            spreads=0.0,
+            unsure=0.0,
+            apart=0.0,
+            slopes=np.zeros((m, d)),
+            diagonal=none,
+            largest=none,
+            longest=none,
+            rounding=none,
+        )
         for block in blocks:
             p = self._rounding(block.X)
             for first in range(0, block.X.shape[0], _ROWS):
@@ -120,19 +134,19 @@ class VariationErrorsOfLeaf:
         mass = float(known.size if light is None else light.sum())
         diagonal = squared.sum(axis=0) if light is None else light @ squared
         return VariationErrors(
-            known.size,
-            mass,
-            exact_sum(e_v),
-            float(e @ e_v),
-            float(about_v.sum()),
-            float(about @ about_v),
-            float(off @ off_v),
-            float(apart @ apart_v),
-            slopes,
-            diagonal,
-            np.array([value.rounded().sizes.max() for value in values]),
-            squared.max(axis=0),
-            p,
+            count=known.size,
+            mass=mass,
+            total=exact_sum(e_v),
+            squares=float(e @ e_v),
+            shifts=float(about_v.sum()),
+            spreads=float(about @ about_v),
+            unsure=float(off @ off_v),
+            apart=float(apart @ apart_v),
+            slopes=slopes,
+            diagonal=diagonal,
+            largest=np.array([value.rounded().sizes.max() for value in values]),
+            longest=squared.max(axis=0),
+            rounding=p,
         )
 
     def _values(self, tiles: list[Array], X: Any, p: Array) -> tuple[list[Doubled], Array]:
@@ -214,7 +228,15 @@ class VariationJudge:
         parts = self.values.components
         sizes = np.column_stack([part.sizes(parts[0].points) for part in parts])
         centre = float(self.targets.means_in(self.unit)[0])
-        leaf = VariationErrorsOfLeaf(parts, self.unit, coefficients, bias, sizes, centre, careful)
+        leaf = VariationErrorsOfLeaf(
+            components=parts,
+            unit=self.unit,
+            coefficients=coefficients,
+            bias=bias,
+            sizes=sizes,
+            centre=centre,
+            careful=careful,
+        )
         found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, found, coefficients, sizes).upper() * self.unit / math.sqrt(found.mass)
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA

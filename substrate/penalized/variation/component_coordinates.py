@@ -172,14 +172,32 @@ def shared_coordinates(
             parts[part] = 0.0
     F = parts.sum(axis=0)
     W = _root(A.T @ F) if ridge > 0.0 else np.zeros((0, A.shape[1]))  # a'K a = v' A'F v
-    return ComponentCoordinates(parts, A, _metric(centred(F, bias), W, ridge), W, bias, cutoff, ridge, (rank,))
+    return ComponentCoordinates(
+        parts=parts,
+        coefficients=A,
+        metric=_metric(centred(F, bias), W, ridge),
+        weights=W,
+        bias=bias,
+        cutoff=cutoff,
+        ridge=ridge,
+        ranks=(rank,),
+    )
 
 
 def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: float = 0.0) -> ComponentCoordinates:
     """The support values themselves, without a cut-off: for teaching, and to show where solvers fail."""
     parts = np.array(components)
     n = parts.shape[1]
-    return ComponentCoordinates(parts, np.eye(n), np.zeros((n, n)), np.zeros((0, n)), bias, 0.0, 0.0, (n,))
+    return ComponentCoordinates(
+        parts=parts,
+        coefficients=np.eye(n),
+        metric=np.zeros((n, n)),
+        weights=np.zeros((0, n)),
+        bias=bias,
+        cutoff=0.0,
+        ridge=0.0,
+        ranks=(n,),
+    )
 
 
 def decoupled_coordinates(
@@ -215,7 +233,16 @@ def coordinates_of_parts(
     """From matrices of component values in features whose norm is that of the weights."""
     W = np.eye(parts.shape[2])
     metric = _metric(centred(parts.sum(axis=0), bias), W, ridge)
-    return ComponentCoordinates(parts, coefficients, metric, W, bias, cutoff, ridge, ranks)
+    return ComponentCoordinates(
+        parts=parts,
+        coefficients=coefficients,
+        metric=metric,
+        weights=W,
+        bias=bias,
+        cutoff=cutoff,
+        ridge=ridge,
+        ranks=ranks,
+    )
 
 
 def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: int) -> None:

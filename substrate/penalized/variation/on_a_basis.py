@@ -62,11 +62,11 @@ class RowsAbove:
 
     def __add__(self, other: "RowsAbove") -> "RowsAbove":
         return RowsAbove(
-            join(self.place, other.place),
-            join(self.excess, other.excess),
-            join(self.number, other.number),
-            join(self.features, other.features),
-            self.most,
+            place=join(self.place, other.place),
+            excess=join(self.excess, other.excess),
+            number=join(self.number, other.number),
+            features=join(self.features, other.features),
+            most=self.most,
         ).furthest()
 
     def furthest(self) -> "RowsAbove":
@@ -74,7 +74,13 @@ class RowsAbove:
         order = np.lexsort((self.number, -self.excess, self.place))
         begins = np.searchsorted(self.place[order], self.place[order], side="left")
         kept = order[np.arange(order.size) - begins < self.most]
-        return RowsAbove(self.place[kept], self.excess[kept], self.number[kept], self.features[kept], self.most)
+        return RowsAbove(
+            place=self.place[kept],
+            excess=self.excess[kept],
+            number=self.number[kept],
+            features=self.features[kept],
+            most=self.most,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +127,29 @@ class VariationSweep:
         step = max(above.shape[0] - self.most, 0)
         floor = np.partition(above, step, axis=0)[step] if step else np.full(2 * d, -np.inf)
         row, place = np.nonzero((above > 0.0) & (above >= floor))
-        rows = RowsAbove(place.astype(np.int64), above[row, place], row.astype(np.int64) + first, tile[row], self.most)
+        rows = RowsAbove(
+            place=place.astype(np.int64),
+            excess=above[row, place],
+            number=row.astype(np.int64) + first,
+            features=tile[row],
+            most=self.most,
+        )
         pulled = errors if light is None else light * errors
         return Swept(
-            float(known.size if light is None else light.sum()),
-            tile.T @ pulled,
-            float(pulled.sum()),
-            float(pulled @ errors),
-            float(known @ (known if light is None else light * known)),
-            np.abs(values).max(axis=0),
-            rows.furthest(),
+            mass=float(known.size if light is None else light.sum()),
+            slope=tile.T @ pulled,
+            total=float(pulled.sum()),
+            squares=float(pulled @ errors),
+            targets=float(known @ (known if light is None else light * known)),
+            largest=np.abs(values).max(axis=0),
+            above=rows.furthest(),
         )
 
     def _nothing(self) -> Swept:
         r, d = self.v.size, len(self.values.slices)
         none = np.zeros(0, dtype=np.int64)
-        above = RowsAbove(none, np.zeros(0), none, np.zeros((0, r)), self.most)
-        return Swept(0.0, np.zeros(r), 0.0, 0.0, 0.0, np.zeros(d), above)
+        above = RowsAbove(place=none, excess=np.zeros(0), number=none, features=np.zeros((0, r)), most=self.most)
+        return Swept(mass=0.0, slope=np.zeros(r), total=0.0, squares=0.0, targets=0.0, largest=np.zeros(d), above=above)
 
 
 #: Number of rows added to a component at either end in one round, and largest number of rounds.
@@ -181,7 +193,7 @@ class VariationRows:
 
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
         """One pass with the machine v, b."""
-        sweep = VariationSweep(self.values, self.unit, v, bias, bounds, _JOIN)
+        sweep = VariationSweep(values=self.values, unit=self.unit, v=v, bias=bias, bounds=bounds, most=_JOIN)
         swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
         return swept
 
@@ -210,18 +222,18 @@ class ReducedVariation:
         numbers = np.array(self.numbers, dtype=np.intp)
         order = np.argsort(numbers)
         return VariationJudge(
-            rows.values,
-            rows.source,
-            rows.passes,
-            rows.targets,
-            rows.unit,
-            self.scatter,
-            self.mean,
-            rho / rows.unit,
-            ridge,
-            rows.source.take_rows(numbers[order]) if numbers.size else None,
-            self.xi[:, order] if numbers.size else self.xi,
-            share if self.exact else unpolished(share),
+            values=rows.values,
+            source=rows.source,
+            passes=rows.passes,
+            targets=rows.targets,
+            unit=rows.unit,
+            scatter=self.scatter,
+            mean=self.mean,
+            rho=rho / rows.unit,
+            ridge=ridge,
+            bounded=rows.source.take_rows(numbers[order]) if numbers.size else None,
+            xi=self.xi[:, order] if numbers.size else self.xi,
+            share=share if self.exact else unpolished(share),
         )
 
 
@@ -257,21 +269,21 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         joining = _joined(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
         rounds += 1
     parts = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
-    state = _State(R, goal, mean, cross, squares, inside, ridge)
+    state = _State(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
     checks = state.checks(parts, v, t, found.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
-        unit * v,
-        unit * bias,
-        unit * t,
-        checks,
-        rounds,
-        len(bounded),
-        found.exact,
-        tuple(bounded),
-        found.point.xi,
-        scatter,
-        mean,
+        v=unit * v,
+        bias=unit * bias,
+        maximal_variation=unit * t,
+        rows=checks,
+        rounds=rounds,
+        bounded=len(bounded),
+        exact=found.exact,
+        numbers=tuple(bounded),
+        xi=found.point.xi,
+        scatter=scatter,
+        mean=mean,
     )
 
 
@@ -316,9 +328,33 @@ class _State:
         dual = 0.5 * self.squares - 0.5 * float(np.sum((self.goal - q) ** 2))
         scale = cost + rho * (float(t.sum()) + 1e-6 * unit)
         return (
-            Row("(27a) stationarity", float(np.linalg.norm(gradient)), size, tolerance, "||tau v - Z'e + Z'xi||"),
+            Row(
+                name="(27a) stationarity",
+                value=float(np.linalg.norm(gradient)),
+                scale=size,
+                tolerance=tolerance,
+                formula="||tau v - Z'e + Z'xi||",
+            ),
             *(row for row in named if not row.name.startswith("(27d)")),
-            Row("(27d) bounds at all rows", excess, unit, tolerance, "max (|f^l| - t_l)"),
-            Row("1'e = 0", swept.total, np.sqrt(swept.mass * swept.targets) or 1.0, tolerance, "|1'e|"),
-            Row("duality gap over all rows", primal - dual, scale, tolerance, "primal - dual objective"),
+            Row(
+                name="(27d) bounds at all rows",
+                value=excess,
+                scale=unit,
+                tolerance=tolerance,
+                formula="max (|f^l| - t_l)",
+            ),
+            Row(
+                name="1'e = 0",
+                value=swept.total,
+                scale=np.sqrt(swept.mass * swept.targets) or 1.0,
+                tolerance=tolerance,
+                formula="|1'e|",
+            ),
+            Row(
+                name="duality gap over all rows",
+                value=primal - dual,
+                scale=scale,
+                tolerance=tolerance,
+                formula="primal - dual objective",
+            ),
         )
