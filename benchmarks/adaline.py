@@ -31,10 +31,10 @@ def run(quick: bool) -> Table:
             M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated
         )
         seconds = time.process_time() - start
-        met = solution.converged and seconds <= MOST_SECONDS
+        met = solution.is_converged and seconds <= MOST_SECONDS
         if accelerated:
             summary.append(
-                Headline("Adaline on 958 boards, s", "", seconds, most=MOST_SECONDS, held=solution.converged)
+                Headline("Adaline on 958 boards, s", "", seconds, most=MOST_SECONDS, held=solution.is_converged)
             )
         goal = (f"≤ {MOST_SECONDS:g}", yes_no(met)) if accelerated else ("", "")
         rows.append((name, str(solution.epochs), f"{float(solution.residual):.1e}", f"{seconds:.2f}", *goal))

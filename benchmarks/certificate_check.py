@@ -31,16 +31,16 @@ def data(n: int) -> tuple[Array, Array]:
 @contextmanager
 def skip_checks() -> Iterator[None]:
     """Let fits inside this block not bound their answer."""
-    kept = saddle_fit.answered
+    kept = saddle_fit.bound_and_refine
 
     def nothing(question: Any, alpha: Array, bias: Array, *arguments: Any, **choices: Any) -> Answer:
         return Answer(alpha, bias, None, (), ())
 
-    saddle_fit.answered = nothing
+    saddle_fit.bound_and_refine = nothing
     try:
         yield
     finally:
-        saddle_fit.answered = kept
+        saddle_fit.bound_and_refine = kept
 
 
 def without_check(model: LSSVMRegressor, X: Array, y: Array) -> LSSVMRegressor:

@@ -23,7 +23,7 @@ from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import ReadOff, read_off
 from substrate.penalized.homotopy.tracks import VariationFold
 from substrate.penalized.l1.active_set import zeta_max
-from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["run"]
@@ -52,7 +52,7 @@ def rho_row(repeats: int) -> tuple[tuple[str, ...], list[str], Headline]:
 
     def path_alone() -> Path:
         coordinates = shared_coordinates(matrices)
-        return variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
+        return variation_path(list(divide_from_right(coordinates.parts, coordinates.metric)), coordinates.targets(y))
 
     def coordinates_alone() -> object:
         return shared_coordinates(matrices)

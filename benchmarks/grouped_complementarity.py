@@ -58,7 +58,7 @@ def bounds_by_scip(
     K, K_val = ([kernel(A[:, [j]], X[:, [j]]) for j in range(d)] for A in (X, X_val))
     _, fit, M, targets = fused_maximal_variation._numbers(K, y, K_val, y_val, "regression", True, cutoff)
     unit = float(np.linalg.norm(fit.centred_target))
-    program = type("Boxed", (_Grouped,), {"top": top})(_scip(), fit.scaled(unit), M, targets / unit, None)
+    program = type("Boxed", (_Grouped,), {"top": top})(_scip(), fit.scale(unit), M, targets / unit, None)
     start = time.process_time()
     program.model.setParam("limits/time", limit)
     program.model.optimize()

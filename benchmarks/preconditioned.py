@@ -75,7 +75,7 @@ def run(quick: bool) -> Table:
                 reference = fresh @ direct.coefficients + direct.bias
                 distance = np.linalg.norm(fresh @ iterated.coefficients + iterated.bias - reference)
                 difference = float(distance / np.linalg.norm(reference - reference.mean()))
-                assert iterated.converged, "the certificate of the iteration does not hold"
+                assert iterated.is_converged, "the certificate of the iteration does not hold"
                 assert difference <= CLOSE, f"predictions differ by {difference:.1e}"
                 rows.append(
                     (

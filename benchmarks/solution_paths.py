@@ -18,8 +18,8 @@ from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path, l1_point_rows, variation_point_rows
-from substrate.penalized.homotopy.signed_rows import has_compiler, interpreted
-from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.homotopy.signed_rows import has_compiler, run_interpreted
+from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["run"]
@@ -46,7 +46,7 @@ class Form(NamedTuple):
 def coordinates(matrices: tuple[Array, ...], y: Array) -> Form:
     """Return the stacked components, cut at 1e-6, with the fitted values made the quadratic term."""
     shared = shared_coordinates(matrices)
-    return Form(list(right_divided(shared.parts, shared.metric)), shared.targets(y))
+    return Form(list(divide_from_right(shared.parts, shared.metric)), shared.targets(y))
 
 
 def raw(matrices: tuple[Array, ...], y: Array) -> Callable[[], object]:
@@ -76,7 +76,7 @@ def rho_rows(repeats: int) -> tuple[list[tuple[str, ...]], list[str], list[Headl
     matrices, y = components()
     rows, shortfalls, summary = [], [], []
     for fast in (True, False) if has_compiler() else (False,):
-        inside = nullcontext if fast else interpreted
+        inside = nullcontext if fast else run_interpreted
 
         def ours(inside: Callable[[], object] = inside) -> Path:
             form = coordinates(matrices, y)

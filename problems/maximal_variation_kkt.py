@@ -122,7 +122,7 @@ def declare(
 
     def rescale() -> tuple[Any, float]:
         unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
-        twin = optimality_conditions(fit.scaled(unit), float(weight.value) / unit)
+        twin = optimality_conditions(fit.scale(unit), float(weight.value) / unit)
         return cp.Problem(cp.Minimize(twin.products), twin.constraints), unit
 
     def record() -> tuple[tuple[str, str], ...]:

@@ -162,7 +162,7 @@ def closed_form(
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
     solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis, sums=statistic.sums)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
-    errors = target[R] - (rows.taken(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
+    errors = target[R] - (rows.take_rows(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     weights_of_features = u if features.rank else np.zeros(1)
     return {
         "weights": weights_of_features,

@@ -28,7 +28,7 @@ from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.saddle_system import target_unit
-from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mended, reduced_l1_paths
+from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mend, reduced_l1_paths
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 
@@ -76,6 +76,6 @@ def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = 
     target_val, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
     sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], target_val, unit))
     beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)
-    solved = mended(rows, sums, weight / unit, beta, sizes, target_val)
+    solved = mend(rows, sums, weight / unit, beta, sizes, target_val)
     a, b = unit * solved.coefficients[:, 0], unit * float(solved.bias[0])
     return {"coefficients": a, "bias": np.asarray(b), "errors": target - gram.matrix[:, S] @ a - b}

@@ -42,7 +42,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
-from substrate.least_squares.validation import Validation
+from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import GAP, search_spectra
 
@@ -150,7 +150,7 @@ def _search(
     gram: Gram, y: Array, below: Array, target_val: Array, gap: float, gamma_range: Any
 ) -> tuple[Spectrum, GammaSearch]:
     spectrum = centred_spectrum(gram)
-    criterion = Validation.of(spectrum, y, below, target_val)
+    criterion = ValidationCriterion.of(spectrum, y, below, target_val)
     return spectrum, search_spectra(criterion, [spectrum], gamma_range, gap)
 
 

@@ -151,14 +151,14 @@ class DeviceGram(Gram):
 
     def block(self, rows: Any, columns: Any) -> Any:
         """Return the entries of some rows and some columns, by their numbers on the host."""
-        some = take_rows(take_rows(self._store, columns).T, rows)
-        return namespace_of(some).asarray(some, copy=True)
+        entries = take_rows(take_rows(self._store, columns).T, rows)
+        return namespace_of(entries).asarray(entries, copy=True)
 
     def restrict(self, rows: Any) -> "DeviceGram":
         """Return the Gram matrix of some of the points, by row numbers on the host."""
-        part = DeviceGram(self.block(rows, rows), self.kernel, self.alterations)
-        part.negative = self.negative
-        return part
+        restricted = DeviceGram(self.block(rows, rows), self.kernel, self.alterations)
+        restricted.negative = self.negative
+        return restricted
 
     def release(self) -> None:
         """Free the factor."""
@@ -218,13 +218,13 @@ class HostVectors(SystemMatrix):
         if self._ridge is None:
             right = self._there(B)
         else:
-            both = self._there(np.concatenate([B, self._ridge[:, None]], axis=1))
-            right, self._ridge = both[:, :-1], None
-            self._gram.factorize(both[:, -1])
+            right_sides = self._there(np.concatenate([B, self._ridge[:, None]], axis=1))
+            right, self._ridge = right_sides[:, :-1], None
+            self._gram.factorize(right_sides[:, -1])
         device = self._gram.solve(right, checked=False)
         if self._known is None:
-            solved, *known = all_to_numpy(device, self._gram.diagonal, self._gram.matrix[0, :])
-            self._known = (known[0], known[1])
+            solved, *copies = all_to_numpy(device, self._gram.diagonal, self._gram.matrix[0, :])
+            self._known = (copies[0], copies[1])
         else:
             solved = to_numpy(device)
         if not np.isfinite(solved[-1, 0]):  # the last pivot of a factor that does not exist is not a number
@@ -279,7 +279,7 @@ def _extreme_correlations(matrix: Any, root: Array) -> tuple[float, float]:
     lowest, highest = float("inf"), float("-inf")
     for rows in device_blocks(n, n):
         block = matrix[rows, :] * scale[rows][:, None] * scale
-        others = numbers[rows][:, None] != numbers
-        lowest = min(lowest, float(xp.min(xp.where(others, block, xp.full_like(block, float("inf"))))))
-        highest = max(highest, float(xp.max(xp.where(others, block, xp.full_like(block, float("-inf"))))))
+        is_other = numbers[rows][:, None] != numbers
+        lowest = min(lowest, float(xp.min(xp.where(is_other, block, xp.full_like(block, float("inf"))))))
+        highest = max(highest, float(xp.max(xp.where(is_other, block, xp.full_like(block, float("-inf"))))))
     return lowest, highest

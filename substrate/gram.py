@@ -75,8 +75,8 @@ class Gram(SystemMatrix):
         )
         if kernel.pairwise:
             matrix, alterations = symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
-            own = symmetric_matrix(kernel, matrix)
-            return cls(own, kernel, alterations)
+            computed = symmetric_matrix(kernel, matrix)
+            return cls(computed, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         if kernel.decays and n > 1:
             warn_if_degenerate(gram._store, gram.diagonal, X)
@@ -205,9 +205,9 @@ class Gram(SystemMatrix):
 
     def restrict(self, rows: Any) -> "Gram":
         """Return the Gram matrix of some of the points."""
-        part = Gram(self.block(rows, rows), self.kernel, self.alterations)
-        part.negative = self.negative
-        return part
+        restricted = Gram(self.block(rows, rows), self.kernel, self.alterations)
+        restricted.negative = self.negative
+        return restricted
 
     def release(self) -> None:
         """Restore K in the triangle that holds a factor, so that :attr:`matrix` is a view again."""

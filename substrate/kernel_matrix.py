@@ -91,8 +91,8 @@ def refuse_negative(values: Array, rounding: float = 0.0) -> None:
 
 def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:
     """The lowest and the highest correlation of two different points."""
-    found = (matrix / root / root[:, None])[~np.eye(matrix.shape[0], dtype=bool)]
-    return float(found.min()), float(found.max())
+    correlations = (matrix / root / root[:, None])[~np.eye(matrix.shape[0], dtype=bool)]
+    return float(correlations.min()), float(correlations.max())
 
 
 def warn_if_degenerate(

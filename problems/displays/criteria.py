@@ -170,7 +170,7 @@ class LeaveOneOutDisplay:
         rows = np.flatnonzero(~np.isnan(residuals[:, output]))  # those that this machine was fitted to
         targets_of_rows = outputs[rows, output] + residuals[rows, output]
         targets = _own_targets(estimator, np.asarray(y), rows, targets_of_rows, output)
-        fitted = np.reshape(estimator._evaluated(X[estimator.support_]), outputs.shape)[rows, output]
+        fitted = np.reshape(estimator._evaluate(X[estimator.support_]), outputs.shape)[rows, output]
         is_curve = X.shape[1] == 1 and not estimator.kernel_.pairwise
         places = X[estimator.support_][rows, 0] if is_curve else None
         name = column_names(estimator, names)[0]

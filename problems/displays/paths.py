@@ -32,7 +32,7 @@ from substrate.arrays import Array, is_sparse, non_negative, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.penalized.homotopy.homotopies import l1_path
-from substrate.penalized.homotopy.knots import Path, claimed
+from substrate.penalized.homotopy.knots import Path, describe_coverage
 
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
@@ -159,7 +159,7 @@ class EvolutionDiagramDisplay:
         place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
         below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
         if np.isfinite(self.lower_bound):
-            bound = f"{claimed('rho', self.coverage, self.holes)}: {self.lower_bound:.4g}"
+            bound = f"{describe_coverage('rho', self.coverage, self.holes)}: {self.lower_bound:.4g}"
             below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
         for axes in self.axes_:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)

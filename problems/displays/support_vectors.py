@@ -164,7 +164,7 @@ def _wide(column: Array) -> tuple[float, float]:
 
 def _machine(machine: Any, title: str, alpha: Any, points: Array, classes: Any) -> Supported:
     if isinstance(machine, KernelEstimator):
-        output = machine._evaluated(points)
+        output = machine._evaluate(points)
     else:
         with warnings.catch_warnings():  # a grid has no column names, whatever the fit had
             warnings.filterwarnings("ignore", "X does not have valid feature names")

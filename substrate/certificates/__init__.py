@@ -67,12 +67,12 @@ class Certificate:
     @property
     def accuracies(self) -> tuple[float, ...]:
         """The accuracy of every output."""
-        return (math.inf,) if self.answer is None else tuple(one.value for one in self.answer.each)
+        return (math.inf,) if self.answer is None else tuple(accuracy.value for accuracy in self.answer.each)
 
     @property
     def spreads(self) -> tuple[float, ...]:
         """The spread of every output."""
-        return (self.spread,) if self.answer is None else tuple(one.spread for one in self.answer.each)
+        return (self.spread,) if self.answer is None else tuple(accuracy.spread for accuracy in self.answer.each)
 
     @property
     def promise(self) -> str:
@@ -137,9 +137,9 @@ class Certificate:
             for cells, row in zip(self._cells(), self._lines(), strict=True)
         )
         facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in self.record)
-        verdict = "holds" if self.holds else "does not hold"
+        conclusion = "holds" if self.holds else "does not hold"
         return (
-            f"<table><caption>{escape(self.title)}: {verdict}; {escape(self.promise)}</caption>"
+            f"<table><caption>{escape(self.title)}: {conclusion}; {escape(self.promise)}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{facts}</ul>"
         )
 
@@ -148,7 +148,9 @@ def _each_output(row: Row) -> list[Row]:
     """The rows of the outputs of one that has several, with their numbers; any other row itself."""
     if not isinstance(row, Accuracy) or not row.outputs:
         return [row]
-    return [replace(one, name=f"{one.name}, output {k}") for k, one in enumerate(row.outputs, start=1)]
+    return [
+        replace(output_row, name=f"{output_row.name}, output {k}") for k, output_row in enumerate(row.outputs, start=1)
+    ]
 
 
 def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
@@ -162,13 +164,13 @@ def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
 
     failed = ", ".join(row.name for row in certificate.failures)
     cures = "; ".join(fact for name, fact in certificate.record if name in ("rounding", WIDER))
-    told = reason or _rejected(certificate) or cures or "print certificate_ to see why"
+    told = reason or _describe_rejections(certificate) or cures or "print certificate_ to see why"
     warnings.warn(
         f"{certificate.title}: the certificate does not hold ({failed}); {told}", ConvergenceWarning, stacklevel=4
     )
 
 
-def _rejected(certificate: Certificate) -> str:
+def _describe_rejections(certificate: Certificate) -> str:
     """What is known of solvers none of whose points was accepted; empty where one was, or where none was called."""
     attempts = [fact for name, fact in certificate.record if name == "solver" and "rejected" in fact]
     if not attempts or any("accepted" in fact for fact in attempts):

@@ -121,8 +121,8 @@ class Balls(Enclosed):
 
     def largest(self) -> "Balls":
         """Return the largest entry."""
-        largest, *others = self.values.tolist()
-        for value in others:
+        largest, *further = self.values.tolist()
+        for value in further:
             largest = largest.max(value)
         return Balls(largest)
 
@@ -143,11 +143,11 @@ class Balls(Enclosed):
         """Return them as they are."""
         return self
 
-    def shortened(self) -> "Balls":
+    def shorten(self) -> "Balls":
         """Return them as they are."""
         return self
 
-    def rounded(self) -> "Balls":
+    def round(self) -> "Balls":
         """Return them as they are."""
         return self
 

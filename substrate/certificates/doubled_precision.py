@@ -14,7 +14,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["SlicedMatrix", "add", "exact_product", "exact_sum", "minus", "multiplied"]
+__all__ = ["SlicedMatrix", "add", "exact_product", "exact_sum", "minus", "multiply"]
 
 #: An unevaluated sum of two arrays, the second smaller than the rounding of the first.
 Pair = tuple[Array, Array]
@@ -36,7 +36,7 @@ def minus(pair: Pair) -> Pair:
     return -pair[0], -pair[1]
 
 
-def multiplied(left: Array, right: Array) -> Pair:
+def multiply(left: Array, right: Array) -> Pair:
     """The exact products of the entries: an error of 2^-1070 where they underflow, not finite where they overflow."""
     product = left * right
     high, low = _split(left)
@@ -58,15 +58,15 @@ def exact_sum(values: Array) -> float:
     """
     sums: list[float] = []
     if values.size >= _MANY:
-        rest = values.astype(np.float64)
+        remainder = values.astype(np.float64)
         bits = 52 - math.ceil(math.log2(values.size + 1))
         for _ in range(_MOST_SLICES):
-            largest = float(np.abs(rest).max())
+            largest = float(np.abs(remainder).max())
             if largest == 0.0:
                 return math.fsum(sums)
             if not largest < 1e290:
                 break
-            sums.append(float(_sliced_once(rest, _exponents(np.array(largest)), bits).sum()))
+            sums.append(float(_sliced_once(remainder, _exponents(np.array(largest)), bits).sum()))
     return math.fsum(values.tolist())
 
 
@@ -80,9 +80,9 @@ class SlicedMatrix:
         self._bits = (53 - math.ceil(math.log2(self.width + 1))) // 2
         rows = np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0))
         self._exponents = _exponents(rows)
-        rest = matrix.copy()
+        remainder = matrix.copy()
         places = [self._exponents[:, None] - number * self._bits for number in range(_SLICES)]
-        self._slices = [_sliced_once(rest, place, self._bits) for place in places]
+        self._slices = [_sliced_once(remainder, place, self._bits) for place in places]
 
     def times(self, vector: Array) -> tuple[Pair, Array]:
         """The product with a vector as a pair, and a bound on the error of every entry."""
@@ -91,10 +91,10 @@ class SlicedMatrix:
             return (zero, zero), zero
         n, bits = self.width, self._bits
         top = _exponents(np.abs(vector).max(keepdims=True))
-        slices = np.stack(_sliced(vector, top, bits), axis=1)
+        slices = np.stack(_slice(vector, top, bits), axis=1)
         total: Pair = (zero, zero)
-        for part in self._slices:
-            products = part @ slices  # exact, whatever the order of the sums
+        for matrix_slice in self._slices:
+            products = matrix_slice @ slices  # exact, whatever the order of the sums
             for column in range(_SLICES):
                 total = add(total, (products[:, column], zero))
         left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
@@ -107,24 +107,24 @@ def _exponents(largest: Array) -> Array:
     return np.where(largest > 0.0, np.frexp(largest)[1], -1100).astype(np.int64)
 
 
-def _sliced(values: Array, exponents: Array, bits: int) -> list[Array]:
-    rest = values.copy()
-    return [_sliced_once(rest, exponents - number * bits, bits) for number in range(_SLICES)]
+def _slice(values: Array, exponents: Array, bits: int) -> list[Array]:
+    remainder = values.copy()
+    return [_sliced_once(remainder, exponents - number * bits, bits) for number in range(_SLICES)]
 
 
-def _sliced_once(rest: Array, exponents: Array, bits: int) -> Array:
+def _sliced_once(remainder: Array, exponents: Array, bits: int) -> Array:
     """The leading bits of the values, which are subtracted from them in place."""
     anchor = np.ldexp(0.75, exponents + (54 - bits))
-    part = rest + anchor
-    part -= anchor
-    rest -= part
-    return part
+    leading = remainder + anchor
+    leading -= anchor
+    remainder -= leading
+    return leading
 
 
 def _two_sum(a: Array, b: Array) -> Pair:
     total = a + b
-    other = total - a
-    return total, (a - (total - other)) + (b - other)
+    second = total - a
+    return total, (a - (total - second)) + (b - second)
 
 
 def _fast_two_sum(a: Array, b: Array) -> Pair:

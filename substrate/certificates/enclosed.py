@@ -21,7 +21,7 @@ Three arithmetics have the same verbs:
     Midpoints in double precision: the first try of every certificate, a few vector operations.
 :class:`Doubled`
     Midpoints as unevaluated sums of two doubles (:mod:`~substrate.certificates.doubled_precision`), for residuals that
-    cancel. A number that no longer cancels goes back to double by :meth:`Enclosed.rounded`.
+    cancel. A number that no longer cancels goes back to double by :meth:`Enclosed.round`.
 :class:`~substrate.certificates.balls.Balls`
     Ball arithmetic in as many bits as the verdict needs: a proof is the formula of the certificate in balls.
 
@@ -37,7 +37,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiplied
+from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiply
 from substrate.certificates.rounding import UNIT, at_most, sum_rounding
 from substrate.certificates.rows import root_mean_square
 
@@ -139,11 +139,11 @@ class Enclosed(ABC):
         """Return the same numbers in an arithmetic whose sums may cancel."""
 
     @abstractmethod
-    def shortened(self) -> Self:
+    def shorten(self) -> Self:
         """Return the same numbers with midpoints of one double, where they have two, and a radius for it."""
 
     @abstractmethod
-    def rounded(self) -> Any:
+    def round(self) -> Any:
         """Return the same numbers in an arithmetic that is as cheap as one wants for what does not cancel."""
 
     @abstractmethod
@@ -273,7 +273,7 @@ class Double(Enclosed):
         radius = UNIT * sizes
         if not (_is_zero(self.radius) and _is_zero(other.radius)):
             least = np.abs(other.middle) - other.radius
-            radius = radius + _over(self.radius + sizes * other.radius, least)
+            radius = radius + _divide_up(self.radius + sizes * other.radius, least)
         return Double(middle, _with_underflow(radius, sizes, self.middle))
 
     def __matmul__(self, other: Operand) -> "Double":
@@ -325,11 +325,11 @@ class Double(Enclosed):
         """Return them as sums of two doubles, the second zero."""
         return Doubled(self.middle, None, self.radius)
 
-    def shortened(self) -> "Double":
+    def shorten(self) -> "Double":
         """Return them as they are."""
         return self
 
-    def rounded(self) -> "Double":
+    def round(self) -> "Double":
         """Return them as they are."""
         return self
 
@@ -357,7 +357,7 @@ class Double(Enclosed):
 
     def place(self, rows: Any, n: int) -> "Double":
         """Return them among zeros."""
-        return Double(_placed(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n))
+        return Double(_place(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _place(self.radius, rows, n))
 
     def after(self, first: "Double") -> "Double":
         """Return one more in front."""
@@ -380,8 +380,8 @@ class Double(Enclosed):
             return Double(np.zeros_like(right.middle), np.full_like(right.middle, np.inf))
         x = Double(inverse.middle @ right.middle)
         share = float((Double(np.eye(len(self.middle))) - inverse @ self).sizes.sum(axis=1).max(initial=0.0))
-        rest = float((inverse @ (right - self @ x)).sizes.max(initial=0.0))
-        return Double(x.middle, np.full_like(x.middle, rest / (1.0 - share) if share < 1.0 else np.inf))
+        remainder = float((inverse @ (right - self @ x)).sizes.max(initial=0.0))
+        return Double(x.middle, np.full_like(x.middle, remainder / (1.0 - share) if share < 1.0 else np.inf))
 
     def __abs__(self) -> "Double":
         return Double(np.abs(self.middle), self.radius)
@@ -526,7 +526,7 @@ class Doubled(Enclosed):
         return np.asarray(self.high if self.low is None else self.high + self.low)
 
     def __add__(self, other: Operand) -> "Doubled":
-        other = _doubled(other)
+        other = _as_doubled(other)
         sizes = np.abs(self.high) + np.abs(other.high)
         # the sum of two doubles is a sum of two doubles
         lost = 0.0 if self.low is None and other.low is None else _PAIR * sizes
@@ -536,9 +536,9 @@ class Doubled(Enclosed):
         return Doubled(-self.high, None if self.low is None else -self.low, self.radius)
 
     def __mul__(self, other: Operand) -> "Doubled":
-        other = _doubled(other)
+        other = _as_doubled(other)
         x, y = self.pair, other.pair
-        high, low = multiplied(x[0], y[0])
+        high, low = multiply(x[0], y[0])
         sizes = np.abs(high)
         exact = self.low is None and other.low is None
         if not exact:
@@ -551,26 +551,26 @@ class Doubled(Enclosed):
         return Doubled(high, low, radius)
 
     def __truediv__(self, other: Operand) -> "Doubled":
-        other = _doubled(other)
+        other = _as_doubled(other)
         y = other.pair
         first = self.high / y[0]
         # what the first quotient leaves is known to its own rounding, which the second one adds
-        rest = Doubled(*self.pair) - Doubled(first) * Doubled(*y)
-        second = rest.high / y[0]
+        remainder = Doubled(*self.pair) - Doubled(first) * Doubled(*y)
+        second = remainder.high / y[0]
         sizes = np.abs(first)
         radius = _with_underflow(4.0 * _PAIR * sizes, sizes, self.high)
         if not (_is_zero(self.radius) and _is_zero(other.radius)):
             least = (1.0 - EPS) * np.abs(y[0]) - other.radius
-            radius = radius + _over(self.radius + (1.0 + EPS) * sizes * other.radius, least)
+            radius = radius + _divide_up(self.radius + (1.0 + EPS) * sizes * other.radius, least)
         return Doubled(*add((first, np.zeros_like(first)), (second, np.zeros_like(second))), radius=radius)
 
     def __matmul__(self, other: Operand) -> "Doubled":
         """Return the product with a vector, or with the columns of a matrix one by one."""
-        other = _doubled(other)
+        other = _as_doubled(other)
         if np.ndim(other.high) == 2:
             columns = [self @ other.T.take(k) for k in range(other.high.shape[1])]
             return Doubled(
-                *(np.column_stack([getattr(one, part) for one in columns]) for part in ("high", "low", "radius"))
+                *(np.column_stack([getattr(column, name) for column in columns]) for name in ("high", "low", "radius"))
             )
         product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
         # the second parts are as small as the rounding of the first: double precision is enough
@@ -596,20 +596,20 @@ class Doubled(Enclosed):
 
     def total(self) -> Double:
         """Return the sum, rounded once."""
-        parts = self.high if self.low is None else np.concatenate([self.high, self.low])
-        return Double(parts, _both(self.radius, self.low)).total()
+        summands = self.high if self.low is None else np.concatenate([self.high, self.low])
+        return Double(summands, _both(self.radius, self.low)).total()
 
     def largest(self) -> Double:
         """Return the largest entry in double precision."""
-        return self.rounded().largest()
+        return self.round().largest()
 
     def sum(self) -> Double:
         """Return the sum in double precision."""
-        return self.rounded().sum()
+        return self.round().sum()
 
     def bound_norm(self, weights: Array) -> Double:
         """Return the norm in double precision: squares do not cancel."""
-        return self.rounded().bound_norm(weights)
+        return self.round().bound_norm(weights)
 
     def absorb(self, correction: Double) -> "Doubled":
         """Return the same midpoints, with the correction in the radius."""
@@ -619,11 +619,11 @@ class Doubled(Enclosed):
         """Return them as they are."""
         return self
 
-    def shortened(self) -> "Doubled":
+    def shorten(self) -> "Doubled":
         """Return the sums of both parts as the first ones."""
-        return self.rounded().careful()
+        return self.round().careful()
 
-    def rounded(self) -> Double:
+    def round(self) -> Double:
         """Return the sums of both parts in double precision."""
         if self.low is None:
             return Double(self.high, self.radius)
@@ -641,13 +641,13 @@ class Doubled(Enclosed):
 
     def place(self, rows: Any, n: int) -> "Doubled":
         """Return them among zeros."""
-        low = None if self.low is None else _placed(self.low, rows, n)
-        radius = 0.0 if _is_zero(self.radius) else _placed(self.radius, rows, n)
-        return Doubled(_placed(self.high, rows, n), low, radius)
+        low = None if self.low is None else _place(self.low, rows, n)
+        radius = 0.0 if _is_zero(self.radius) else _place(self.radius, rows, n)
+        return Doubled(_place(self.high, rows, n), low, radius)
 
     def after(self, first: Any) -> Any:
         """Return one more in front, in double precision."""
-        return self.rounded().after(first.rounded())
+        return self.round().after(first.round())
 
     def beside(self, other: "Doubled") -> "Doubled":
         """Return both matrices, side by side."""
@@ -665,66 +665,66 @@ class Doubled(Enclosed):
 
     def sqrt(self) -> Double:
         """Return the roots in double precision."""
-        return self.rounded().sqrt()
+        return self.round().sqrt()
 
     def __abs__(self) -> Double:
-        return abs(self.rounded())
+        return abs(self.round())
 
     def positive_part(self) -> Double:
         """Return it in double precision."""
-        return self.rounded().positive_part()
+        return self.round().positive_part()
 
     def select(self, mask: Any, other: Operand) -> "Doubled":
         """Return midpoints and radii from both."""
-        other = _doubled(other)
+        other = _as_doubled(other)
         (high, low), (more, less) = self.pair, other.pair
         radius = np.where(mask, self.radius, other.radius)
         return Doubled(np.where(mask, high, more), np.where(mask, low, less), radius)
 
     def is_below(self, other: Any) -> Any:
         """Compare in double precision."""
-        return self.rounded().is_below(other.rounded())
+        return self.round().is_below(other.round())
 
     def minimum(self, other: Any) -> Double:
         """Return it in double precision."""
-        return self.rounded().minimum(other.rounded())
+        return self.round().minimum(other.round())
 
     def upper_ends(self) -> Double:
         """Return them in double precision."""
-        return self.rounded().upper_ends()
+        return self.round().upper_ends()
 
     def bound_root(self) -> Double:
         """Return them in double precision."""
-        return self.rounded().bound_root()
+        return self.round().bound_root()
 
     def above_zeros(self, more: int) -> "Doubled":
         """Return a matrix with rows of zeros after its own."""
         if not more:
             return self
-        parts = (self.high, self.low, None if _is_zero(self.radius) else self.radius)
-        high, low, radius = (None if one is None else np.pad(one, ((0, more), (0, 0))) for one in parts)
+        arrays = (self.high, self.low, None if _is_zero(self.radius) else self.radius)
+        high, low, radius = (None if array is None else np.pad(array, ((0, more), (0, 0))) for array in arrays)
         return Doubled(high, low, 0.0 if radius is None else radius)
 
     def bound_inverse_norm(self, g: Any) -> Double:
         """Return the norm in double precision."""
-        return self.rounded().bound_inverse_norm(g.rounded())
+        return self.round().bound_inverse_norm(g.round())
 
     def solve(self, right: Any) -> Any:
         """Return the solution in double precision."""
-        return self.rounded().solve(right.rounded())
+        return self.round().solve(right.round())
 
     def upper(self) -> float:
         """Return the upper end in double precision."""
-        return self.rounded().upper()
+        return self.round().upper()
 
 
 def _double(value: Operand) -> Double:
     if type(value) is Double:
         return value
-    return value.rounded() if type(value) is Doubled else Double(value)
+    return value.round() if type(value) is Doubled else Double(value)
 
 
-def _doubled(value: Operand) -> Doubled:
+def _as_doubled(value: Operand) -> Doubled:
     if type(value) is Doubled:
         return value
     return value.careful() if type(value) is Double else Doubled(value)
@@ -742,7 +742,7 @@ def _both(radius: Any, low: Array | None) -> Any:
     return np.concatenate([np.broadcast_to(radius, low.shape), np.zeros_like(low)])
 
 
-def _placed(values: Any, rows: Any, n: int) -> Array:
+def _place(values: Any, rows: Any, n: int) -> Array:
     """Return zeros with these values in the given rows."""
     out = np.zeros(n)
     out[rows] = values
@@ -756,7 +756,7 @@ def _beside(left: Any, like: Array, right: Any, other: Array) -> Any:
     return np.concatenate([np.broadcast_to(left, like.shape), np.broadcast_to(right, other.shape)], axis=1)
 
 
-def _over(radius: Any, least: Any) -> Any:
+def _divide_up(radius: Any, least: Any) -> Any:
     """Return the quotient by a lower end, infinite where that is not positive."""
     smallest = least.min(initial=np.inf) if isinstance(least, np.ndarray) else least
     return radius / least if smallest > 0.0 else np.where(least > 0.0, radius / least, np.inf)

@@ -57,7 +57,7 @@ __all__ = [
     "roundoff",
     "scale_of",
     "spread_of",
-    "unpolished",
+    "unpolished_tolerance",
 ]
 
 
@@ -113,13 +113,13 @@ def _share(value: float, scale: float) -> float:
 ACCURATE = 1e-6
 
 
-def unpolished(tolerance: float) -> float:
+def unpolished_tolerance(tolerance: float) -> float:
     """The tolerance of a conic solver's own point: the root, since its duality gap is the square of its error."""
     return max(math.sqrt(tolerance), tolerance)
 
 
 #: The same for a conic solver's own point.
-UNPOLISHED = unpolished(ACCURATE)
+UNPOLISHED = unpolished_tolerance(ACCURATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +152,11 @@ class Accuracy(Distance):
     @property
     def relative(self) -> float:
         """``value / scale``, the largest of all outputs."""
-        return max(_share(one.value, one.scale) for one in self.each)
+        return max(_share(output.value, output.scale) for output in self.each)
 
     def plain(self, name: str) -> Row:
         """The row of the output that is nearest to failing, under another name."""
-        worst = max(self.each, key=lambda one: one.relative)
+        worst = max(self.each, key=lambda output: output.relative)
         return Row(name=name, value=worst.value, scale=worst.scale, tolerance=worst.tolerance, formula=worst.formula)
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ class Accuracy(Distance):
 
 def accuracy_of_outputs(rows: Sequence[Accuracy]) -> Accuracy:
     """Return one row for several outputs: the largest bound, in its own units, and the row of every output."""
-    each = tuple(one for row in rows for one in row.each)
+    each = tuple(output for row in rows for output in row.each)
     largest = max(each, key=lambda row: row.value)
     if len(each) == 1:
         return largest

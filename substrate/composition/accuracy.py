@@ -35,12 +35,12 @@ from substrate.certificates.rows import (
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
-from substrate.composition.determined import CoordinateTies, NormTies, Tie, by_conditions, by_loss
+from substrate.composition.determined import CoordinateBounds, NormTies, OutputBound, by_conditions, by_loss
 from substrate.composition.feasible_point import Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
 from substrate.composition.outputs import Outputs
-from substrate.composition.polish import interior_point, polished, within_radius
-from substrate.composition.refusals import Question, output_questions, questions
+from substrate.composition.polish import interior_point, polish, within_radius
+from substrate.composition.refusals import QuestionedOutput, list_outputs, list_predicted_outputs
 from substrate.composition.shifted_form import ShiftedForms, shifts_of_definitions
 from substrate.composition.structure import Substituted
 from substrate.composition.whole_space import Gap, gap_of, whole_space
@@ -71,7 +71,7 @@ class Reference:
     substituted: Substituted | None = None
     #: The solver that the program was compiled for, with its units; empty where its structure was used.
     solver: str = ""
-    worth: float = 1.0
+    cost_unit: float = 1.0
 
     def points(self) -> Iterator[tuple[Array, Array]]:
         """Points with multipliers, the cheapest first; they are not trusted."""
@@ -79,12 +79,12 @@ class Reference:
         if self.step is not None and self.point is not None:  # a point that needs no polishing
             yield self.point
         if program.quadratic and self.point is not None:
-            yield polished(program, *self.point)
+            yield polish(program, *self.point)
         if program.quadratic:
             for accuracy in _ACCURACIES:
                 inside = interior_point(program, accuracy)
                 if inside is not None:
-                    yield polished(program, *inside)
+                    yield polish(program, *inside)
         if self.point is not None:
             yield self.point[0], corrected_multipliers(program, *self.point)
 
@@ -97,17 +97,17 @@ class Reference:
         return radius
 
 
-def reference(problem: Any, witness: Witness, known: Substituted | None = None) -> Reference | str:
+def reference(problem: Any, witness: Witness, substituted: Substituted | None = None) -> Reference | str:
     """The program of a solver's point, or why it cannot be checked; ``known`` is that of an earlier point."""
     form, z = witness.form, witness.form.multipliers(witness.duals)
     point = None if z is None else (witness.x, z)
-    own, unit, worth = witness.own, witness.unit, witness.worth
+    variable_ids, unit, cost_unit = witness.variable_ids, witness.unit, witness.cost_unit
     if not form.understood:
         return "its cones are beyond this check"
     if form.bounded or not form.numbers()[0].nnz:
         # the rows alone do not determine x, or a solver without a quadratic term was given squares as cones
         form = StandardForm(problem.get_problem_data("CLARABEL")[0]["param_prob"], "CLARABEL")
-        point, unit, worth, own = None, 1.0, 1.0, tuple(variable.id for variable in problem.variables())
+        point, unit, cost_unit, variable_ids = None, 1.0, 1.0, tuple(variable.id for variable in problem.variables())
         if not form.understood or form.bounded or not form.numbers()[0].nnz:
             return ""
     elif point is None:
@@ -117,32 +117,38 @@ def reference(problem: Any, witness: Witness, known: Substituted | None = None) 
     if not all(np.isfinite(values).all() for values in numbers):
         return "the solver's point, or a number of the problem, is not finite"
     if witness.structured is not None and point is not None:
-        return _structured(problem, witness, *point, known)
+        return _restrict_to_structure(problem, witness, *point, substituted)
     program = ConeProgram.of((P, q, A, b), form.cones)
     if point is None and not program.quadratic:
         return "the solver was given the squares as cones; CLARABEL and SCS take them as they are"
-    columns = {v.id: form.columns[key] for key, v in zip(own, problem.variables(), strict=True) if key in form.columns}
+    columns = {
+        v.id: form.columns[key] for key, v in zip(variable_ids, problem.variables(), strict=True) if key in form.columns
+    }
     edges = tuple(sorted(form.columns.values()))
     return Reference(
-        program=program, columns=columns, starts=edges, unit=unit, point=point, solver=form.solver, worth=worth
+        program=program, columns=columns, starts=edges, unit=unit, point=point, solver=form.solver, cost_unit=cost_unit
     )
 
 
-def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Substituted | None) -> Reference:
+def _restrict_to_structure(
+    problem: Any, witness: Witness, x: Array, z: Array, substituted: Substituted | None
+) -> Reference:
     """The program of a structured solution, without the variables that merely name values."""
-    columns, found = witness.form.columns, witness.structured
-    own = {key: v for key, v in zip(witness.own, problem.variables(), strict=True) if key in columns}
-    if known is None or known.eliminated is not found.structure.eliminated:
-        known = found.structure.without_definitions(columns[key] + j for key, v in own.items() for j in range(v.size))
-    program, kept = known.program(found.structure.program), known.columns
+    columns, structured = witness.form.columns, witness.structured
+    variables = {key: v for key, v in zip(witness.variable_ids, problem.variables(), strict=True) if key in columns}
+    if substituted is None or substituted.eliminated is not structured.structure.eliminated:
+        substituted = structured.structure.without_definitions(
+            columns[key] + j for key, v in variables.items() for j in range(v.size)
+        )
+    program, kept = substituted.program(structured.structure.program), substituted.columns
     place = np.full(x.size, -1, dtype=np.intp)
     place[kept] = np.arange(kept.size)
     edges = np.array(sorted(columns.values()))
     starts = np.unique(np.searchsorted(edges, kept, side="right"), return_index=True)[1]
 
-    inside = None if found.inside is None else found.inside[kept]
-    begins = {v.id: int(place[columns[key]]) for key, v in own.items()}
-    point, step = (x[kept], z[known.rows]), towards(program, x[kept], inside)
+    inside = None if structured.inside is None else structured.inside[kept]
+    begins = {v.id: int(place[columns[key]]) for key, v in variables.items()}
+    point, step = (x[kept], z[substituted.rows]), towards(program, x[kept], inside)
     return Reference(
         program=program,
         columns=begins,
@@ -150,7 +156,7 @@ def _structured(problem: Any, witness: Witness, x: Array, z: Array, known: Subst
         unit=witness.unit,
         point=point,
         step=step,
-        substituted=known,
+        substituted=substituted,
     )
 
 
@@ -184,30 +190,33 @@ Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _BoundedOutput:
     """A question, how squares determine it, and whether about its mean only."""
 
-    question: Question
-    tie: Tie
+    question: QuestionedOutput
+    tie: OutputBound
     centred: bool
 
-    def proved(self, near: Nearness, unit: float) -> float:
+    def proved_distance(self, near: Nearness, unit: float) -> float:
         """The distance of the reference from the optimum, root mean square, in units of y."""
-        return unit * (self.tie.factor * near.distance + self.tie.rest) / math.sqrt(float(self.tie.weights.sum()))
+        return unit * (self.tie.factor * near.distance + self.tie.remainder) / math.sqrt(float(self.tie.weights.sum()))
 
-    def measured(self, near: Nearness, unit: float) -> float:
+    def measured_distance(self, near: Nearness, unit: float) -> float:
         """The distance of what predict returns from the reference."""
         at, F = self.question.columns, self.question.F
         fitted = self.question.fitted() / unit
         sizes = np.abs(F) @ np.abs(near.x[at])
-        apart = fitted - F @ near.x[at]
-        unsure = relative_rounding(1.0) * ((F.shape[1] + 4) * sizes + 2.0 * np.abs(fitted)) + np.abs(F) @ near.apart[at]
+        differences = fitted - F @ near.x[at]
+        radius = (
+            relative_rounding(1.0) * ((F.shape[1] + 4) * sizes + 2.0 * np.abs(fitted))
+            + np.abs(F) @ near.point_radius[at]
+        )
         if self.centred:
-            apart = apart - apart.mean()
-            unsure = unsure + unsure.mean() + relative_rounding(apart.size) * float(np.abs(apart).mean())
-        return unit * root_mean_square(np.abs(apart) + unsure, self.tie.weights)
+            differences = differences - differences.mean()
+            radius = radius + radius.mean() + relative_rounding(differences.size) * float(np.abs(differences).mean())
+        return unit * root_mean_square(np.abs(differences) + radius, self.tie.weights)
 
-    def tolerated(self) -> float:
+    def tolerance(self) -> float:
         """The tolerance of the row."""
         spread, rounding = self.question.scale(self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
@@ -215,19 +224,19 @@ class _Known:
     def row(self, near: Nearness, unit: float, everywhere: bool) -> Accuracy:
         """The row at the present values, for the machine over all w or in its coordinates."""
         spread, rounding = self.question.scale(self.tie.weights)
-        bound = _ROOM * (self.measured(near, unit) + self.proved(near, unit))
+        bound = _ROOM * (self.measured_distance(near, unit) + self.proved_distance(near, unit))
         about = f"{self.question.about} about their mean" if self.centred else self.question.about
         about = about if everywhere else f"{about} {IN_KEPT}"
         return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CheckedPoint:
     """The point of the check, its unit, the questions, whether the radius is proved, and whether for all w."""
 
     near: Nearness
     unit: float
-    known: list[_Known]
+    outputs: list[_BoundedOutput]
     within: bool
     everywhere: bool
 
@@ -241,7 +250,7 @@ class AnswerCheck:
         self._gaps: dict[int, Gap | None] = {}
         self._outputs = outputs
         self._at: tuple[Any, Any] = (None, None)
-        self._kept: _Kept | str = ""
+        self._kept: _CheckedPoint | str = ""
         self._last: ConeProgram | None = None
         self._substituted: Substituted | None = None
         self._norms = NormTies()
@@ -254,70 +263,70 @@ class AnswerCheck:
         if self._at[0] is not witness or self._at[1] is not numbers[0]:
             with np.errstate(all="ignore"):
                 try:
-                    self._kept = self._prepared(problem, witness)
+                    self._kept = self._prepare(problem, witness)
                 except np.linalg.LinAlgError as error:
                     self._kept = f"the linear algebra of the check failed ({error})"
             self._at = (witness, numbers[0])
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
-        row = accuracy_of_outputs([one.row(kept.near, kept.unit, kept.everywhere) for one in kept.known])
+        row = accuracy_of_outputs([output.row(kept.near, kept.unit, kept.everywhere) for output in kept.outputs])
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
-    def _prepared(self, problem: Any, witness: Witness) -> _Kept | str:
+    def _prepare(self, problem: Any, witness: Witness) -> _CheckedPoint | str:
         start = reference(problem, witness, self._substituted)
         if isinstance(start, str):
             return start or _NEITHER
         if self._last is not None:
             start.program.take_over(self._last)
         self._last, self._substituted = start.program, start.substituted
-        if not all(leaf.id in start.columns for one in self._compiled for leaf in one.leaves()):
+        if not all(leaf.id in start.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         wide, everywhere = self._in_all_directions(start, witness)
-        found = self._checked(wide, everywhere)
-        if isinstance(found, str) and wide is not start:  # beyond double precision: as the coordinates have it
-            found = self._checked(start, False)
-        return found
+        checked = self._check(wide, everywhere)
+        if isinstance(checked, str) and wide is not start:  # beyond double precision: as the coordinates have it
+            checked = self._check(start, False)
+        return checked
 
-    def _checked(self, start: Reference, everywhere: bool) -> _Kept | str:
+    def _check(self, start: Reference, everywhere: bool) -> _CheckedPoint | str:
         """The best point of a reference for its questions, or why there is none."""
-        spread = max(one.spread for one in self._compiled) / start.unit
-        best: tuple[float, Nearness, list[_Known], Array] | None = None
+        spread = max(output.spread for output in self._compiled) / start.unit
+        best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
         reason = _NO_POINT
-        ties = CoordinateTies.of(start.program, _LARGEST)
+        ties = CoordinateBounds.of(start.program, _LARGEST)
         for x, z in start.points():
             radius = start.radius(x, spread)
-            known = self._tied(start, radius)
-            found = nearness(start.program, x, z, radius, ties, start.step) if known else reason
-            if isinstance(found, str):
-                reason = found
+            outputs = self._bind_outputs(start, radius)
+            near_point = nearness(start.program, x, z, radius, ties, start.step) if outputs else reason
+            if isinstance(near_point, str):
+                reason = near_point
                 continue
-            worst = max(one.proved(found, start.unit) / one.tolerated() for one in known)
+            worst = max(output.proved_distance(near_point, start.unit) / output.tolerance() for output in outputs)
             if math.isfinite(worst) and (best is None or worst < best[0]):
-                best = worst, found, known, radius
+                best = worst, near_point, outputs, radius
             if worst <= (_ENOUGH if start.program.q.size <= _SMALL else 1.0):
                 break
         if best is None:
             # ties are computed once more, at little cost: a divergent point has none
             sizes = np.full(start.program.q.size, spread)
-            return reason if self._tied(start, sizes) else self._undetermined(start, sizes)
+            return reason if self._bind_outputs(start, sizes) else self._explain_undetermined(start, sizes)
         if best[0] > 1.0:
             return f"the check proves no more than {best[0]:.1e} times what is tolerated"
-        _, near, known, radius = best
+        _, near, outputs, radius = best
         small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
         within = small and within_radius(start.program, near.x, radius, ties)
-        return _Kept(near=near, unit=start.unit, known=known, within=within, everywhere=everywhere)
+        return _CheckedPoint(near=near, unit=start.unit, outputs=outputs, within=within, everywhere=everywhere)
 
     def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
         """The reference with what its coordinates leave out, and whether that is known for every substrate."""
-        cut = [one for one in self._compiled if not one.complete]
+        cut = [compiled for compiled in self._compiled if not compiled.complete]
         if not cut:
             return start, True
         if not start.solver:
-            known = start.substituted
-            shifted = None if known is None else shifts_of_definitions(witness, known)
+            substituted = start.substituted
+            shifted = None if substituted is None else shifts_of_definitions(witness, substituted)
         else:
-            shifted = self._shifted.of(start.program, start.solver, start.unit, start.worth)
+            shifted = self._shifted.of(start.program, start.solver, start.unit, start.cost_unit)
         if shifted is None:
             return start, False
         whole = whole_space(start.program, shifted, cut, start.columns, self._gap)
@@ -325,47 +334,54 @@ class AnswerCheck:
             return start, False
         return replace(start, program=start.program.with_space(whole)), True
 
-    def _gap(self, one: CompiledSubstrate) -> Gap | None:
-        if id(one) not in self._gaps:
-            self._gaps[id(one)] = gap_of(one)
-        return self._gaps[id(one)]
+    def _gap(self, compiled: CompiledSubstrate) -> Gap | None:
+        if id(compiled) not in self._gaps:
+            self._gaps[id(compiled)] = gap_of(compiled)
+        return self._gaps[id(compiled)]
 
-    def _undetermined(self, start: Reference, radius: Array) -> str:
+    def _explain_undetermined(self, start: Reference, radius: Array) -> str:
         """Why squares do not bound the answer: there are none, or none that contain a linear part of an output."""
-        asked = questions(self._compiled, start.columns, self._outputs)
-        tied = {one.about: _tie(start, one, radius, self._norms) is not None for one in asked}
-        known, free = ([about for about, found in tied.items() if found is wanted] for wanted in (True, False))
-        return _FREE.format(known=" and ".join(known), free=" and ".join(free)) if known and free else _NEITHER
+        outputs = list_outputs(self._compiled, start.columns, self._outputs)
+        tied = {output.about: _bind_output(start, output, radius, self._norms) is not None for output in outputs}
+        determined, free = (
+            [about for about, is_bound in tied.items() if is_bound is wanted] for wanted in (True, False)
+        )
+        return (
+            _FREE.format(known=" and ".join(determined), free=" and ".join(free)) if determined and free else _NEITHER
+        )
 
-    def _tied(self, start: Reference, radius: Array) -> list[_Known]:
+    def _bind_outputs(self, start: Reference, radius: Array) -> list[_BoundedOutput]:
         """Every question with its tie; the outputs where the substrates are not determined one by one."""
-        found = [
-            _tie(start, one, radius, self._norms) for one in questions(self._compiled, start.columns, self._outputs)
+        bounds = [
+            _bind_output(start, output, radius, self._norms)
+            for output in list_outputs(self._compiled, start.columns, self._outputs)
         ]
-        if None in found and len(self._compiled) > 1:
-            outputs = output_questions(self._compiled, start.columns, self._outputs)
-            found = [_tie(start, one, radius, self._norms) for one in outputs]
-        known = [one for one in found if one is not None]
-        return known if len(known) == len(found) else []
+        if None in bounds and len(self._compiled) > 1:
+            outputs = list_predicted_outputs(self._compiled, start.columns, self._outputs)
+            bounds = [_bind_output(start, output, radius, self._norms) for output in outputs]
+        bounded = [output for output in bounds if output is not None]
+        return bounded if len(bounded) == len(bounds) else []
 
 
-def _tie(start: Reference, question: Question, radius: Array, norms: NormTies) -> _Known | None:
+def _bind_output(start: Reference, question: QuestionedOutput, radius: Array, norms: NormTies) -> _BoundedOutput | None:
     """How squares determine the values, or these about their mean; None where they do not."""
     program, at, F = start.program, question.columns, question.F
     tie = by_loss(program, at, F, radius) or norms.by_norm(program, at, F)
     if tie is not None:
-        return _Known(question, tie, False)
+        return _BoundedOutput(question, tie, False)
     centred = F - F.mean(axis=0)
-    doubt = relative_rounding(F.shape[0] + 1) * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
+    gram_radius = relative_rounding(F.shape[0] + 1) * np.linalg.norm((np.abs(F) + np.abs(F).mean(axis=0)) @ radius[at])
     quick = norms.by_norm(program, at, centred)
     if quick is not None:
-        return _Known(question, Tie(quick.factor, quick.rest + float(doubt), quick.weights), True)
+        return _BoundedOutput(
+            question, OutputBound(quick.factor, quick.remainder + float(gram_radius), quick.weights), True
+        )
     accepted = 1e-3 * UNPOLISHED * question.scale(np.ones(question.y.size))[0] / start.unit
     enough = accepted * math.sqrt(question.y.size)
     tie = by_conditions(program, at, F, radius)
-    if tie is not None and tie.rest <= enough:
-        return _Known(question, tie, False)
+    if tie is not None and tie.remainder <= enough:
+        return _BoundedOutput(question, tie, False)
     tie = by_conditions(program, at, centred, radius)
-    if tie is not None and tie.rest + doubt <= enough:
-        return _Known(question, Tie(tie.factor, tie.rest + float(doubt), tie.weights), True)
+    if tie is not None and tie.remainder + gram_radius <= enough:
+        return _BoundedOutput(question, OutputBound(tie.factor, tie.remainder + float(gram_radius), tie.weights), True)
     return None

@@ -40,34 +40,34 @@ class AllRows:
 
     compiled: list[CompiledSubstrate]
     objective: Any
-    given: list[Any]
+    constraints: list[Any]
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What is known of the machine on all rows, for the certificate of one on a basis."""
-        if all(one.substrate.basis is None for one in self.compiled):
+        if all(compiled.substrate.basis is None for compiled in self.compiled):
             return ()
         weights = self._weights()
         if weights is None:
             return ((_NAME, "no bound on the gain: it is known for squared_norm and sum_squares(e) alone"),)
-        (one,), (p, q) = self.compiled, weights
-        s = one.substrate
+        (compiled,), (p, q) = self.compiled, weights
+        s = compiled.substrate
         if s.n > LARGEST:
             return ((_NAME, f"no bound on the gain: it reads all kernel values, for up to {LARGEST} rows"),)
-        e = s.y - one.fitted_values()
-        reached = p * one.span.squared_norm(one.coefficients()) + q * float(np.sum(e * e))
+        e = s.y - compiled.fitted_values()
+        reached = p * compiled.span.squared_norm(compiled.coefficients()) + q * float(np.sum(e * e))
         gain = max(reached - 2.0 * p * dual_bound(s, e, q / p), 0.0)
         share = f" ({gain / reached:.1%})" if reached > 0.0 else ""
         return ((_NAME, f"would lower the objective by at most {gain:.3g} of {reached:.6g}{share}, by duality"),)
 
     def _weights(self) -> tuple[float, float] | None:
         """p and q, where the machine is least squares and nothing else."""
-        if len(self.compiled) != 1 or self.given:
+        if len(self.compiled) != 1 or self.constraints:
             return None
         s = self.compiled[0].substrate
-        found = {"norm": 0.5 * s.ridge, "errors": 0.0}
-        if not _collect(self.objective, 1.0, s, found) or min(found.values()) <= 0.0:
+        weights = {"norm": 0.5 * s.ridge, "errors": 0.0}
+        if not _collect(self.objective, 1.0, s, weights) or min(weights.values()) <= 0.0:
             return None
-        return found["norm"], found["errors"]
+        return weights["norm"], weights["errors"]
 
 
 def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
@@ -83,39 +83,39 @@ def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
     return float(np.sum(0.5 * slope**2 / np.where(curvature > 0.0, curvature, np.inf)))
 
 
-def _collect(term: Any, weight: float, s: Substrate, found: dict[str, float]) -> bool:
+def _collect(term: Any, weight: float, s: Substrate, weights: dict[str, float]) -> bool:
     """Add the weights of the squares in a term; whether there is nothing else in it."""
     if term.is_constant():
         return bool(term.value == 0.0)
     if isinstance(term, AddExpression):
-        return all(_collect(part, weight, s, found) for part in term.args)
+        return all(_collect(argument, weight, s, weights) for argument in term.args)
     if isinstance(term, cp.quad_over_lin) and term.args[1].is_constant() and _are_errors(term.args[0], s):
-        found["errors"] += weight / float(term.args[1].value)
+        weights["errors"] += weight / float(term.args[1].value)
         return True
     if any(holder.leaf is term and holder.role == "squared_norm" for holder in s.holders()):
-        found["norm"] += weight
+        weights["norm"] += weight
         return True
-    factors = [part for part in term.args if part.is_constant() and part.is_scalar()]
-    others = [part for part in term.args if not part.is_constant()]
-    if len(factors) != 1 or len(others) != 1:
+    factors = [argument for argument in term.args if argument.is_constant() and argument.is_scalar()]
+    variable_factors = [argument for argument in term.args if not argument.is_constant()]
+    if len(factors) != 1 or len(variable_factors) != 1:
         return False
     if isinstance(term, (cp.multiply, MulExpression)):
-        return _collect(others[0], weight * float(factors[0].value), s, found)
+        return _collect(variable_factors[0], weight * float(factors[0].value), s, weights)
     if isinstance(term, DivExpression):
-        return _collect(others[0], weight / float(factors[0].value), s, found)
+        return _collect(variable_factors[0], weight / float(factors[0].value), s, weights)
     return False
 
 
 def _are_errors(expression: Any, s: Substrate) -> bool:
     """Whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
-    leaf, *others = expression.variables()
-    own = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
-    if others or not own or leaf is not own[0] or expression.shape != s.y.shape:
+    leaf, *further = expression.variables()
+    fitted_leaves = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
+    if further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:
         return False
     kept, size = leaf.value, float(np.abs(s.y).max()) or 1.0
-    same = []
+    is_same = []
     for values in (np.zeros(s.y.shape), size * np.random.default_rng(0).normal(size=s.y.shape)):
         leaf.assign(values)
-        same.append(np.allclose(np.abs(expression.value), np.abs(s.y - values), rtol=1e-12, atol=1e-14 * size))
+        is_same.append(np.allclose(np.abs(expression.value), np.abs(s.y - values), rtol=1e-12, atol=1e-14 * size))
     leaf.assign(kept)
-    return all(same)
+    return all(is_same)

@@ -28,8 +28,8 @@ from substrate.composition.further_points import READ
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
-from substrate.composition.result import Expansion, Further
-from substrate.composition.span import Span, penalises
+from substrate.composition.result import Further, KernelExpansion
+from substrate.composition.span import SubstrateSpan, penalises
 from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
@@ -42,7 +42,7 @@ class CompiledSubstrate:
     def __init__(self, substrate: Substrate, mentioned: tuple[PlaceHolder, ...], label: str = "") -> None:
         self.substrate = substrate
         self.label = label
-        self.span = Span.of(substrate, mentioned)
+        self.span = SubstrateSpan.of(substrate, mentioned)
         self.frame = _choose(self.span, mentioned)
         if substrate.cutoff is not None and self.frame.kind == "coefficients":
             raise DeclarationError(
@@ -71,7 +71,11 @@ class CompiledSubstrate:
         """
         if self.frame.kind == "coefficients":
             return True
-        return self.frame.kind == "fitted values" and not self.frame.missing and not _reads_elsewhere(self.mentioned)
+        return (
+            self.frame.kind == "fitted values"
+            and not self.frame.missing
+            and not _reads_more_than_values(self.mentioned)
+        )
 
     @property
     def unit(self) -> float:
@@ -99,12 +103,12 @@ class CompiledSubstrate:
 
     def definitions(self) -> list[tuple[int, Array, bool]]:
         """For place-holders of several values the matrix from each column of z, and whether ``shift`` is added."""
-        found = []
+        definitions = []
         for holder in self.mentioned:
             if holder.role in READ and holder.leaf.size > 1 and not (self._signed and self.substrate.columns):
                 rows = self._in_sign(self._matrix(holder), 0)
-                found.append((id(holder.leaf), rows, holder.role == "f" and self.substrate.bias))
-        return found
+                definitions.append((id(holder.leaf), rows, holder.role == "f" and self.substrate.bias))
+        return definitions
 
     def squared_norm(self) -> Any:
         """w'w in these coordinates."""
@@ -161,19 +165,19 @@ class CompiledSubstrate:
         """Assign values to the user's place-holders, those of other machines and of later questions included."""
         self.substrate.remember(partial(_value, self.span, self.coefficients(), self.bias()))
 
-    def expansion(self) -> Expansion:
+    def expansion(self) -> KernelExpansion:
         """The solution as plain numbers."""
         s, a, b = self.substrate, self.coefficients(), self.bias()
         f = self.span.product(a) + b
         e = s.y - f if s.task == "regression" else 1.0 - s.y * f
-        parts = [self.span.rows(Reading(part=part)) @ a for part in range(len(s.components))]
-        variation = np.array([float(np.abs(values).max()) for values in parts])
+        component_values = [self.span.rows(Reading(part=component)) @ a for component in range(len(s.components))]
+        variation = np.array([float(np.abs(values).max()) for values in component_values])
         norm = self.span.squared_norm(a)
-        own, *others = self.span.parts(a)
-        further = tuple(map(Further.of, self.span.readings[1:], others))
-        return Expansion(
+        own_coefficients, *further_coefficients = self.span.parts(a)
+        further = tuple(map(Further.of, self.span.readings[1:], further_coefficients))
+        return KernelExpansion(
             substrate=s,
-            alpha=s.signs * own,
+            alpha=s.signs * own_coefficients,
             b=b,
             e=e,
             f=f,
@@ -196,9 +200,9 @@ class CompiledSubstrate:
             # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
             rows.append(zero_sum_row(a[: self.span.values], tolerance, np.array([self.unit / largest]), letter="1"))
-        return tuple(replace(row, name=self._labelled(row.name)) for row in rows)
+        return tuple(replace(row, name=self._label(row.name)) for row in rows)
 
-    def left_out(self) -> tuple[Row, ...]:
+    def missing_values_row(self) -> tuple[Row, ...]:
         """A row that fails where fitted values are asked for that the kernel has and the coordinates do not.
 
         Nothing penalises w then and no cut-off was stated, so that the exact optimum uses all directions.
@@ -206,12 +210,12 @@ class CompiledSubstrate:
         missing, s = self.frame.missing, self.substrate
         if self.frame.kind != "fitted values" or not missing or s.cutoff is not None or s.basis is not None:
             return ()
-        if _reads_elsewhere(self.mentioned):
+        if _reads_more_than_values(self.mentioned):
             return ()
         formula = "directions of the kernel that are left out, of all"
         return (
             Row(
-                name=self._labelled("directions"),
+                name=self._label("directions"),
                 value=float(missing),
                 scale=float(missing + self.frame.size),
                 tolerance=0.0,
@@ -236,9 +240,9 @@ class CompiledSubstrate:
             facts.append(("span", self.span.fact))
         if self.substrate.ridge > 0.0:
             facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
-        return tuple((self._labelled(name), value) for name, value in (*self.substrate.gram.record(), *facts))
+        return tuple((self._label(name), value) for name, value in (*self.substrate.gram.record(), *facts))
 
-    def _labelled(self, name: str) -> str:
+    def _label(self, name: str) -> str:
         """A row or fact with the substrate it belongs to, where that has a name or there are several."""
         return f"{self.label}: {name}" if self.label else name
 
@@ -253,7 +257,7 @@ class CompiledSubstrate:
         if holder.role == "norm":
             return self.norm()
         values = self._matrix(holder)
-        return self._shifted(values @ self._a) if holder.role == "f" else values @ self._a
+        return self._shift(values @ self._a) if holder.role == "f" else values @ self._a
 
     def _matrix(self, holder: PlaceHolder) -> Array:
         """The matrix that takes a to the values of a place-holder, without the variable ``shift``."""
@@ -274,13 +278,13 @@ class CompiledSubstrate:
         rows = self.span.rows(reading_of(holder))
         return frame.map_from(rows - frame.centre if holder.role == "f" else rows)
 
-    def _shifted(self, values: Any) -> Any:
+    def _shift(self, values: Any) -> Any:
         if not self.substrate.columns or not self.substrate.bias:
             return values + self.shift
         return values + np.ones((values.shape[0], 1)) @ cp.reshape(self.shift, (1, values.shape[1]), order="F")
 
 
-def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
+def _value(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
     """What a place-holder stands for in the machine of coefficients a and bias b."""
     s = span.substrate
     if holder.role == "alpha":
@@ -293,23 +297,23 @@ def _value(span: Span, a: Array, b: Any, holder: PlaceHolder) -> Any:
     return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
 
 
-def _reads_elsewhere(mentioned: tuple[PlaceHolder, ...]) -> bool:
+def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:
     """Whether a machine reads more than fitted values of w."""
     return any(holder.role in ("b", "operator") or holder.points is not None for holder in mentioned)
 
 
-def _choose(span: Span, mentioned: tuple[PlaceHolder, ...]) -> Frame:
+def _choose(span: SubstrateSpan, mentioned: tuple[PlaceHolder, ...]) -> Frame:
     substrate, roles = span.substrate, {holder.role for holder in mentioned}
     with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
     if substrate.basis is not None:
         return basis_frame(span, count, with_norm, "alpha" in roles, span.rank)
     if not span.plain:
         return span_frame(span, count, substrate.cutoff, span.rank)
-    parts = tuple(substrate.kernel_rows(None, part) for part in range(count)) if count else None
+    components = tuple(substrate.kernel_rows(None, component) for component in range(count)) if count else None
     if "alpha" in roles:
-        return coefficient_frame(substrate.gram, parts, with_norm)
-    if parts is not None:
-        return stacked_frame(substrate.gram, parts, substrate.bias, substrate.cutoff, with_norm, span.rank)
+        return coefficient_frame(substrate.gram, components, with_norm)
+    if components is not None:
+        return stacked_frame(substrate.gram, components, substrate.bias, substrate.cutoff, with_norm, span.rank)
     if with_norm:
         return feature_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank)
-    return fitted_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank, _reads_elsewhere(mentioned))
+    return fitted_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank, _reads_more_than_values(mentioned))

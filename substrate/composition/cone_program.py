@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiplied
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiply
 from substrate.certificates.rounding import relative_rounding
 
-__all__ = ["ConeProgram", "Part"]
+__all__ = ["Cone", "ConeProgram"]
 
 IntegerArray = NDArray[np.intp]
 
@@ -31,7 +31,7 @@ _LONG, _DENSE_ENTRIES = 32, 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Cone:
     """One second-order or exponential cone: its kind, and the rows that are in it."""
 
     kind: str
@@ -48,27 +48,27 @@ class ConeProgram:
     b: Array
     equal: IntegerArray
     linear: IntegerArray
-    parts: tuple[Part, ...]
+    cone_blocks: tuple[Cone, ...]
     #: What is known of the machine over all w, a ``WholeSpace``, and how far its rows may be from those of a point.
     whole: Any = None
-    doubt: Array | None = None
+    radius: Array | None = None
 
     @classmethod
     def of(cls, numbers: tuple[Any, Array, Any, Array], cones: Iterable[tuple[str, slice, list[int]]]) -> "ConeProgram":
         """From the data that cvxpy passes to a solver and the kinds of its cones."""
         P, q, A, b = numbers
-        known = list(cones)
+        sizes_of_cones = list(cones)
         rows = {
             kind: np.concatenate(
-                [np.zeros(0, np.intp), *(np.arange(r.start, r.stop) for k, r, _ in known if k == kind)]
+                [np.zeros(0, np.intp), *(np.arange(r.start, r.stop) for k, r, _ in sizes_of_cones if k == kind)]
             )
             for kind in ("Zero", "NonNeg")
         }
-        parts = []
-        for kind, where, sizes in known:
+        cone_blocks = []
+        for kind, where, sizes in sizes_of_cones:
             edges = where.start + np.concatenate([[0], np.cumsum(sizes)]).astype(int)
             if kind not in rows:
-                parts += [Part(kind, slice(int(a), int(c))) for a, c in pairwise(edges)]
+                cone_blocks += [Cone(kind, slice(int(a), int(c))) for a, c in pairwise(edges)]
         return cls(
             P=sp.csr_array(P),
             q=np.asarray(q),
@@ -76,32 +76,32 @@ class ConeProgram:
             b=np.asarray(b),
             equal=rows["Zero"],
             linear=rows["NonNeg"],
-            parts=tuple(parts),
+            cone_blocks=tuple(cone_blocks),
         )
 
-    def with_space(self, whole: Any, doubt: Array | None = None) -> "ConeProgram":
+    def with_space(self, whole: Any, radius: Array | None = None) -> "ConeProgram":
         """The same program with what is known of the machine over all w; what was computed is kept."""
-        made = replace(self, whole=whole, doubt=doubt)
-        vars(made).update({name: value for name, value in vars(self).items() if name not in ("whole", "doubt")})
-        return made
+        program = replace(self, whole=whole, radius=radius)
+        vars(program).update({name: value for name, value in vars(self).items() if name not in ("whole", "doubt")})
+        return program
 
     @property
     def quadratic(self) -> bool:
         """Whether it is a quadratic program."""
-        return not self.parts
+        return not self.cone_blocks
 
     def take_over(self, other: "ConeProgram") -> None:
         """Take over what was computed from A, or from A and P, where the other program has the same ones."""
         kinds = np.array_equal(self.equal, other.equal) and np.array_equal(self.linear, other.linear)
         if not kinds or not _same(self.A, other.A):
             return
-        known, kept = vars(other), ["_long", "moves", "equalities"]
-        vars(self).update({name: known[name] for name in kept if name in known})
-        if "sizes" in known:
-            vars(self)["sizes"] = abs(self.P), known["sizes"][1]
+        values, kept = vars(other), ["_long", "moves", "equalities"]
+        vars(self).update({name: values[name] for name in kept if name in values})
+        if "sizes" in values:
+            vars(self)["sizes"] = abs(self.P), values["sizes"][1]
         if _same(self.P, other.P):
             kept = ["alone", "_lengths", "_steep"]
-            vars(self).update({name: known[name] for name in kept if name in known})
+            vars(self).update({name: values[name] for name in kept if name in values})
 
     @cached_property
     def moves(self) -> list[Any]:
@@ -152,7 +152,7 @@ class ConeProgram:
     def slack(self, x: Array) -> tuple[Array, Array]:
         """A x + b and a bound on the error of each entry, ``doubt`` included; long rows in doubled precision."""
         slack, error = self._slack(x)
-        return slack, error if self.doubt is None else error + self.doubt
+        return slack, error if self.radius is None else error + self.radius
 
     def _slack(self, x: Array) -> tuple[Array, Array]:
         size = self.sizes[1] @ np.abs(x) + np.abs(self.b)
@@ -176,10 +176,10 @@ class ConeProgram:
         return slope, error
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one is other or (
-        one.shape == other.shape
-        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data"))
+def _same(first: Any, second: Any) -> bool:
+    return first is second or (
+        first.shape == second.shape
+        and all(np.array_equal(getattr(first, name), getattr(second, name)) for name in ("indptr", "indices", "data"))
     )
 
 
@@ -227,21 +227,21 @@ class _LongRows:
         total: Pair = (b.copy(), np.zeros_like(b))
         error = np.zeros_like(b)
         if self._rows.size:
-            product, doubt = self._dense.times(x[self._columns])
+            product, radius = self._dense.times(x[self._columns])
             if self._twice:
-                other = minus(product)
-                product = np.concatenate([product[0], other[0]]), np.concatenate([product[1], other[1]])
-                doubt = np.concatenate([doubt, doubt])
-            both = add(product, (b[self._rows], np.zeros(self._rows.size)))
-            total[0][self._rows], total[1][self._rows] = both
-            error[self._rows] = doubt
+                negative = minus(product)
+                product = np.concatenate([product[0], negative[0]]), np.concatenate([product[1], negative[1]])
+                radius = np.concatenate([radius, radius])
+            total_pair = add(product, (b[self._rows], np.zeros(self._rows.size)))
+            total[0][self._rows], total[1][self._rows] = total_pair
+            error[self._rows] = radius
         if self._short:
             for number in range(int(self._lengths.max(initial=0))):
                 rows = np.flatnonzero(self._lengths > number)
                 at = self._rest.indptr[rows] + number
-                products = multiplied(self._rest.data[at], x[self._rest.indices[at]])
-                both = add((total[0][rows], total[1][rows]), products)
-                total[0][rows], total[1][rows] = both
+                products = multiply(self._rest.data[at], x[self._rest.indices[at]])
+                total_pair = add((total[0][rows], total[1][rows]), products)
+                total[0][rows], total[1][rows] = total_pair
         else:
             total = add(total, (self._rest @ x, np.zeros_like(b)))
             error += relative_rounding(1.01) * self._lengths * (self._sizes @ np.abs(x))

@@ -60,8 +60,8 @@ def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
     if kind == "NonNeg":
         return float((-s).max(initial=0.0))
     if kind == "SOC":
-        return max((float(np.linalg.norm(part[1:]) - part[0]) for part in _split(s, sizes)), default=0.0)
-    return max((_exponential(*map(float, part)) for part in _split(s, sizes)), default=0.0)
+        return max((float(np.linalg.norm(block[1:]) - block[0]) for block in _split(s, sizes)), default=0.0)
+    return max((_exponential(*map(float, block)) for block in _split(s, sizes)), default=0.0)
 
 
 def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
@@ -69,7 +69,7 @@ def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
     if kind == "Zero":
         return 0.0
     if kind == "ExpCone":
-        return max((_exponential_dual(*map(float, part)) for part in _split(z, sizes)), default=0.0)
+        return max((_exponential_dual(*map(float, block)) for block in _split(z, sizes)), default=0.0)
     return primal_excess(kind, z, sizes)
 
 
@@ -162,11 +162,11 @@ class StandardForm:
         """z, row by row; None where its order is not known."""
         if not self.understood or not all(key in duals for key in self.keys):
             return None
-        parts = [
+        blocks = [
             self.sign * duals[key] if kind == "Zero" else duals[key]
             for key, (kind, _, _) in zip(self.keys, self.cones, strict=True)
         ]
-        z = np.concatenate([np.zeros(0), *parts])
+        z = np.concatenate([np.zeros(0), *blocks])
         return z if z.size == self.height else None
 
 
@@ -192,8 +192,8 @@ class Witness:
 
     form: StandardForm
     unit: float
-    worth: float
-    own: tuple[int, ...]
+    cost_unit: float
+    variable_ids: tuple[int, ...]
     x: Array
     duals: dict[int, Array]
     read: tuple[Array, ...]
@@ -207,10 +207,12 @@ class Witness:
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:
             return ()
-        x = form.point(self.x, {own: v.value / self.unit for own, v in zip(self.own, problem.variables(), strict=True)})
+        x = form.point(
+            self.x, {key: v.value / self.unit for key, v in zip(self.variable_ids, problem.variables(), strict=True)}
+        )
         P, q, A, b = form.numbers()
         s, ax, az = A @ x + b, np.abs(x), np.abs(z)
-        cost = cost / self.worth
+        cost = cost / self.cost_unit
         reach = float((abs(A) @ ax + np.abs(b)).max(initial=0.0))
         pull = float((abs(P) @ ax + np.abs(q) + abs(A).T @ az).max(initial=0.0))
         size = float(ax @ (abs(P) @ ax) + np.abs(q) @ ax + np.abs(b) @ az)
@@ -218,7 +220,7 @@ class Witness:
         outside = max((primal_excess(kind, s[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         negative = max((dual_excess(kind, z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
-        apart = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
+        distance = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
         largest = max((float(np.abs(b).max(initial=0.0)) for _, b in self._pairs(problem)), default=0.0)
         # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
         # adds to the cost
@@ -255,7 +257,7 @@ class Witness:
             ),
             Row(
                 name="cones: multipliers read",
-                value=apart,
+                value=distance,
                 scale=largest,
                 tolerance=tolerance,
                 formula="|lambda - lambda(z)|",
@@ -281,10 +283,10 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         constraints: list[Any],
         keep: Callable[[str, str, Witness | None], None],
         unit: float = 1.0,
-        worth: float = 1.0,
+        cost_unit: float = 1.0,
     ) -> None:
         super().__init__(objective, constraints)
-        self.unit, self.worth = unit, worth
+        self.unit, self.worth = unit, cost_unit
         self._keep = keep
 
     def solve(self, *args: Any, **kwargs: Any) -> Any:
@@ -310,9 +312,15 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
     def witness_of(self, name: str, x: Array, duals: dict[int, Array]) -> Witness:
         """Return the point of a solver, in the numbers that cvxpy gave it, as a witness."""
         form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
-        own = tuple(variable.id for variable in self.variables())
+        variable_ids = tuple(variable.id for variable in self.variables())
         return Witness(
-            form=form, unit=self.unit, worth=self.worth, own=own, x=x, duals=duals, read=tuple(multipliers_of(self))
+            form=form,
+            unit=self.unit,
+            cost_unit=self.worth,
+            variable_ids=variable_ids,
+            x=x,
+            duals=duals,
+            read=tuple(multipliers_of(self)),
         )
 
 

@@ -34,7 +34,7 @@ from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.feasible_point import Conditions
 from substrate.composition.pivoted_features import largest_eigenvalue
 
-__all__ = ["CoordinateTies", "NormTies", "Tie", "by_conditions", "by_loss", "represented"]
+__all__ = ["CoordinateBounds", "NormTies", "OutputBound", "by_conditions", "by_loss", "represent"]
 
 
 _ROOM = 1.0 + 1e-9
@@ -47,50 +47,50 @@ _NORMS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
+class OutputBound:
     r"""For all d: :math:`\|F d\|_v \le` ``factor`` :math:`\|d\|_P +` ``rest``."""
 
     factor: float
-    rest: float
+    remainder: float
     weights: Array
 
 
-def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
+def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> OutputBound | None:
     """Where each of the values has a squared error of its own."""
     rows = program.equalities
     alone = program.alone
-    ours = np.zeros(program.q.size, dtype=bool)
-    ours[columns] = True
-    others = np.diff(rows[:, ~ours].indptr)
-    errors = sp.csr_array(rows[:, ~ours & (alone > 0.0)])
-    (single,) = np.nonzero((others == 1) & (np.diff(errors.indptr) == 1))
+    is_column = np.zeros(program.q.size, dtype=bool)
+    is_column[columns] = True
+    n_other_entries = np.diff(rows[:, ~is_column].indptr)
+    errors = sp.csr_array(rows[:, ~is_column & (alone > 0.0)])
+    (single,) = np.nonzero((n_other_entries == 1) & (np.diff(errors.indptr) == 1))
     if single.size < F.shape[0]:
         return None
     at = errors.indptr[single]
     coefficients = errors.data[at]
-    private = np.flatnonzero(~ours & (alone > 0.0))[errors.indices[at]]
+    private = np.flatnonzero(~is_column & (alone > 0.0))[errors.indices[at]]
     if np.unique(private).size != private.size:
         return None
     B = rows[single][:, columns].toarray()
-    chosen, scales = _matched(F, B)
+    chosen, scales = _match_rows(F, B)
     if chosen is None:
         return None
     weights = alone[private[chosen]] * (scales / coefficients[chosen]) ** 2
-    apart = np.abs(B[chosen] / scales[:, None] - F) + relative_rounding(4.0) * np.abs(F)
-    rest = float(np.linalg.norm(np.sqrt(weights) * (apart @ radius[columns])))
-    return Tie(_ROOM, rest, weights)
+    difference = np.abs(B[chosen] / scales[:, None] - F) + relative_rounding(4.0) * np.abs(F)
+    remainder = float(np.linalg.norm(np.sqrt(weights) * (difference @ radius[columns])))
+    return OutputBound(_ROOM, remainder, weights)
 
 
-def _matched(F: Array, B: Array) -> tuple[IntegerArray | None, Array]:
+def _match_rows(F: Array, B: Array) -> tuple[IntegerArray | None, Array]:
     """For each row of F one of B that is a multiple of it, each taken once; and the multiples."""
     n = F.shape[0]
     for start in range(0, B.shape[0] - n + 1, max(n, 1)):  # cvxpy keeps the order
         scales = _multiples(F, B[start : start + n])
         if scales is not None:
             return np.arange(start, start + n), scales
-    sizes, others = np.linalg.norm(F, axis=1), np.linalg.norm(B, axis=1)
+    sizes, sizes_of_rows = np.linalg.norm(F, axis=1), np.linalg.norm(B, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        likeness = np.abs((F / sizes[:, None]) @ (B / others[:, None]).T)
+        likeness = np.abs((F / sizes[:, None]) @ (B / sizes_of_rows[:, None]).T)
     taken = np.zeros(B.shape[0], dtype=bool)
     chosen = np.zeros(n, dtype=np.intp)
     for i in range(n):
@@ -121,7 +121,7 @@ class NormTies:
     def __init__(self) -> None:
         self._known: list[tuple[Array, float]] = []
 
-    def by_norm(self, program: ConeProgram, columns: IntegerArray, F: Array) -> Tie | None:
+    def by_norm(self, program: ConeProgram, columns: IntegerArray, F: Array) -> OutputBound | None:
         """Where P is diagonal in all columns that F uses."""
         used = F.any(axis=0)
         diagonal = program.alone[columns][used]
@@ -134,7 +134,7 @@ class NormTies:
             self._known = [*self._known[-_NORMS:], (scaled, factor)]
         if program.whole is not None:
             factor = math.hypot(factor, math.sqrt(program.whole.directly(columns)))
-        return Tie(_ROOM * factor, 0.0, np.ones(F.shape[0]))
+        return OutputBound(_ROOM * factor, 0.0, np.ones(F.shape[0]))
 
 
 def _largest_singular_value(M: Array) -> float:
@@ -150,28 +150,28 @@ def _largest_singular_value(M: Array) -> float:
     return float(np.linalg.norm(M, 2)) + 1e-12 * size
 
 
-def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> Tie | None:
+def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> OutputBound | None:
     """By a linear system; the remainder of F is included."""
-    solved = _represented(program, columns, F)
+    solved = _represent(program, columns, F)
     if solved is None:
         return None
-    X, Y, left = solved
+    X, Y, residual = solved
     gram = X.T @ (program.P @ X)
-    doubt = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
-    largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * doubt
+    form_radius = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+    largest = float(np.linalg.eigvalsh((gram + gram.T) / 2.0)[-1]) + 2.0 * form_radius
     if program.whole is not None:  # the trace bounds the largest eigenvalue of what is added
         largest += float(program.whole.further(Y, program.equal, columns, F).sum())
-    rest = float(np.linalg.norm(left.T @ radius))
-    return Tie(_ROOM * float(np.sqrt(max(largest, 0.0))), rest, np.ones(F.shape[0]))
+    remainder = float(np.linalg.norm(residual.T @ radius))
+    return OutputBound(_ROOM * float(np.sqrt(max(largest, 0.0))), remainder, np.ones(F.shape[0]))
 
 
-def represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
+def represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
     """X, and the sizes of E with their rounding; None where there is no such X."""
-    solved = _represented(program, columns, F)
+    solved = _represent(program, columns, F)
     return None if solved is None else (solved[0], solved[2])
 
 
-def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array, Array] | None:
+def _represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array, Array] | None:
     """X, Y, and the sizes of E."""
     n, rows = program.q.size, program.equalities
     if not program.P.nnz:
@@ -185,9 +185,9 @@ def _represented(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple
     if not np.isfinite(solved).all():
         return None
     X, Y = solved[:n], solved[n:]
-    left = np.abs(right[:n] - program.P @ X - rows.T @ Y)
+    residual = np.abs(right[:n] - program.P @ X - rows.T @ Y)
     sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
-    return X, Y, left + relative_rounding(n + rows.shape[0]) * sizes
+    return X, Y, residual + relative_rounding(n + rows.shape[0]) * sizes
 
 
 #: Factor up to which a coordinate counts as determined, and share of its radius that may remain.
@@ -195,36 +195,36 @@ _STIFF, _LITTLE = 1e6, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinateTies:
+class CoordinateBounds:
     """The diagonal of P where it is the only entry; further columns that P determines, their c and sizes of E."""
 
     alone: Array
     columns: IntegerArray
     factors: Array
-    rest: Array
+    remainder: Array
 
     @classmethod
-    def of(cls, program: ConeProgram, largest: int) -> "CoordinateTies":
+    def of(cls, program: ConeProgram, largest: int) -> "CoordinateBounds":
         """The ties of a program; with more variables than ``largest``, those on the diagonal only."""
         weak = np.flatnonzero(program.alone == 0.0)
         unit = np.eye(weak.size)
-        known = _represented(program, weak, unit) if weak.size and program.q.size <= largest else None
-        if known is None:
+        representation = _represent(program, weak, unit) if weak.size and program.q.size <= largest else None
+        if representation is None:
             return cls(program.alone, np.zeros(0, np.intp), np.zeros(0), np.zeros((program.q.size, 0)))
-        X, Y, left = known
+        X, Y, residual = representation
         size = relative_rounding(X.shape[0]) * np.sum(np.abs(X) * (program.sizes[0] @ np.abs(X)), axis=0)
         if program.whole is not None:
             size = size + program.whole.further(Y, program.equal, weak, unit)
         factors = _ROOM * np.sqrt(np.maximum(np.sum(X * (program.P @ X), axis=0), 0.0) + size)
         use = np.isfinite(factors) & (factors <= _STIFF)
-        return cls(program.alone, weak[use], factors[use], left[:, use])
+        return cls(program.alone, weak[use], factors[use], residual[:, use])
 
     def split(self, r: Array, radius: Array) -> tuple[float, Array]:
         """a and g for the sizes r of a residual."""
         diagonal = self.alone > 0.0
         a = float(np.linalg.norm(r[diagonal] / np.sqrt(self.alone[diagonal])))
-        use = self.rest.T @ radius <= _LITTLE * radius[self.columns]
+        use = self.remainder.T @ radius <= _LITTLE * radius[self.columns]
         tied = self.columns[use]
         g = np.where(diagonal, 0.0, r)
         g[tied] = 0.0
-        return a + float(r[tied] @ self.factors[use]), g + self.rest[:, use] @ r[tied]
+        return a + float(r[tied] @ self.factors[use]), g + self.remainder[:, use] @ r[tied]

@@ -51,7 +51,7 @@ class Equilibration:
     sigma: Array
 
     @classmethod
-    def of(cls, form: StandardForm, own: Iterable[int]) -> "Equilibration | None":
+    def of(cls, form: StandardForm, variable_ids: Iterable[int]) -> "Equilibration | None":
         """Return the factors for a program with the given variables of its own; None where it needs none."""
         kinds = {kind for kind, _, _ in form.cones}
         if "SOC" not in kinds or not kinds <= CONES or form.bounded:
@@ -60,7 +60,7 @@ class Equilibration:
         A = sp.csr_array(A)
         if not np.isfinite(A.data).all() or not np.isfinite(b).all():
             return None
-        logs = _Logarithms(form, q.size, set(own))
+        logs = _Logarithms(form, q.size, set(variable_ids))
         heads: list[Array] = []
         for number, (kind, rows, sizes) in enumerate(form.cones):
             starts = rows.start + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
@@ -74,29 +74,31 @@ class Equilibration:
             else:
                 logs.add(number, A[rows], b[rows], 0.0)
                 heads.append(np.zeros(0, dtype=np.intp))
-        found = logs.solve(len(form.cones))
-        if found is None:
+        logarithms = logs.solve(len(form.cones))
+        if logarithms is None:
             return None
-        e, sigma, d = found
+        e, sigma, d = logarithms
         scales = np.concatenate(
             [np.full(rows.stop - rows.start, f) for f, (_, rows, _) in zip(e, form.cones, strict=True)]
         )
-        every = np.concatenate([np.full(one.size, factor) for factor, one in zip(sigma, heads, strict=True)])
+        every = np.concatenate(
+            [np.full(heads_of_cone.size, factor) for factor, heads_of_cone in zip(sigma, heads, strict=True)]
+        )
         return cls(d, scales, np.concatenate(heads).astype(np.intp), every)
 
     def numbers(self, P: Any, q: Array, A: Any, b: Array) -> tuple[Any, Array, Any, Array]:
         """Return P, q, A, b in the new coordinates."""
         D = sp.diags_array(self.columns)
-        rows = self._boosted(sp.csr_array(A))
+        rows = self._exchange_heads(sp.csr_array(A))
         E = sp.diags_array(self.rows)
-        constants = self.rows * self._boosted(sp.csr_array(b[:, None])).toarray()[:, 0]
+        constants = self.rows * self._exchange_heads(sp.csr_array(b[:, None])).toarray()[:, 0]
         return sp.csr_array(D @ P @ D), self.columns * q, sp.csr_array(E @ rows @ D), constants
 
     def multipliers(self, z: Array) -> Array:
         """Return the multipliers of the program as it was, for those in the new coordinates."""
-        return np.asarray(self._boosted(sp.csr_array((self.rows * z)[:, None])).toarray()[:, 0])
+        return np.asarray(self._exchange_heads(sp.csr_array((self.rows * z)[:, None])).toarray()[:, 0])
 
-    def _boosted(self, M: Any) -> Any:
+    def _exchange_heads(self, M: Any) -> Any:
         """The rows of a matrix, with those of the heads of cones exchanged; the map is symmetric."""
         if not self.heads.size:
             return M
@@ -104,23 +106,23 @@ class Equilibration:
         S, R = sp.diags_array(0.5 * self.sigma), sp.diags_array(0.5 / self.sigma)
         first, second = R @ p + S @ m, R @ p - S @ m
         height, count = M.shape[0], self.heads.size
-        others = np.ones(height)
-        others[self.heads] = others[self.heads + 1] = 0.0
+        factors = np.ones(height)
+        factors[self.heads] = factors[self.heads + 1] = 0.0
         spots = [sp.csr_array((np.ones(count), (self.heads + k, np.arange(count))), (height, count)) for k in (0, 1)]
-        return sp.csr_array(sp.diags_array(others) @ M + spots[0] @ first + spots[1] @ second)
+        return sp.csr_array(sp.diags_array(factors) @ M + spots[0] @ first + spots[1] @ second)
 
 
 class _Logarithms:
     """The equations for the logarithms of the factors, one for the largest entry of each constraint and variable."""
 
-    def __init__(self, form: StandardForm, width: int, own: set[int]) -> None:
+    def __init__(self, form: StandardForm, width: int, variable_ids: set[int]) -> None:
         starts = sorted((start, key) for key, start in form.columns.items())
         #: The block of every column; zero is that of the problem's own variables and of the constants.
         self._block = np.zeros(width, dtype=np.intp)
         self._blocks = 0
         for place, (start, key) in enumerate(starts):
             stop = starts[place + 1][0] if place + 1 < len(starts) else width
-            if key not in own:
+            if key not in variable_ids:
                 self._blocks += 1
                 self._block[start:stop] = self._blocks
         self._equations: list[tuple[int, float, int, float]] = []
@@ -155,11 +157,14 @@ class _Logarithms:
 
 def _exact(A: Any, b: Array, starts: Array) -> bool:
     """Whether sums and differences of the first two rows of cones are exact."""
-    for one, other in ((A[starts], A[starts + 1]), (b[starts], b[starts + 1])):
+    for first, second in ((A[starts], A[starts + 1]), (b[starts], b[starts + 1])):
         for sign in (1.0, -1.0):
-            total = one + sign * other
-            left = [(total - sign * other) - one, (total - one) - sign * other]
-            if any(float(abs(part).max() if part.shape[0] and part.size else 0.0) for part in left):
+            total = first + sign * second
+            remainders = [(total - sign * second) - first, (total - first) - sign * second]
+            if any(
+                float(abs(remainder).max() if remainder.shape[0] and remainder.size else 0.0)
+                for remainder in remainders
+            ):
                 return False
     return True
 
@@ -210,7 +215,7 @@ class EquilibratedProblem(WitnessedProblem):
         """Unpack the answer in the coordinates of the problem."""
         scaling, self._scaled_point = self._scaling, None
         if scaling is not None and chain.solver.name() == _SOLVER and solution.x is not None:
-            x, z = (np.asarray(part, dtype=np.float64) for part in (solution.x, solution.z))
+            x, z = (np.asarray(vector, dtype=np.float64) for vector in (solution.x, solution.z))
             self._scaled_point = x, z
             solution = SimpleNamespace(
                 status=solution.status,
@@ -230,5 +235,11 @@ class EquilibratedProblem(WitnessedProblem):
             return plain
         form = EquilibratedForm(plain.form.program, name, scaling, point[1])
         return Witness(
-            form=form, unit=plain.unit, worth=plain.worth, own=plain.own, x=point[0], duals=plain.duals, read=plain.read
+            form=form,
+            unit=plain.unit,
+            cost_unit=plain.cost_unit,
+            variable_ids=plain.variable_ids,
+            x=point[0],
+            duals=plain.duals,
+            read=plain.read,
         )

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.cone_program import ConeProgram, IntegerArray, Part
+from substrate.composition.cone_program import Cone, ConeProgram, IntegerArray
 
 __all__ = ["Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
 
@@ -50,10 +50,10 @@ class Conditions:
 
     def solve(self, right: Array, start: Array | None = None, refinements: int = _REFINEMENTS) -> Array:
         """A solution of the system without the added diagonal, by refinement."""
-        found = np.zeros_like(right) if start is None else start
+        solution = np.zeros_like(right) if start is None else start
         for _ in range(refinements):
-            found = found + self._factor.solve(right - self._full @ found)
-        return found
+            solution = solution + self._factor.solve(right - self._full @ solution)
+        return solution
 
 
 def towards(program: ConeProgram, x: Array, inside: Array | None) -> Step:
@@ -81,10 +81,10 @@ def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
     else:
         step = _by_conditions(sp.vstack([equal, rows], format="csr"), right)
     if not _serves(equal @ step, rows @ step, gains / unit, step):
-        other = _by_program(equal, rows, gains / unit)
-        if other is None or not _serves(equal @ other, rows @ other, gains / unit, other):
+        by_program = _by_program(equal, rows, gains / unit)
+        if by_program is None or not _serves(equal @ by_program, rows @ by_program, gains / unit, by_program):
             return None
-        step = other
+        step = by_program
     return np.asarray(unit * step)
 
 
@@ -141,7 +141,7 @@ class FeasiblePoint:
     """x, and the distance in each coordinate to a point that satisfies all constraints exactly."""
 
     x: Array
-    apart: Array
+    radius: Array
 
 
 class Feasibility:
@@ -157,41 +157,44 @@ class Feasibility:
             return self._equalities
         program = self.program
         for _ in range(_STEPS):
-            x = self._equalities.corrected(x)
+            x = self._equalities.correct(x)
             slack = program.slack(x)
-            apart = self._equalities.apart(*slack)
-            lacking, margins = _lacking(program, *slack, apart)
+            radius = self._equalities.bound_distance(*slack)
+            lacking, margins = _lacking(program, *slack, radius)
             if not np.isfinite(margins.sum()):
                 break
             if (lacking <= 0.0).all():
-                return FeasiblePoint(x, apart)
+                return FeasiblePoint(x, radius)
             rounding = _rounding(program, x)
             near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
-            moved = self._moved(x, near, np.maximum(lacking + margins + rounding, 0.0), step)
-            if moved is None:
+            step_taken = self._move(x, near, np.maximum(lacking + margins + rounding, 0.0), step)
+            if step_taken is None:
                 return "its constraints leave no inside that could be reached from the solver's point"
-            x = x + moved
+            x = x + step_taken
         return "no feasible point was found next to the solver's point"
 
-    def _moved(self, x: Array, near: NDArray[np.bool_], gains: Array, step: Step | None) -> Array | None:
+    def _move(self, x: Array, near: NDArray[np.bool_], gains: Array, step: Step | None) -> Array | None:
         program = self.program
         unit = float(gains[near].max(initial=0.0))
         if step is not None and unit > 0.0:
-            moved = step(near, gains / unit)
-            if moved is not None and _serves(
-                program.equalities @ moved, _gained(program, x, moved)[near], gains[near] / unit, moved
+            step_taken = step(near, gains / unit)
+            if step_taken is not None and _serves(
+                program.equalities @ step_taken,
+                _gains_of_step(program, x, step_taken)[near],
+                gains[near] / unit,
+                step_taken,
             ):
-                return np.asarray(unit * moved)
+                return np.asarray(unit * step_taken)
         return least_step(program.equalities, _inward(program, x)[near], gains[near])
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
         if isinstance(self._equalities, str):
             return None
-        x = self._equalities.corrected(x)
+        x = self._equalities.correct(x)
         slack = self.program.slack(x)
-        apart = self._equalities.apart(*slack)
-        return FeasiblePoint(x, apart) if (_lacking(self.program, *slack, apart)[0] <= 0.0).all() else None
+        radius = self._equalities.bound_distance(*slack)
+        return FeasiblePoint(x, radius) if (_lacking(self.program, *slack, radius)[0] <= 0.0).all() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ class _Equalities:
     equal: IntegerArray
     rows: Any
     constants: Array
-    own: IntegerArray
+    own_columns: IntegerArray
     pivots: Array
     shared: Array
     smallest: float
@@ -210,13 +213,13 @@ class _Equalities:
     def of(cls, program: ConeProgram) -> "_Equalities | str":
         rows = sp.csc_array(program.equalities)
         counts = np.diff(rows.indptr)
-        own, pivots = np.full(program.equal.size, -1, dtype=np.intp), np.ones(program.equal.size)
+        own_columns, pivots = np.full(program.equal.size, -1, dtype=np.intp), np.ones(program.equal.size)
         for column in np.flatnonzero(counts == 1):
             at = rows.indptr[column]
             row, value = rows.indices[at], rows.data[at]
-            if value != 0.0 and (own[row] < 0 or abs(value) > abs(pivots[row])):
-                own[row], pivots[row] = column, value
-        shared = rows.tocsr()[own < 0].toarray()
+            if value != 0.0 and (own_columns[row] < 0 or abs(value) > abs(pivots[row])):
+                own_columns[row], pivots[row] = column, value
+        shared = rows.tocsr()[own_columns < 0].toarray()
         smallest = np.inf
         if shared.size:
             values = np.linalg.svd(shared, compute_uv=False)
@@ -224,7 +227,7 @@ class _Equalities:
             if smallest <= _INDEPENDENT * float(values[0]):
                 return "its equality constraints depend on each other"
             if program.whole is not None:
-                lost = program.whole.blur(program.equal[own < 0])
+                lost = program.whole.curvature_radius(program.equal[own_columns < 0])
                 if lost >= 0.5 * smallest**2:
                     return "its equality constraints depend on each other, up to the rounding of the kernel"
                 smallest = float(np.sqrt(smallest**2 - lost))
@@ -232,39 +235,39 @@ class _Equalities:
             equal=program.equal,
             rows=rows.tocsr(),
             constants=program.b[program.equal],
-            own=own,
+            own_columns=own_columns,
             pivots=pivots,
             shared=shared,
             smallest=0.5 * smallest,
         )
 
-    def corrected(self, x: Array) -> Array:
+    def correct(self, x: Array) -> Array:
         """x with the equalities satisfied to rounding."""
-        if not self.own.size:
+        if not self.own_columns.size:
             return x
         x = x.copy()
         if self.shared.size:
-            x -= np.linalg.lstsq(self.shared, (self.rows @ x + self.constants)[self.own < 0], rcond=None)[0]
-        has = self.own >= 0
-        x[self.own[has]] -= ((self.rows @ x + self.constants) / self.pivots)[has]
+            x -= np.linalg.lstsq(self.shared, (self.rows @ x + self.constants)[self.own_columns < 0], rcond=None)[0]
+        has = self.own_columns >= 0
+        x[self.own_columns[has]] -= ((self.rows @ x + self.constants) / self.pivots)[has]
         return x
 
-    def apart(self, slack: Array, rounding: Array) -> Array:
+    def bound_distance(self, slack: Array, rounding: Array) -> Array:
         """A bound per coordinate on the distance to a point that satisfies them, by slacks and their rounding."""
-        missed, has = (np.abs(slack) + rounding)[self.equal], self.own >= 0
+        missed, has = (np.abs(slack) + rounding)[self.equal], self.own_columns >= 0
         distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
-        apart = np.where(self.shared.any(axis=0), distance, 0.0)
-        apart[self.own[has]] = 1.01 * ((missed + abs(self.rows) @ apart) / np.abs(self.pivots))[has]
-        return apart
+        radius = np.where(self.shared.any(axis=0), distance, 0.0)
+        radius[self.own_columns[has]] = 1.01 * ((missed + abs(self.rows) @ radius) / np.abs(self.pivots))[has]
+        return radius
 
 
-def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) -> tuple[Array, Array]:
+def _lacking(program: ConeProgram, slack: Array, rounding: Array, point_radius: Array) -> tuple[Array, Array]:
     """What each inequality and each cone lacks to hold with certainty (negative: it holds), and its margin."""
-    unsure = rounding + program.sizes[1] @ apart
-    margins = [unsure[program.linear]]
-    lacking = [unsure[program.linear] - slack[program.linear]]
-    for part in program.parts:
-        excess, margin = _excess(part, slack[part.rows], unsure[part.rows])
+    radius = rounding + program.sizes[1] @ point_radius
+    margins = [radius[program.linear]]
+    lacking = [radius[program.linear] - slack[program.linear]]
+    for cone in program.cone_blocks:
+        excess, margin = _excess(cone, slack[cone.rows], radius[cone.rows])
         margins.append(np.array([margin]))
         lacking.append(np.array([excess + margin]))
     return np.concatenate(lacking), np.concatenate(margins)
@@ -273,42 +276,42 @@ def _lacking(program: ConeProgram, slack: Array, rounding: Array, apart: Array) 
 def _rounding(program: ConeProgram, x: Array) -> Array:
     """Twice what rounding x itself may change in each inequality and each cone."""
     sizes = relative_rounding(2.0) * (program.sizes[1] @ np.abs(x))
-    cones = [np.array([float(np.linalg.norm(sizes[part.rows]))]) for part in program.parts]
+    cones = [np.array([float(np.linalg.norm(sizes[cone.rows]))]) for cone in program.cone_blocks]
     return np.concatenate([sizes[program.linear], *cones])
 
 
-def _excess(part: Part, s: Array, unsure: Array) -> tuple[float, float]:
-    if part.kind == "SOC":
+def _excess(cone: Cone, s: Array, radius: Array) -> tuple[float, float]:
+    if cone.kind == "SOC":
         norm = float(np.linalg.norm(s[1:]))
-        return norm - float(s[0]), float(unsure[0] + np.linalg.norm(unsure[1:]) + 4e-16 * s.size * norm)
+        return norm - float(s[0]), float(radius[0] + np.linalg.norm(radius[1:]) + 4e-16 * s.size * norm)
     u, v, w = map(float, s)
-    if v <= float(unsure[1]) or u / v > 300.0:
+    if v <= float(radius[1]) or u / v > 300.0:
         return np.inf, 0.0
-    top = max(float(np.exp(min((u + unsure[0]) / far, 700.0))) for far in (v - unsure[1], v + unsure[1]))
-    slope = 1.0 + (abs(u) + unsure[0]) / (v - unsure[1])
+    top = max(float(np.exp(min((u + radius[0]) / far, 700.0))) for far in (v - radius[1], v + radius[1]))
+    slope = 1.0 + (abs(u) + radius[0]) / (v - radius[1])
     value = v * float(np.exp(u / v))
-    margin = unsure[2] + 2.0 * top * (unsure[0] + slope * unsure[1]) + 1e-15 * slope * value
+    margin = radius[2] + 2.0 * top * (radius[0] + slope * radius[1]) + 1e-15 * slope * value
     return value - w, float(margin)
 
 
 def _inward(program: ConeProgram, x: Array) -> Any:
     """The rows along which each inequality and each cone gains, for cones to first order."""
     slack = program.A @ x + program.b
-    cones = [sp.csr_array(_gain(part, slack)[None, :] @ program.A[part.rows]) for part in program.parts]
+    cones = [sp.csr_array(_gain(cone, slack)[None, :] @ program.A[cone.rows]) for cone in program.cone_blocks]
     return sp.vstack([program.A[program.linear], *cones], format="csr")
 
 
-def _gained(program: ConeProgram, x: Array, step: Array) -> Array:
+def _gains_of_step(program: ConeProgram, x: Array, step: Array) -> Array:
     """What each inequality and each cone gains by a step, for cones to first order."""
     slack, change = program.A @ x + program.b, program.A @ step
-    cones = [np.array([_gain(part, slack) @ change[part.rows]]) for part in program.parts]
+    cones = [np.array([_gain(cone, slack) @ change[cone.rows]]) for cone in program.cone_blocks]
     return np.concatenate([change[program.linear], *cones])
 
 
-def _gain(part: Part, slack: Array) -> Array:
+def _gain(cone: Cone, slack: Array) -> Array:
     """The slope of what a cone has left, in its rows."""
-    s = slack[part.rows]
-    if part.kind == "SOC":
+    s = slack[cone.rows]
+    if cone.kind == "SOC":
         norm = float(np.linalg.norm(s[1:])) or 1.0
         return np.append(1.0, -s[1:] / norm)
     rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))

@@ -38,7 +38,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
-from substrate.composition.span import Span
+from substrate.composition.span import SubstrateSpan
 from substrate.gram import Gram
 from substrate.kernel_matrix import Coordinates, refuse_negative
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
@@ -101,7 +101,7 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     """
     K = np.array(gram.matrix)
     with blas_threads(gram.n):
-        values, vectors = np.linalg.eigh(_centred(K, bias))
+        values, vectors = np.linalg.eigh(_center(K, bias))
     refuse_negative(values)
     keep = values > relative * max(float(values[-1]), 0.0)
     chosen = vectors[:, keep][:, ::-1]
@@ -112,13 +112,13 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     return np.ascontiguousarray(U), values[keep][::-1].copy(), mean
 
 
-def _centred(K: Array, bias: bool) -> Array:
+def _center(K: Array, bias: bool) -> Array:
     """K without its direction 1 where there is a bias, and symmetric."""
     inner = reflect(reflect(K).T)[1:, 1:] if bias else K
     return np.asarray((inner + inner.T) / 2.0)
 
 
-def _kept(U: Array) -> int:
+def _count_kept(U: Array) -> int:
     return int(U.any(axis=0).sum())
 
 
@@ -130,7 +130,7 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewh
     """
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
     U, s, mean = _eigen(gram, bias, min(relative, REPRESENTED) if cutoff is None and not elsewhere else relative)
-    kept = _kept(U)
+    kept = _count_kept(U)
     if cutoff is None and not elsewhere:
         if kept >= rank:
             relative = REPRESENTED
@@ -155,18 +155,18 @@ def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Fr
     relative = rank_cutoff(gram.n) if cutoff is None else cutoff
     K = np.array(gram.matrix)
     if cutoff is None and gram.n >= _PIVOTED:
-        inner = _centred(K, bias)
+        inner = _center(K, bias)
         with blas_threads(gram.n):
             L = pivoted_factor(inner, relative)
         if L is not None:
-            found = PivotedCoefficients(off_ones(L) if bias else L)
+            coefficients = PivotedCoefficients(off_ones(L) if bias else L)
             mean = K.mean(axis=0) if bias else np.zeros(gram.n)
             training = off_ones(L) if bias else L
             missing = max(rank - L.shape[1], 0)
             return Frame(
                 kind="pivoted features",
                 size=L.shape[1],
-                coefficients=found,
+                coefficients=coefficients,
                 training=training,
                 components=None,
                 norm_factor=None,
@@ -176,10 +176,10 @@ def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Fr
             )
     U, s, mean = _eigen(gram, bias, relative)
     root = np.sqrt(s)
-    missing = max(rank - _kept(U), 0)
+    missing = max(rank - _count_kept(U), 0)
     return Frame(
         kind="features",
-        size=_kept(U),
+        size=_count_kept(U),
         coefficients=U / root,
         training=U * root,
         components=None,
@@ -196,16 +196,16 @@ def stacked_frame(
     """Orthonormal coordinates of the stacked values of all components."""
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
     A, size = stacked_directions(components, bias, relative)
-    parts = tuple(component @ A for component in components)
+    component_rows = tuple(component @ A for component in components)
     norm_factor = gram.coordinates().factor.T @ A if with_norm else None
-    training = np.sum(parts, axis=0)
+    training = np.sum(component_rows, axis=0)
     missing = max(rank - size, 0)
     return Frame(
         kind="stacked components",
         size=size,
         coefficients=A,
         training=training,
-        components=parts,
+        components=component_rows,
         norm_factor=norm_factor,
         centre=np.zeros(gram.n),
         cutoff=relative,
@@ -228,27 +228,29 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
     )
 
 
-def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame:
+def span_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, rank: int) -> Frame:
     """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
     relative = rank_cutoff(span.size) if cutoff is None else cutoff
     lengths, m = span.lengths(), span.values
     G = lengths[:, None] * span.matrix() * lengths
-    inner = _reflected(_reflected(G, m).T, m)[1:, 1:] if span.balanced else G
+    inner = _reflect(_reflect(G, m).T, m)[1:, 1:] if span.balanced else G
     # of what centring leaves; beyond it a negative eigenvalue is refused
     rounding = relative_rounding(1.0) * float(np.linalg.norm(G))
-    found = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
-    U, s = (found.basis, found.values) if found.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
+    coordinates = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
+    U, s = (coordinates.basis, coordinates.values) if coordinates.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
     if span.balanced:
-        U = _reflected(np.vstack([np.zeros((1, U.shape[1])), U]), m)
+        U = _reflect(np.vstack([np.zeros((1, U.shape[1])), U]), m)
     centre = G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size)
     root = np.sqrt(s)
     A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
-    components = tuple(span.rows(Reading(part=part)) @ A for part in range(parts)) if parts else None
+    components = (
+        tuple(span.rows(Reading(part=component)) @ A for component in range(n_components)) if n_components else None
+    )
     training = np.ascontiguousarray(values[: span.substrate.n])
-    missing = max(rank - found.rank, 0)
+    missing = max(rank - coordinates.rank, 0)
     return Frame(
         kind="features",
-        size=found.rank,
+        size=coordinates.rank,
         coefficients=A,
         training=training,
         components=components,
@@ -260,16 +262,16 @@ def span_frame(span: Span, parts: int, cutoff: float | None, rank: int) -> Frame
     )
 
 
-def _reflected(V: Array, count: int) -> Array:
+def _reflect(V: Array, count: int) -> Array:
     """The reflection of the first entries of every column."""
     return np.vstack([reflect(V[:count]), V[count:]])
 
 
-def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, largest: int) -> Frame:
+def basis_frame(span: SubstrateSpan, n_components: int, with_norm: bool, with_alpha: bool, largest: int) -> Frame:
     """The coordinates of an expansion on a basis, with the values of so many components."""
     s = span.substrate
     K = s.kernel_rows(None)
-    components = tuple(span.rows(Reading(part=part)) for part in range(parts)) if parts else None
+    components = tuple(span.rows(Reading(part=number)) for number in range(n_components)) if n_components else None
     centre = K.mean(axis=0) if s.bias else np.zeros(span.size)
     if with_alpha:
         norm_factor = s.gram.coordinates().factor.T if with_norm else None
@@ -285,20 +287,20 @@ def basis_frame(span: Span, parts: int, with_norm: bool, with_alpha: bool, large
         )
     if with_norm:
         relative = rank_cutoff(span.size) if s.cutoff is None else s.cutoff
-        found = s.gram.coordinates(relative)
-        kind, A, rank = "features", found.basis / np.sqrt(found.values), found.rank
+        coordinates = s.gram.coordinates(relative)
+        kind, A, rank = "features", coordinates.basis / np.sqrt(coordinates.values), coordinates.rank
     else:
         relative = DEFAULT_CUTOFF if s.cutoff is None else s.cutoff
         kind = "fitted values" if components is None else "stacked components"
         A, rank = _tall_directions(K - centre if components is None else np.vstack(components), relative)
     A = A if rank else np.zeros((span.size, 1))
-    made = None if components is None else tuple(component @ A for component in components)
+    component_rows = None if components is None else tuple(component @ A for component in components)
     return Frame(
         kind=kind,
         size=rank,
         coefficients=A,
         training=(K - centre) @ A,
-        components=made,
+        components=component_rows,
         norm_factor=None,
         centre=centre,
         cutoff=relative,

@@ -37,28 +37,30 @@ class FurtherPoints:
             for holder in holders
             if holder.points is not None or holder.role == "operator" or self._has_own(holder)
         ]
-        own: dict[bytes, int] = {}
+        training_numbers: dict[bytes, int] = {}
         for row, key in enumerate(keys_of(substrate.X) if elsewhere else ()):
-            own.setdefault(key, row - self._first)  # training rows have negative numbers, to be told from the others
+            training_numbers.setdefault(
+                key, row - self._first
+            )  # training rows have negative numbers, to be told from the others
         for holder in elsewhere:
-            self._add(holder, substrate.X if holder.points is None else holder.points, own)
+            self._add(holder, substrate.X if holder.points is None else holder.points, training_numbers)
 
     def _has_own(self, holder: PlaceHolder) -> bool:
         """Whether a mention has representers of its own at training rows too."""
         return holder.role == "operator" or (holder.role == "component" and self._separate)
 
-    def _add(self, holder: PlaceHolder, points: Any, own: dict[bytes, int]) -> None:
+    def _add(self, holder: PlaceHolder, points: Any, training_numbers: dict[bytes, int]) -> None:
         kind = (holder.role, holder.part)
-        known = self._known.setdefault(kind, {})
+        numbers = self._known.setdefault(kind, {})
         at, fresh = [], []
         for row, key in enumerate(keys_of(points)):
-            if key in own and not self._has_own(holder):
-                at.append(own[key])
+            if key in training_numbers and not self._has_own(holder):
+                at.append(training_numbers[key])
                 continue
-            if key not in known:
-                known[key] = len(known)
+            if key not in numbers:
+                numbers[key] = len(numbers)
                 fresh.append(row)
-            at.append(known[key])
+            at.append(numbers[key])
         if fresh:
             self._points.setdefault(kind, []).append(points[fresh])
         places = np.array(at, dtype=np.intp)
@@ -68,7 +70,7 @@ class FurtherPoints:
     @property
     def size(self) -> int:
         """How many representers."""
-        return sum(len(known) for known in self._known.values())
+        return sum(len(numbers) for numbers in self._known.values())
 
     def _kinds(self) -> list[tuple[str, Any]]:
         """Those of further values of f first, then those of components; operators as they were mentioned."""
@@ -76,10 +78,10 @@ class FurtherPoints:
 
     def readings(self) -> tuple[list[Reading], int]:
         """The readings, and how many representers of values of f there are, with the training rows."""
-        made = []
-        for role, part in self._kinds():
-            made.append(read(role, _stacked(self._points[role, part]), part))
-        return made, self._first + len(self._known.get(("f", 0), {}))
+        readings = []
+        for role, component in self._kinds():
+            readings.append(read(role, _stack(self._points[role, component]), component))
+        return readings, self._first + len(self._known.get(("f", 0), {}))
 
     def places(self) -> dict[int, Numbers]:
         """The representers of every mention that has one for each of its points."""
@@ -91,7 +93,7 @@ class FurtherPoints:
             leaf: np.where(at < 0, at + self._first, at + starts.get(kind, 0)) for leaf, (kind, at) in self._at.items()
         }
 
-    def counted(self) -> str:
+    def count_in_words(self) -> str:
         """The number of representers, in words."""
         count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
         words = {"f": "further points", "component": "points of components", "operator": "derivatives"}
@@ -105,7 +107,7 @@ def keys_of(points: Any) -> Iterable[bytes]:
         yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two
 
 
-def _stacked(blocks: list[Any]) -> Any:
+def _stack(blocks: list[Any]) -> Any:
     if not any(is_sparse(block) for block in blocks):
         return np.vstack(blocks)
     from scipy.sparse import csr_array, vstack

@@ -9,18 +9,18 @@ from cvxpy.lin_ops.lin_utils import get_id
 __all__ = ["give_new_identities"]
 
 
-def give_new_identities(parts: Iterable[Any]) -> None:
+def give_new_identities(expressions: Iterable[Any]) -> None:
     """Give the variables, parameters and constraints in some expressions numbers that nothing else has here.
 
     cvxpy counts from one in every process, so that numbers of another process are those of other variables in this one.
     """
-    known: dict[int, Any] = {}
-    nodes = list(parts)
+    copies: dict[int, Any] = {}
+    nodes = list(expressions)
     while nodes:
         node = nodes.pop()
-        if id(node) in known:
+        if id(node) in copies:
             continue
-        known[id(node)] = node
+        copies[id(node)] = node
         nodes += node.args
         if isinstance(node, cp.Constraint):
             node.constr_id = get_id()

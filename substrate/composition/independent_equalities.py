@@ -66,7 +66,9 @@ class IndependentEqualities:
     @classmethod
     def of(cls, constraints: Sequence[Any]) -> "IndependentEqualities | None":
         """The equalities among these constraints; None where they are well scaled, or where parameters decide."""
-        numbers = tuple(k for k, one in enumerate(constraints) if _is_equality(one) and not one.parameters())
+        numbers = tuple(
+            k for k, constraint in enumerate(constraints) if _is_equality(constraint) and not constraint.parameters()
+        )
         size = sum(constraints[k].size for k in numbers)
         if not 2 <= size <= _LARGEST:
             return None
@@ -99,13 +101,13 @@ class IndependentEqualities:
 
         ``shifts`` are changes of the left-hand sides of the equalities, where there are any.
         """
-        others = [one for k, one in enumerate(constraints) if k not in self.numbers]
+        kept = [constraint for k, constraint in enumerate(constraints) if k not in self.numbers]
         total = cp.Constant(self.constants)
         for variable, columns in self.rows:
             total = total + cp.Constant(columns) @ cp.vec(variable, order="F")
         if shifts:
             total = total + cp.Constant(self.combined) @ cp.hstack([cp.vec(shift, order="F") for shift in shifts])
-        return [*others, total == 0.0]
+        return [*kept, total == 0.0]
 
     def save_multipliers(self, constraints: Sequence[Any], reduced: Any) -> None:
         """Give the equalities the multipliers that follow from those of the reduced ones."""
@@ -114,24 +116,24 @@ class IndependentEqualities:
             return
         every, start = self.combined.T @ np.ravel(value, order="F"), 0
         for k in self.numbers:
-            one = constraints[k]
-            part = every[start : start + one.size]
-            start += one.size
-            one.dual_variables[0].save_value(part.reshape(one.dual_variables[0].shape, order="F"))
+            constraint = constraints[k]
+            values = every[start : start + constraint.size]
+            start += constraint.size
+            constraint.dual_variables[0].save_value(values.reshape(constraint.dual_variables[0].shape, order="F"))
 
 
-def _rank(W: Array, s: Array, asked: Array) -> int:
+def _rank(W: Array, s: Array, target: Array) -> int:
     """The number of directions to keep: the independent ones, and as many more as what is asked for needs.
 
     Zero where directions above rounding do not suffice: the equalities contradict each other.
     """
     rank, last = int((s > _INDEPENDENT * s[0]).sum()), int((s > rank_cutoff(s.size) * s[0]).sum())
-    size = max(float(np.abs(asked).max()), np.finfo(float).tiny)
-    left = asked - W[:, :rank] @ (W[:, :rank].T @ asked)
-    while rank < last and float(np.abs(left).max()) > _ACHIEVED * size:
-        left = left - W[:, rank] * float(W[:, rank] @ left)
+    size = max(float(np.abs(target).max()), np.finfo(float).tiny)
+    remainder = target - W[:, :rank] @ (W[:, :rank].T @ target)
+    while rank < last and float(np.abs(remainder).max()) > _ACHIEVED * size:
+        remainder = remainder - W[:, rank] * float(W[:, rank] @ remainder)
         rank += 1
-    return rank if float(np.abs(left).max()) <= _CONSISTENT * size else 0
+    return rank if float(np.abs(remainder).max()) <= _CONSISTENT * size else 0
 
 
 def _is_equality(constraint: Any) -> bool:

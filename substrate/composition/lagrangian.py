@@ -38,11 +38,11 @@ class KeptRows:
     ) -> tuple[Row, ...]:
         """The rows at the present values of a problem, computed where a value has changed."""
         duals = [dual for constraint in problem.constraints for dual in constraint.dual_variables]
-        values = [part.value for part in (*problem.variables(), *problem.parameters(), *duals)]
+        values = [leaf.value for leaf in (*problem.variables(), *problem.parameters(), *duals)]
         if self._known is not None:
             before, kept, allowed, rows = self._known
-            same = before is witness and len(kept) == len(values) and all(map(_is_equal, kept, values))
-            if same and all(row.tolerance == allowed for row in rows):
+            is_same = before is witness and len(kept) == len(values) and all(map(_is_equal, kept, values))
+            if is_same and all(row.tolerance == allowed for row in rows):
                 return tuple(replace(row, tolerance=tolerance) for row in rows)
         rows = rows_at(tolerance)
         self._known = witness, [None if value is None else np.array(value) for value in values], tolerance, rows
@@ -105,7 +105,7 @@ def _sizes(constraints: list[Any]) -> list[float]:
     variables = list({id(v): v for constraint in constraints for v in constraint.variables()}.values())
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
     rng = np.random.default_rng(0)
-    found = np.zeros(len(constraints))
+    sizes = np.zeros(len(constraints))
     try:
         for turn in range(_DIRECTIONS):
             signs = [1.0 if turn == 0 else rng.choice((-1.0, 1.0), size=x.shape) for x in point]
@@ -113,11 +113,11 @@ def _sizes(constraints: list[Any]) -> list[float]:
                 variable.save_value(value * sign)
             with np.errstate(all="ignore"):
                 each = [sum(_largest(side.value) for side in constraint.args) for constraint in constraints]
-            found = np.maximum(found, np.where(np.isfinite(each), each, 0.0))
+            sizes = np.maximum(sizes, np.where(np.isfinite(each), each, 0.0))
     finally:
         for variable, value in zip(variables, point, strict=True):
             variable.save_value(value)
-    return [float(size) for size in found]
+    return [float(size) for size in sizes]
 
 
 def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float) -> Row:
@@ -132,12 +132,12 @@ def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any],
 
     rng = np.random.default_rng(0)
     try:
-        here, size = lagrangian(point)
+        value_here, size = lagrangian(point)
         steepest = 0.0
         for move in _directions(point, rng):
             for side in (1.0, -1.0):
-                there, _ = lagrangian([x + side * _STEP * d for x, d in zip(point, move, strict=True)])
-                steepest = max(steepest, (here - there) / _STEP)
+                moved_value, _ = lagrangian([x + side * _STEP * d for x, d in zip(point, move, strict=True)])
+                steepest = max(steepest, (value_here - moved_value) / _STEP)
     finally:
         for variable, value in zip(variables, point, strict=True):
             variable.save_value(value)
@@ -168,9 +168,9 @@ def _directions(point: list[Array], rng: np.random.Generator) -> list[list[Array
     sizes = [max(_largest(x), 1e-12) for x in point]
     every = [[s * rng.standard_normal(x.shape) for x, s in zip(point, sizes, strict=True)] for _ in range(_DIRECTIONS)]
     for k, (x, size) in enumerate(zip(point, sizes, strict=True)):
-        alone = [np.zeros(other.shape) for other in point]
+        alone = [np.zeros(array.shape) for array in point]
         alone[k] = size * rng.standard_normal(x.shape)
-        shrink = [np.zeros(other.shape) for other in point]
+        shrink = [np.zeros(array.shape) for array in point]
         shrink[k] = x.copy()  # towards zero and away from it, where norms have kinks
         every += [alone, shrink]
     return every

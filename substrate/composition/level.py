@@ -110,7 +110,7 @@ class Substrate(Term):
         self.y: Array = checked_targets(y, self.X.shape[0], task)
         self.task = task
         self.bias = bool(bias)
-        self.cutoff = None if cutoff is None else _checked_cutoff(cutoff)
+        self.cutoff = None if cutoff is None else _check_cutoff(cutoff)
         self.ridge = non_negative(ridge, "ridge", "to keep the machine convex")
         if span not in ("mentioned", "training"):
             raise DeclarationError(f"span must be 'mentioned' or 'training', received {span!r}")
@@ -192,13 +192,15 @@ class Substrate(Term):
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
         values = self.f(points)
-        given = real_array(targets, "targets", ndim=(1, 2))
-        given = given if self.columns else without_single_column(given, "targets")
-        known = real_array(given, "targets", ndim=self.y.ndim)
-        if known.shape != values.shape:
-            expected, received = (values.size, known.size) if known.ndim == 1 else (values.shape, known.shape)
+        targets_given = real_array(targets, "targets", ndim=(1, 2))
+        targets_given = targets_given if self.columns else without_single_column(targets_given, "targets")
+        target_values = real_array(targets_given, "targets", ndim=self.y.ndim)
+        if target_values.shape != values.shape:
+            expected, received = (
+                (values.size, target_values.size) if target_values.ndim == 1 else (values.shape, target_values.shape)
+            )
             raise DataError(f"targets must have one entry per point: expected {expected}, received {received}")
-        y = cp.Constant(known, name="y")  # named, so that a message can print the term
+        y = cp.Constant(target_values, name="y")  # named, so that a message can print the term
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
     def f(self, points: Any = None) -> Any:
@@ -307,8 +309,8 @@ class Substrate(Term):
 
         :equation [Pelckmans2005]_ (13): the maximal variation of a component
         """
-        parts = [self.component(part) for part in range(len(self.components))]
-        return cp.hstack([cp.max(cp.abs(part)) if self.columns else cp.norm_inf(part) for part in parts])
+        components = [self.component(number) for number in range(len(self.components))]
+        return cp.hstack([cp.max(cp.abs(number)) if self.columns else cp.norm_inf(number) for number in components])
 
     @property
     def squared_norm(self) -> Any:
@@ -374,7 +376,7 @@ class Substrate(Term):
         return holder.leaf
 
 
-def _checked_cutoff(cutoff: Any) -> float:
+def _check_cutoff(cutoff: Any) -> float:
     """Return a relative size below one: at one, no direction would be left."""
     size = non_negative(cutoff, "cutoff", "as a relative size")
     if size >= 1.0:

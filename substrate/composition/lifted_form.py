@@ -17,7 +17,7 @@ from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import StandardForm
 
-__all__ = ["Definition", "LiftedForm", "lifted"]
+__all__ = ["Definition", "LiftedForm", "lift"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,17 +35,19 @@ class Definition:
     key: int = field(default_factory=cp.lin_ops.lin_utils.get_id)
 
 
-def lifted(compiled: Iterable[CompiledSubstrate]) -> tuple[dict[int, Any], list[Definition]]:
+def lift(compiled: Iterable[CompiledSubstrate]) -> tuple[dict[int, Any], list[Definition]]:
     """Replacements of the place-holders in which every vector of values is a variable, and its definitions."""
     exchange: dict[int, Any] = {}
     definitions = []
-    for one in compiled:
-        exchange |= one.replacements()
-        for key, rows, shifted in one.definitions():
+    for substrate in compiled:
+        exchange |= substrate.replacements()
+        for key, rows, shifted in substrate.definitions():
             values = cp.Variable(exchange[key].shape, name="values")
             exchange[key] = values
             definitions.append(
-                Definition(values=values, rows=rows, z=one.z, shift=one.shift if shifted else None, leaf=key)
+                Definition(
+                    values=values, rows=rows, z=substrate.z, shift=substrate.shift if shifted else None, leaf=key
+                )
             )
     return exchange, definitions
 
@@ -62,15 +64,17 @@ class LiftedForm(StandardForm):
         size = self.width
         blocks = []
         defined = self.definitions = tuple(definitions)
-        for variable in dict.fromkeys(v for one in defined for v in (one.values, one.z, one.shift) if v is not None):
+        for variable in dict.fromkeys(
+            v for definition in defined for v in (definition.values, definition.z, definition.shift) if v is not None
+        ):
             if variable.id not in self.columns:
                 self.columns[variable.id] = size
                 size += variable.size
-        for one in defined:
-            blocks.append(self._rows(one, size))
-            rows = slice(self.height, self.height + one.values.size)
-            self.keys.append(one.key)
-            self.cones.append(("Zero", rows, [one.values.size]))
+        for definition in defined:
+            blocks.append(self._rows(definition, size))
+            rows = slice(self.height, self.height + definition.values.size)
+            self.keys.append(definition.key)
+            self.cones.append(("Zero", rows, [definition.values.size]))
             self.height = rows.stop
         self._size = size
         self._below = sp.vstack(blocks, format="csr") if blocks else sp.csr_array((0, size))
@@ -78,16 +82,19 @@ class LiftedForm(StandardForm):
     def numbers(self) -> tuple[Any, Array, Any, Array]:
         """P, q, A, b at the parameters' present values."""
         before = self._at[0]
-        known = self._at[1]
+        numbers_before = self._at[1]
         P, q, A, b = super().numbers()
         if self._at[0] == before:
-            return known[0], known[1], known[2], known[3]
+            return numbers_before[0], numbers_before[1], numbers_before[2], numbers_before[3]
         more = self._size - self.width
         P = sp.csr_array(sp.block_diag([P, sp.csr_array((more, more))])) if more else sp.csr_array(P)
         A = sp.csr_array(A)
         A.resize((A.shape[0], self._size))
-        both = sp.csr_array(sp.vstack([A, self._below], format="csr"))
-        self._at = (self._at[0], (P, np.append(q, np.zeros(more)), both, np.append(b, np.zeros(self._below.shape[0]))))
+        stacked = sp.csr_array(sp.vstack([A, self._below], format="csr"))
+        self._at = (
+            self._at[0],
+            (P, np.append(q, np.zeros(more)), stacked, np.append(b, np.zeros(self._below.shape[0]))),
+        )
         P, q, A, b = self._at[1]
         return P, q, A, b
 
@@ -107,14 +114,17 @@ class LiftedForm(StandardForm):
             if rows.start >= self.height_before and rows.stop > rows.start
         }
 
-    def _rows(self, one: Definition, size: int) -> Any:
+    def _rows(self, definition: Definition, size: int) -> Any:
         """values - rows z - shift, the entries of a row in the order of their columns."""
-        n, r = one.rows.shape
-        parts = []
-        for c in range(one.values.size // n):
-            pieces = [(self.columns[one.values.id] + c * n, None), (self.columns[one.z.id] + c * r, one.rows)]
-            if one.shift is not None:
-                pieces.append((self.columns[one.shift.id] + c, np.ones((n, 1))))
+        n, r = definition.rows.shape
+        blocks = []
+        for c in range(definition.values.size // n):
+            pieces = [
+                (self.columns[definition.values.id] + c * n, None),
+                (self.columns[definition.z.id] + c * r, definition.rows),
+            ]
+            if definition.shift is not None:
+                pieces.append((self.columns[definition.shift.id] + c, np.ones((n, 1))))
             indices, data = [], []
             for start, matrix in sorted(pieces, key=lambda piece: piece[0]):
                 width = 1 if matrix is None else matrix.shape[1]
@@ -123,5 +133,5 @@ class LiftedForm(StandardForm):
                 data.append(np.ones((n, 1)) if matrix is None else -matrix)
             every = np.hstack(data)
             ends = np.arange(n + 1) * every.shape[1]
-            parts.append(sp.csr_array((every.ravel(), np.hstack(indices).ravel(), ends), (n, size)))
-        return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+            blocks.append(sp.csr_array((every.ravel(), np.hstack(indices).ravel(), ends), (n, size)))
+        return blocks[0] if len(blocks) == 1 else sp.vstack(blocks, format="csr")

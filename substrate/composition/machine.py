@@ -26,7 +26,7 @@ from substrate.composition.identities import give_new_identities
 from substrate.composition.independent_equalities import IndependentEqualities
 from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
-from substrate.composition.lifted_form import lifted
+from substrate.composition.lifted_form import lift
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.refusals import (
     refuse_broadcast,
@@ -97,11 +97,11 @@ def knows_units(problem: Any) -> bool:
     return all(attributes_of(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
 
 
-def in_units(problem: Any, unit: float, worth: float) -> tuple[Any, list[Any]]:
+def in_units(problem: Any, unit: float, cost_unit: float) -> tuple[Any, list[Any]]:
     """Objective and constraints of a minimisation, with x divided by ``unit`` and the objective by ``worth``."""
     exchange = {id(variable): unit * _like(variable) for variable in problem.variables()}
-    objective = problem.objective.args[0].tree_copy(exchange) / worth
-    constraints = [_divided(constraint.tree_copy(exchange), unit) for constraint in problem.constraints]
+    objective = problem.objective.args[0].tree_copy(exchange) / cost_unit
+    constraints = [_divide(constraint.tree_copy(exchange), unit) for constraint in problem.constraints]
     return cp.Minimize(objective), constraints
 
 
@@ -109,7 +109,7 @@ def _like(variable: Any) -> Any:
     return cp.Variable(variable.shape, name=variable.name(), **attributes_of(variable))
 
 
-def _divided(constraint: Any, unit: float) -> Any:
+def _divide(constraint: Any, unit: float) -> Any:
     return constraint.copy([argument / unit for argument in constraint.args])
 
 
@@ -213,7 +213,7 @@ class Machine:
                 self._worst,
                 solver,
                 rescaled=rescaled,
-                first=(STRUCTURED, self._structured),
+                first=(STRUCTURED, self._solve_by_structure),
                 verbose=verbose,
                 time_limit=time_limit,
             )
@@ -229,9 +229,11 @@ class Machine:
             reduced = self.problem.constraints[len(self.problem.constraints) - structure - 1]
             self._equalities.save_multipliers(self._own, reduced)
         self._restricted.write_back()
-        for mine, theirs in zip(self._declared, self._own[: len(self._declared)], strict=True):
-            for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
-                dual.save_value(other.value)
+        for given_constraint, solved_constraint in zip(self._declared, self._own[: len(self._declared)], strict=True):
+            for dual, solved_dual in zip(
+                given_constraint.dual_variables, solved_constraint.dual_variables, strict=True
+            ):
+                dual.save_value(solved_dual.value)
         return Result(
             objective=float(self.problem.objective.value),
             parameters={parameter.name(): parameter.value for parameter in self.problem.parameters()},
@@ -255,7 +257,7 @@ class Machine:
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
         facts += [*remarks, *self._all_rows.facts()]
         if self._equalities is not None and self._equalities.dependent:
-            missed, rank, count = self._missed(), self._equalities.rank, self._equalities.count
+            missed, rank, count = self._largest_violation(), self._equalities.rank, self._equalities.count
             answer = answer and replace(answer, about=f"{answer.about} with equalities to {missed:.1e}")
             fact = (
                 f"{count} of rank {rank} in these coordinates; the others follow up to {missed:.1e}, and are left out"
@@ -264,11 +266,11 @@ class Machine:
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
-        rows += tuple(row for compiled in self._compiled for row in compiled.left_out())
+        rows += tuple(row for compiled in self._compiled for row in compiled.missing_values_row())
         return Certificate("Machine", rows if answer is None else (answer, *rows), tuple(facts))
 
     def _compile(self, objective: Any) -> None:
-        leaves = {id(v) for part in (objective, *self._given) for v in part.variables()}
+        leaves = {id(v) for expression in (objective, *self._given) for v in expression.variables()}
         self._compiled = [
             CompiledSubstrate(s, tuple(h for h in s.holders() if id(h.leaf) in leaves), label)
             for s, label in zip(self.substrates, self._labels, strict=True)
@@ -281,7 +283,7 @@ class Machine:
             for holder in compiled.mentioned
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
-        self._answer = AnswerCheck(self._compiled, self.outputs, ShiftedForms(self._shifted))
+        self._answer = AnswerCheck(self._compiled, self.outputs, ShiftedForms(self._shift_problem))
         self._all_rows = AllRows(self._compiled, objective, self._given)
         exchange = self._replacements()
         self._objective = objective
@@ -295,7 +297,7 @@ class Machine:
         refuse_parameters(self.problem)
 
     def _warn_of_directions(self) -> None:
-        for row in (row for compiled in self._compiled for row in compiled.left_out()):
+        for row in (row for compiled in self._compiled for row in compiled.missing_values_row()):
             from sklearn.exceptions import ConvergenceWarning
 
             warnings.warn(
@@ -306,27 +308,27 @@ class Machine:
                 stacklevel=3,
             )
 
-    def _missed(self) -> float:
+    def _largest_violation(self) -> float:
         """The largest violation of an equality whose constraint was combined with others."""
         numbers = () if self._equalities is None else self._equalities.numbers
         return max((float(np.abs(self._own[k].violation()).max()) for k in numbers), default=0.0)
 
-    def _constraints(self, own: list[Any], shifts: Mapping[int, Any] | None = None) -> list[Any]:
+    def _constraints(self, constraints: list[Any], shifts: Mapping[int, Any] | None = None) -> list[Any]:
         """The user's constraints in coordinates, badly scaled equalities combined, and those of the coordinates.
 
         ``shifts`` of what is read, by place-holder, are in the former already, and are added to the latter.
         """
         structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
         if self._equalities is None:
-            return [*own, *structure]
-        given = [self._given[k].expr for k in self._equalities.numbers] if shifts else []
+            return [*constraints, *structure]
+        combined = [self._given[k].expr for k in self._equalities.numbers] if shifts else []
         changes = []
-        for one in given:
-            zeros = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in one.variables()}
-            changes.append(one.tree_copy(zeros | dict(shifts or {})) - one.tree_copy(zeros).value)
-        return [*self._equalities.reduce(own, changes), *structure]
+        for expression in combined:
+            zeros = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in expression.variables()}
+            changes.append(expression.tree_copy(zeros | dict(shifts or {})) - expression.tree_copy(zeros).value)
+        return [*self._equalities.reduce(constraints, changes), *structure]
 
-    def _shifted(self, unit: float, worth: float) -> ShiftedProblem:
+    def _shift_problem(self, unit: float, cost_unit: float) -> ShiftedProblem:
         """The problem with a shift added to every vector of values that is read, in the given units."""
         exchange, shifts = self._replacements(), {}
         for holder in (holder for compiled in self._compiled for holder in compiled.mentioned if holder.role in READ):
@@ -334,13 +336,16 @@ class Machine:
             shifts[key] = cp.Variable(holder.leaf.shape, name="shift")
             exchange[key] = exchange[key] + shifts[key]
         total = self._with_ridges(self._objective.tree_copy(exchange))
-        own = [constraint.tree_copy(exchange) for constraint in self._given]
-        problem = cp.Problem(cp.Minimize(total), self._constraints(own, shifts))
-        if unit == 1.0 and worth == 1.0:
+        constraints = [constraint.tree_copy(exchange) for constraint in self._given]
+        problem = cp.Problem(cp.Minimize(total), self._constraints(constraints, shifts))
+        if unit == 1.0 and cost_unit == 1.0:
             return ShiftedProblem(problem, shifts)
-        other = cp.Problem(*in_units(problem, unit, worth))
-        pairs = {mine.id: theirs for mine, theirs in zip(problem.variables(), other.variables(), strict=True)}
-        return ShiftedProblem(other, {key: pairs[shift.id] for key, shift in shifts.items()})
+        scaled = cp.Problem(*in_units(problem, unit, cost_unit))
+        pairs = {
+            variable.id: scaled_variable
+            for variable, scaled_variable in zip(problem.variables(), scaled.variables(), strict=True)
+        }
+        return ShiftedProblem(scaled, {key: pairs[shift.id] for key, shift in shifts.items()})
 
     def _replacements(self) -> dict[int, Any]:
         return {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
@@ -394,7 +399,7 @@ class Machine:
                 rows = rows if answer is None else (answer, *rows)
             return self._trials.weigh(rows)
 
-    def _structured(self, verbose: bool, limit: float | None) -> str:
+    def _solve_by_structure(self, verbose: bool, limit: float | None) -> str:
         """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once.
 
         Not where equalities were combined: they are then written on the coordinates, not on values.
@@ -402,11 +407,11 @@ class Machine:
         if self._equalities is not None:
             return ""
         if self._method is None:
-            exchange, definitions = lifted(self._compiled)
+            exchange, definitions = lift(self._compiled)
             total = self._with_ridges(self._objective.tree_copy(exchange))
-            own = [constraint.tree_copy(exchange) for constraint in self._given]
+            constraints = [constraint.tree_copy(exchange) for constraint in self._given]
             dense = [compiled.z.id for compiled in self._compiled]
-            problem = cp.Problem(cp.Minimize(total), self._constraints(own))
+            problem = cp.Problem(cp.Minimize(total), self._constraints(constraints))
             self._method = StructuredMethod(problem, self.problem, definitions, dense)
         status, witness = self._method.solve(verbose, limit)
         if status:
@@ -419,5 +424,5 @@ class Machine:
         variables = self.problem.variables()
         # a penalty alone costs nothing at w = 0
         sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
-        worth = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
-        return EquilibratedProblem(*in_units(self.problem, unit, worth), self._trials.keep, unit, worth), unit
+        cost_unit = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
+        return EquilibratedProblem(*in_units(self.problem, unit, cost_unit), self._trials.keep, unit, cost_unit), unit

@@ -27,8 +27,8 @@ from scipy.sparse.linalg import lsqr
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.cone_program import ConeProgram, Part
-from substrate.composition.determined import CoordinateTies
+from substrate.composition.cone_program import Cone, ConeProgram
+from substrate.composition.determined import CoordinateBounds
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
@@ -47,47 +47,47 @@ class Nearness:
     """A feasible point (within ``apart`` of x, coordinate by coordinate) and how far it is from the optimum."""
 
     x: Array
-    apart: Array
+    point_radius: Array
     distance: float
 
 
 def nearness(
-    program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateTies, step: Step | None = None
+    program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateBounds, step: Step | None = None
 ) -> Nearness | str:
     """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
     z = in_dual_cone(program, z)
     if program.whole is None:
-        found = Feasibility(program).near(x, step)
-        return found if isinstance(found, str) else _near(program, found, z, radius, ties)
-    doubt = program.whole.doubt(program, x, z)
+        point = Feasibility(program).near(x, step)
+        return point if isinstance(point, str) else _near(program, point, z, radius, ties)
+    space_radius = program.whole.bound_radius(program, x, z)
     for _ in range(_ROUNDS):
-        assumed = _MARGIN * doubt
-        unsure = program.with_space(program.whole, assumed)
-        found = Feasibility(unsure).near(x, step)
-        if isinstance(found, str):
-            return found
-        doubt = program.whole.doubt(program, found.x, z, float(found.apart.max(initial=0.0)))
-        if (doubt <= assumed).all():
-            return _near(unsure, found, z, radius, ties)
+        assumed = _MARGIN * space_radius
+        inexact = program.with_space(program.whole, assumed)
+        point = Feasibility(inexact).near(x, step)
+        if isinstance(point, str):
+            return point
+        space_radius = program.whole.bound_radius(program, point.x, z, float(point.radius.max(initial=0.0)))
+        if (space_radius <= assumed).all():
+            return _near(inexact, point, z, radius, ties)
     return "the readings of the kernel at the solver's point are not known well enough"
 
 
-def _near(program: ConeProgram, found: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> Nearness:
-    return Nearness(found.x, found.apart, _distance(program, found, z, radius, ties))
+def _near(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateBounds) -> Nearness:
+    return Nearness(point.x, point.radius, _distance(program, point, z, radius, ties))
 
 
-def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateTies) -> float:
+def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Array, ties: CoordinateBounds) -> float:
     weights = np.abs(z)
     weights[program.equal] = 0.0  # equalities hold exactly
     slack, rounding = program.slack(point.x)
-    unsure = rounding + program.sizes[1] @ point.apart
+    slack_radius = rounding + program.sizes[1] @ point.radius
     inside = np.where(weights > 0.0, z * slack, 0.0)
-    gap = float(inside.sum()) + float(weights @ unsure) + relative_rounding(z.size) * float(np.abs(inside).sum())
+    gap = float(inside.sum()) + float(weights @ slack_radius) + relative_rounding(z.size) * float(np.abs(inside).sum())
     r, error = program.slope(point.x, z)
-    left = np.abs(r) + error + program.sizes[0] @ point.apart
+    residual = np.abs(r) + error + program.sizes[0] @ point.radius
     if program.whole is not None:
-        left = program.whole.steeper(z, left)
-    a, untied = ties.split(left, radius)
+        residual = program.whole.steeper(z, residual)
+    a, untied = ties.split(residual, radius)
     gap = max(gap, 0.0) + float(untied @ radius)
     return _ROOM * 0.5 * (a + math.sqrt(a * a + 4.0 * gap))
 
@@ -96,14 +96,14 @@ def in_dual_cone(program: ConeProgram, z: Array) -> Array:
     """z moved into the dual cone: raised where it is outside."""
     z = z.copy()
     z[program.linear] = np.maximum(z[program.linear], 0.0)
-    for part in program.parts:
-        z[part.rows] = _raised(part, z[part.rows], program.constant[part.rows])
+    for cone in program.cone_blocks:
+        z[cone.rows] = _raise_multipliers(cone, z[cone.rows], program.constant[cone.rows])
     return z
 
 
-def _raised(part: Part, z: Array, constant: NDArray[np.bool_]) -> Array:
+def _raise_multipliers(cone: Cone, z: Array, constant: NDArray[np.bool_]) -> Array:
     """z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
-    if part.kind == "SOC":
+    if cone.kind == "SOC":
         return np.append(
             max(float(z[0]), (1.0 + relative_rounding(4.0 * z.size)) * float(np.linalg.norm(z[1:]))), z[1:]
         )
@@ -127,8 +127,8 @@ def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int 
     free = np.zeros(z.size, dtype=bool)
     free[program.equal] = True
     free[program.linear] = z[program.linear] > np.maximum(slack[program.linear], 0.0)
-    for part in program.parts:
-        free[part.rows] = float(np.abs(z[part.rows]).max()) > 1e-6 * max(float(np.abs(z).max()), 1.0)
+    for cone in program.cone_blocks:
+        free[cone.rows] = float(np.abs(z[cone.rows]).max()) > 1e-6 * max(float(np.abs(z).max()), 1.0)
     M = program.A[free][:, weak].T
     if not M.shape[1]:
         return z

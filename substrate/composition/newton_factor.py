@@ -24,28 +24,28 @@ from substrate.arrays import Array
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.structure import Blocks, Structure
 
-__all__ = ["Factor", "factored"]
+__all__ = ["NewtonFactor", "factor_newton_matrix"]
 
 #: How often the diagonal of a singular Newton matrix is raised.
 _SHIFTS = 12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def factored(structure: Structure, weights: Array, share: float = 0.0) -> "Factor":
+def factor_newton_matrix(structure: Structure, weights: Array, share: float = 0.0) -> "NewtonFactor":
     """The Newton matrix at weights of the inequalities, with a small multiple of the identity where singular.
 
     ``share`` is the sum of the shares of columns, and of rows, that may be left out.
     """
     shift = 0.0
     for _ in range(_SHIFTS):
-        factor = Factor(structure, np.append(weights, structure.squares), shift, share)
+        factor = NewtonFactor(structure, np.append(weights, structure.squares), shift, share)
         if factor.regular:
             return factor
         shift = max(100.0 * shift, 1e-12 * factor.largest)
     raise np.linalg.LinAlgError("the Newton matrix is not positive definite")
 
 
-class Factor:
+class NewtonFactor:
     """The Newton matrix at weights of the rows, factored without the columns and rows of a small share."""
 
     def __init__(self, structure: Structure, weights: Array, shift: float = 0.0, share: float = 0.0) -> None:
@@ -55,7 +55,7 @@ class Factor:
         mixed: list[tuple[IntegerArray, Array]] = []
         self._solved: list[tuple[Blocks, Array, Array]] = []
         for blocks in structure.blocks:
-            k = blocks.own.shape[1]
+            k = blocks.sparse_columns.shape[1]
             rows = root[blocks.rows][:, :, None] * blocks.coefficients
             if k == 0 and blocks.dense.shape[1] == 1:
                 sizes[blocks.dense[:, 0]] = np.linalg.norm(rows[:, :, 0], axis=1)
@@ -85,17 +85,17 @@ class Factor:
 
     def _significant(self, weights: Array, share: float) -> IntegerArray | None:
         """The rows that matter; ``_kept`` becomes the number of leading columns that do."""
-        P, known = self._structure.P, self._structure.significance
-        if known is None:
+        P, significance = self._structure.P, self._structure.significance
+        if significance is None:
             return None
-        columns = known.squares.T @ weights
+        columns = significance.squares.T @ weights
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(P > 0.0, columns / P, np.inf)
         small = int(np.searchsorted(np.cumsum(shares[::-1]), share, side="right"))
         self._kept, self._rest = P.size - small, P[P.size - small :] + columns[P.size - small :]
         # of a column without P, the row's part
         free = np.flatnonzero(P == 0.0)
-        rows = weights * (known.rows + known.squares[:, free] @ (1.0 / np.maximum(columns[free], _TINY)))
+        rows = weights * (significance.rows + significance.squares[:, free] @ (1.0 / np.maximum(columns[free], _TINY)))
         order = np.argsort(rows)
         few = int(np.searchsorted(np.cumsum(rows[order]), np.sqrt(share), side="right"))
         return np.sort(order[few:])
@@ -109,8 +109,8 @@ class Factor:
             M[...] = structure.P[:k, :k]
         if shift:
             M[np.diag_indices_from(M)] += shift
-        for rows_of, columns in structure.parts:
-            if len(structure.parts) == 1 and columns.size == structure.F.shape[1]:
+        for rows_of, columns in structure.dense_blocks:
+            if len(structure.dense_blocks) == 1 and columns.size == structure.F.shape[1]:
                 M = dsyrk(1.0, scaled.T, beta=1.0, c=M, lower=1, overwrite_c=1)
             else:
                 M[np.ix_(columns, columns)] += dsyrk(1.0, scaled[np.ix_(rows_of, columns)].T, lower=1)
@@ -126,26 +126,26 @@ class Factor:
 
         The right-hand side is ``right``, plus the transposed rows times ``pulls``: both products with F are taken once.
         """
-        s, k = self._structure, self._structure.own.size
-        own, g, first = np.zeros(k), np.zeros(s.F.shape[0]), right[:k]
+        s, k = self._structure, self._structure.sparse_columns.size
+        own_solution, g, first = np.zeros(k), np.zeros(s.F.shape[0]), right[:k]
         if pulls is not None:
-            C, T = s.transposed
+            C, T = s.transposes
             first, g = first + C @ pulls, T @ pulls
         for blocks, inverse, beside in self._solved:
-            halves = np.einsum("bij,bi->bj", inverse, first[blocks.own])  # R_v^{-T} r
-            own[blocks.own] = np.einsum("bij,bj->bi", inverse, halves)
+            halves = np.einsum("bij,bi->bj", inverse, first[blocks.sparse_columns])  # R_v^{-T} r
+            own_solution[blocks.sparse_columns] = np.einsum("bij,bj->bi", inverse, halves)
             if blocks.dense.shape[1]:
                 np.subtract.at(g, blocks.dense, np.einsum("bij,bi->bj", beside, halves))
         dense = right[k:] + s.F.T @ g
         if not dense.size:
-            return own, np.asarray(s.C @ own)
+            return own_solution, np.asarray(s.C @ own_solution)
         dense = self._solved_dense(dense)
-        moved = s.F @ dense
+        dense_change = s.F @ dense
         for blocks, inverse, beside in self._solved:
             if blocks.dense.shape[1]:
-                change = np.einsum("bij,bj->bi", beside, moved[blocks.dense])
-                own[blocks.own] -= np.einsum("bij,bj->bi", inverse, change)
-        return np.concatenate([own, dense]), np.asarray(s.C @ own + s.T @ moved)
+                change = np.einsum("bij,bj->bi", beside, dense_change[blocks.dense])
+                own_solution[blocks.sparse_columns] -= np.einsum("bij,bj->bi", inverse, change)
+        return np.concatenate([own_solution, dense]), np.asarray(s.C @ own_solution + s.T @ dense_change)
 
     def _solved_dense(self, right: Array) -> Array:
         k = self._kept

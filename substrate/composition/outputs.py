@@ -35,10 +35,10 @@ class Outputs:
     def refuse_foreign(self, variables: list[Any]) -> None:
         """Weights that no term of the problem contains are not determined."""
         present = {id(variable) for variable in variables}
-        for part in self.parts():
-            if id(part.weights) not in present:
+        for term in self.parts():
+            if id(term.weights) not in present:
                 raise DeclarationError(
-                    f"predict uses the variable {part.weights.name()!r}, which no term or constraint of the machine "
+                    f"predict uses the variable {term.weights.name()!r}, which no term or constraint of the machine "
                     "contains"
                 )
 
@@ -62,7 +62,7 @@ def declared_outputs(predict: Any, substrates: tuple[Substrate, ...]) -> Outputs
             raise DeclarationError(_ADVICE)
         return Outputs({s.name: (s,) for s in substrates})
     if isinstance(predict, Term):
-        return Outputs({None: _checked(predict, substrates)})
+        return Outputs({None: _check_output(predict, substrates)})
     if not isinstance(predict, Mapping) or not predict:
         raise DeclarationError(
             "predict is a substrate, a sum of substrates and linear parts (s1 + s2), or a dict of them by name, "
@@ -71,10 +71,10 @@ def declared_outputs(predict: Any, substrates: tuple[Substrate, ...]) -> Outputs
     unnamed = [name for name in predict if not isinstance(name, str) or not name]
     if unnamed:
         raise DeclarationError(f"the outputs of predict are named by text, received {unnamed[0]!r}")
-    return Outputs({name: _checked(term, substrates, f" {name!r}") for name, term in predict.items()})
+    return Outputs({name: _check_output(term, substrates, f" {name!r}") for name, term in predict.items()})
 
 
-def _checked(output: Any, substrates: tuple[Substrate, ...], name: str = "") -> tuple[Term, ...]:
+def _check_output(output: Any, substrates: tuple[Substrate, ...], name: str = "") -> tuple[Term, ...]:
     if not isinstance(output, Term):
         raise DeclarationError(
             f"output{name} of predict must be a substrate, a linear part or a sum of them, received {output!r}"

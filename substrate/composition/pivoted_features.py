@@ -70,8 +70,8 @@ class PivotedCoefficients:
         columns = z if z.ndim == 2 else z[:, None]
         inner = np.zeros((self._n, columns.shape[1]), order="F")
         inner[: self._rank] = self._triangle(columns, "T")
-        found = np.asarray(dormqr("L", "N", self._reflectors, self._tau, inner, self._lwork)[0])
-        return found if z.ndim == 2 else found[:, 0]
+        product = np.asarray(dormqr("L", "N", self._reflectors, self._tau, inner, self._lwork)[0])
+        return product if z.ndim == 2 else product[:, 0]
 
     def __rmatmul__(self, rows: Any) -> Array:
         """Rows times A."""

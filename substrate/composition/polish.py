@@ -35,10 +35,10 @@ from scipy.linalg import cho_factor, cho_solve
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.determined import CoordinateTies
+from substrate.composition.determined import CoordinateBounds
 from substrate.composition.feasible_point import Conditions
 
-__all__ = ["interior_point", "polished", "within_radius"]
+__all__ = ["interior_point", "polish", "within_radius"]
 
 
 _ROUNDS = 12
@@ -46,20 +46,20 @@ _ROUNDS = 12
 _DENSE = 1.0 / 3.0
 
 
-def polished(program: ConeProgram, x: Array, z: Array) -> tuple[Array, Array]:
+def polish(program: ConeProgram, x: Array, z: Array) -> tuple[Array, Array]:
     """The best of the points computed; the given one where none is better."""
-    return min([(x, z), *_met(program, x, z)], key=lambda point: _merit(program, *point))
+    return min([(x, z), *_meet_constraints(program, x, z)], key=lambda point: _merit(program, *point))
 
 
-def _met(program: ConeProgram, x: Array, z: Array) -> Iterator[tuple[Array, Array]]:
+def _meet_constraints(program: ConeProgram, x: Array, z: Array) -> Iterator[tuple[Array, Array]]:
     linear = program.linear
     slack = (program.A @ x + program.b)[linear]
     rows = np.flatnonzero(z[linear] > np.maximum(slack, 0.0))
-    seen: set[bytes] = set()
+    visited: set[bytes] = set()
     for _ in range(_ROUNDS):
-        if rows.tobytes() in seen:
+        if rows.tobytes() in visited:
             return
-        seen.add(rows.tobytes())
+        visited.add(rows.tobytes())
         active = np.concatenate([program.equal, linear[rows]])
         solved = _on_rows(program, x, z, active)
         if solved is None:
@@ -87,8 +87,8 @@ def _on_rows(program: ConeProgram, x: Array, z: Array, active: IntegerArray) -> 
         system = Conditions(program.P, program.A[active])
     except RuntimeError:  # singular all the same
         return None
-    found = system.solve(right, np.concatenate([x, -z[active]]))
-    return (found[:n], -found[n:]) if np.isfinite(found).all() else None
+    solution = system.solve(right, np.concatenate([x, -z[active]]))
+    return (solution[:n], -solution[n:]) if np.isfinite(solution).all() else None
 
 
 def _merit(program: ConeProgram, x: Array, z: Array) -> float:
@@ -142,21 +142,21 @@ _CENTRAL = (1e-4, 1e-6, 1e-8)
 _MARGIN = 0.9
 
 
-def within_radius(program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies) -> bool:
+def within_radius(program: ConeProgram, x: Array, radius: Array, ties: CoordinateBounds) -> bool:
     """Whether every optimum is proved to be within the radius of the feasible point x, coordinate by coordinate."""
     for accuracy in _CENTRAL:
         inside = interior_point(program, accuracy)
         if inside is None:
             continue
         with np.errstate(all="ignore"):
-            proved = _proved(program, x, radius, ties, *inside)
+            proved = _prove(program, x, radius, ties, *inside)
         if proved is not None:
             return proved
     return False
 
 
-def _proved(
-    program: ConeProgram, x: Array, radius: Array, ties: CoordinateTies, centre: Array, z: Array
+def _prove(
+    program: ConeProgram, x: Array, radius: Array, ties: CoordinateBounds, centre: Array, z: Array
 ) -> bool | None:
     """Whether a centre proves it; None where another one may."""
     z = _stationary(program, centre, z)
@@ -165,8 +165,8 @@ def _proved(
         return None
     slope, error = program.slope(centre, z)
     a, untied = ties.split(np.abs(slope) + error, radius)
-    apart = x - centre
-    a = 1.001 * (a + math.sqrt(max(float(apart @ (program.P @ apart)), 0.0)))
+    difference = x - centre
+    a = 1.001 * (a + math.sqrt(max(float(difference @ (program.P @ difference)), 0.0)))
     slack, rounding = program.slack(x)
     slacks = (np.maximum(slack, 0.0) + rounding)[linear]
     gap = 1.001 * (float(weights @ slacks) + float(untied @ radius))
@@ -178,7 +178,7 @@ def _proved(
             program.moves[:] = [kept]
             return True
         # E is the rounding of the matrices, which another centre hardly changes
-        lost = bool((moves.rest @ radius > _MARGIN * radius).any())
+        lost = bool((moves.remainder @ radius > _MARGIN * radius).any())
     return False if lost else None
 
 
@@ -188,8 +188,8 @@ def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
     shares = np.abs(z)
     shares[program.equal] += 1.0
     rows = program.A[:, weak].T.toarray() * shares
-    left = (program.P @ centre + program.q - program.A.T @ z)[weak]
-    return z + shares * np.linalg.lstsq(rows, left, rcond=1e-14)[0] if weak.any() else z
+    residual = (program.P @ centre + program.q - program.A.T @ z)[weak]
+    return z + shares * np.linalg.lstsq(rows, residual, rcond=1e-14)[0] if weak.any() else z
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class _Moves:
     P: Any
     rows: Array
     norms: Array
-    rest: Array
+    remainder: Array
 
     @classmethod
     def of(cls, program: ConeProgram, W: Array, X: Array) -> "_Moves":
@@ -208,10 +208,12 @@ class _Moves:
         sizes = np.abs(X)
         # a sum of k products, in any order, is wrong by k u / (1 - k u) of their sizes; u the unit roundoff
         rounding = relative_rounding(0.51) * (m + n + 4)
-        rest = np.abs(np.eye(n) - A @ W - P @ X) + rounding * (np.eye(n) + np.abs(A) @ np.abs(W) + np.abs(P) @ sizes)
+        remainder = np.abs(np.eye(n) - A @ W - P @ X) + rounding * (
+            np.eye(n) + np.abs(A) @ np.abs(W) + np.abs(P) @ sizes
+        )
         squares = np.maximum(np.sum(X * (P @ X), axis=0), 0.0)
         squares += 1e-15 * n * np.sum(sizes * (np.abs(P) @ sizes), axis=0)
-        return cls(program.P, np.abs(W[program.linear]).T, np.sqrt(squares), rest.T)
+        return cls(program.P, np.abs(W[program.linear]).T, np.sqrt(squares), remainder.T)
 
     def at(self, program: ConeProgram) -> "_Moves | None":
         """Those of a program with the same A and another P.
@@ -221,26 +223,26 @@ class _Moves:
         """
         if not (self.P != program.P).nnz:
             return self
-        if any((one.diagonal() != 0.0).sum() < one.count_nonzero() for one in (self.P, program.P)):
+        if any((matrix.diagonal() != 0.0).sum() < matrix.count_nonzero() for matrix in (self.P, program.P)):
             return None
-        ours, theirs = self.P.diagonal(), program.P.diagonal()
-        weighed = ours > 0.0
-        if (theirs[weighed] <= 0.0).any():
+        old_diagonal, new_diagonal = self.P.diagonal(), program.P.diagonal()
+        weighed = old_diagonal > 0.0
+        if (new_diagonal[weighed] <= 0.0).any():
             return None
-        ratio = float((ours[weighed] / theirs[weighed]).max(initial=0.0))
-        return _Moves(program.P, self.rows, 1.001 * math.sqrt(ratio) * self.norms, self.rest)
+        ratio = float((old_diagonal[weighed] / new_diagonal[weighed]).max(initial=0.0))
+        return _Moves(program.P, self.rows, 1.001 * math.sqrt(ratio) * self.norms, self.remainder)
 
     def largest(self, distance: float, reach: Array, radius: Array) -> Array:
         """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
-        return np.asarray(self.rows @ reach + distance * self.norms + self.rest @ radius)
+        return np.asarray(self.rows @ reach + distance * self.norms + self.remainder @ radius)
 
 
 def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[tuple[_Moves, _Moves]]:
     """Those of an earlier program with the same A, as they were and for this one; then new ones, the cheaper first."""
-    for known in program.moves:
-        taken = known.at(program)
+    for moves in program.moves:
+        taken = moves.at(program)
         if taken is not None:
-            yield known, taken
+            yield moves, taken
     m = program.b.size
     cost = np.full(m, 1e-6 * float(reach.min(initial=1.0)))  # equalities do not move
     cost[program.linear] = reach
@@ -250,8 +252,8 @@ def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[tupl
     scaled = np.hstack([program.A.toarray().T, program.P.toarray()]) / scales
     for solve in (_by_normal_equations, _by_singular_values):
         solved = solve(scaled) / scales[:, None]
-        made = _Moves.of(program, solved[:m], solved[m:])
-        yield made, made
+        moves_made = _Moves.of(program, solved[:m], solved[m:])
+        yield moves_made, moves_made
 
 
 def _by_normal_equations(M: Array) -> Array:

@@ -37,12 +37,12 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
     P, Q = points_of(substrate, left), points_of(substrate, right)
     if left.part is not None and right.part is not None and left.part != right.part:
         return np.zeros((P.shape[0], Q.shape[0]))
-    part = right.part if left.part is None else left.part
-    kernel = substrate.kernel if part is None else substrate.components[part]
+    component = right.part if left.part is None else left.part
+    kernel = substrate.kernel if component is None else substrate.components[component]
     if left.operator is not None or right.operator is not None:
         return inner_product_matrix(kernel, left.operator or VALUE, P, right.operator or VALUE, Q)
     if right.points is substrate.basis:
-        return substrate.kernel_rows(left.points, part)
+        return substrate.kernel_rows(left.points, component)
     return np.asarray(kernel(P) if P is Q else kernel(P, Q))
 
 

@@ -16,9 +16,9 @@ from substrate.composition.terms import LinearPart
 from substrate.errors import DeclarationError
 
 __all__ = [
-    "Question",
-    "output_questions",
-    "questions",
+    "QuestionedOutput",
+    "list_outputs",
+    "list_predicted_outputs",
     "refuse_broadcast",
     "refuse_incomplete",
     "refuse_non_convex",
@@ -30,7 +30,7 @@ __all__ = [
 FITTED = "fitted values"
 
 
-def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[Any]) -> None:
+def refuse_non_convex(objective: Any, total: Any, constraints: list[Any], replaced: list[Any]) -> None:
     """Name the term or constraint that breaks cvxpy's rules, as the user wrote it."""
     if not total.is_convex():
         terms = objective.args if type(objective).__name__ == "AddExpression" else [objective]
@@ -40,30 +40,31 @@ def refuse_non_convex(objective: Any, total: Any, given: list[Any], own: list[An
             f"the objective is not convex by cvxpy's rules; see the term {bad[0] if bad else objective}. Minimise "
             "convex functions (squares, norms, huber, pos), scaled by numbers >= 0 or by cp.Parameter(nonneg=True)"
         )
-    for constraint, copy in zip(given, own, strict=True):
+    for constraint, copy in zip(constraints, replaced, strict=True):
         if not copy.is_dcp():
             raise DeclarationError(
                 f"the constraint {constraint} is not convex by cvxpy's rules; write convex <= concave, affine == affine"
             )
 
 
-def refuse_broadcast(parts: Sequence[Any]) -> None:
+def refuse_broadcast(expressions: Sequence[Any]) -> None:
     """Refuse a vector of values of a substrate beside a column of numbers: cvxpy makes a matrix of all pairs of them.
 
     Pairs of two expressions, such as those of all differences of f, are left alone.
     """
-    for part in parts:
-        sides = [arg.args[0] if type(arg).__name__ == "broadcast_to" else arg for arg in part.args]
-        for one in (side for side in sides if side.ndim == 1 and side.size > 1):
-            for other in (side for side in sides if side.shape == (one.size, 1)):
-                numbers, values = (other, one) if not other.variables() else (one, other)
+    for expression in expressions:
+        sides = [arg.args[0] if type(arg).__name__ == "broadcast_to" else arg for arg in expression.args]
+        for vector in (side for side in sides if side.ndim == 1 and side.size > 1):
+            for column in (side for side in sides if side.shape == (vector.size, 1)):
+                numbers, values = (column, vector) if not column.variables() else (vector, column)
                 if not numbers.variables() and any(isinstance(leaf, Standing) for leaf in values.variables()):
                     raise DeclarationError(
-                        f"{part} combines numbers of shape {numbers.shape} with values of shape {values.shape}, which "
-                        f"makes a {one.size} x {one.size} matrix of all pairs; give the numbers the shape of the "
+                        f"{expression} combines numbers of shape {numbers.shape} with values of shape {values.shape}, "
+                        "which "
+                        f"makes a {vector.size} x {vector.size} matrix of all pairs; give the numbers the shape of the "
                         "values, as with y.ravel()"
                     )
-        refuse_broadcast(part.args)
+        refuse_broadcast(expression.args)
 
 
 def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
@@ -102,7 +103,7 @@ def refuse_parameters(problem: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionedOutput:
     """Fitted values F x (columns of the program; constants apart), the targets, and what ``predict`` returns now."""
 
     columns: IntegerArray
@@ -119,29 +120,36 @@ class Question:
         return spread, rounding
 
 
-def questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
+def list_outputs(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[QuestionedOutput]:
     """One question per substrate and per output with a linear part; ``starts`` gives each variable's first column."""
     each = [
-        _question([one], starts, f"fitted values of {one.label}" if one.label else FITTED, column)
-        for one in compiled
-        for column in _columns(one)
+        _make_output(
+            [compiled_substrate],
+            starts,
+            f"fitted values of {compiled_substrate.label}" if compiled_substrate.label else FITTED,
+            column,
+        )
+        for compiled_substrate in compiled
+        for column in _columns(compiled_substrate)
     ]
     partly = {name: terms for name, terms in outputs.terms.items() if any(isinstance(t, LinearPart) for t in terms)}
-    return [*each, *output_questions(compiled, starts, Outputs(partly))]
+    return [*each, *list_predicted_outputs(compiled, starts, Outputs(partly))]
 
 
-def output_questions(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[Question]:
+def list_predicted_outputs(
+    compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs
+) -> list[QuestionedOutput]:
     """One question per output, which ``predict`` of the result returns; none where training rows differ."""
-    found = []
+    listed = []
     for name, terms in outputs.terms.items():
-        used = [one for one in compiled if any(one.substrate is term for term in terms)]
+        used = [substrate for substrate in compiled if any(substrate.substrate is term for term in terms)]
         if used and _same_rows(used):
             about = FITTED if name is None else f"fitted values of {name}"
             if len(terms) > 1:
                 about = "sums of the substrates' fitted values" if name is None else f"sums of fitted values of {name}"
-            parts = [term for term in terms if isinstance(term, LinearPart)]
-            found += [_question(used, starts, about, column, parts) for column in _columns(used[0])]
-    return found
+            linear_parts = [term for term in terms if isinstance(term, LinearPart)]
+            listed += [_make_output(used, starts, about, column, linear_parts) for column in _columns(used[0])]
+    return listed
 
 
 def _columns(compiled: CompiledSubstrate) -> range:
@@ -151,34 +159,36 @@ def _columns(compiled: CompiledSubstrate) -> range:
 def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
     first = compiled[0].substrate
     return all(
-        one.substrate.X is first.X
-        or (one.substrate.X.shape == first.X.shape and not bool((one.substrate.X != first.X).sum()))
-        for one in compiled[1:]
+        substrate.substrate.X is first.X
+        or (substrate.substrate.X.shape == first.X.shape and not bool((substrate.substrate.X != first.X).sum()))
+        for substrate in compiled[1:]
     )
 
 
-def _question(
+def _make_output(
     compiled: list[CompiledSubstrate],
     starts: dict[int, int],
     about: str,
     column: int,
-    parts: Sequence[LinearPart] = (),
-) -> Question:
+    linear_parts: Sequence[LinearPart] = (),
+) -> QuestionedOutput:
     places, blocks = [], []
-    for one in compiled:
-        places.append(one.places(starts, column))
-        blocks.append(one.in_variables(column))
-        if one.substrate.bias:
-            blocks.append(np.ones((one.substrate.n, 1)))
+    for substrate in compiled:
+        places.append(substrate.places(starts, column))
+        blocks.append(substrate.in_variables(column))
+        if substrate.substrate.bias:
+            blocks.append(np.ones((substrate.substrate.n, 1)))
     first = compiled[0].substrate
-    for part in parts:
-        places.append(part.places(starts, column))
-        blocks.append(part.matrix(first.X))
+    for linear_part in linear_parts:
+        places.append(linear_part.places(starts, column))
+        blocks.append(linear_part.matrix(first.X))
 
-    def fitted() -> Array:
-        values = [one.fitted_values() for one in compiled] + [part.fitted().predict(first.X) for part in parts]
+    def fit_values() -> Array:
+        values = [substrate.fitted_values() for substrate in compiled] + [
+            linear_part.at_present_value().predict(first.X) for linear_part in linear_parts
+        ]
         total = np.asarray(np.sum(values, axis=0))
         return total[:, column] if total.ndim == 2 else total
 
     y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
-    return Question(columns=np.concatenate(places), F=np.hstack(blocks), y=y, fitted=fitted, about=where)
+    return QuestionedOutput(columns=np.concatenate(places), F=np.hstack(blocks), y=y, fitted=fit_values, about=where)

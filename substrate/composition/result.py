@@ -19,7 +19,7 @@ from substrate.kernels.base import row_blocks
 from substrate.kernels.integrals import checked_boxes
 from substrate.solvers import SolverRecord
 
-__all__ = ["Expansion", "Further", "Result"]
+__all__ = ["Further", "KernelExpansion", "Result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Further:
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class KernelExpansion:
     """One substrate's part of a solution: all its quantities, and its values at any points.
 
     ``alpha`` has one entry per training row, or per vector of the basis where the substrate has one. Where y has
@@ -120,10 +120,13 @@ class Expansion:
         X, a = wanted.points, self.coefficients
         out = np.empty((X.shape[0], *a.shape[1:]))
         for rows in row_blocks(X.shape[0], a.shape[0]):
-            here = replace(wanted, points=X[rows])
-            out[rows] = inner_products(self.substrate, here, Reading(self.substrate.basis)) @ a
-            for other in self.further:
-                out[rows] += inner_products(self.substrate, here, other.reading) @ other.coefficients
+            reading_here = replace(wanted, points=X[rows])
+            out[rows] = inner_products(self.substrate, reading_here, Reading(self.substrate.basis)) @ a
+            for further_expansion in self.further:
+                out[rows] += (
+                    inner_products(self.substrate, reading_here, further_expansion.reading)
+                    @ further_expansion.coefficients
+                )
         return out
 
 
@@ -137,21 +140,21 @@ class Result:
 
     objective: float
     parameters: Mapping[str, Any]
-    expansions: tuple[Expansion, ...]
+    expansions: tuple[KernelExpansion, ...]
     certificate: Certificate
     solver_record: SolverRecord
     outputs: InitVar[Outputs]
     #: The fitted terms of each output by its name; None is that of the only one.
-    fitted: Mapping[str | None, tuple[Expansion | FittedPart, ...]] = field(init=False)
+    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
-        fitted = {name: tuple(self._fitted(term) for term in terms) for name, terms in outputs.terms.items()}
+        fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.terms.items()}
         object.__setattr__(self, "fitted", fitted)
 
-    def _fitted(self, term: Term) -> Expansion | FittedPart:
-        return term.fitted() if isinstance(term, LinearPart) else self[term]
+    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart:
+        return term.at_present_value() if isinstance(term, LinearPart) else self[term]
 
-    def __getitem__(self, substrate: Any) -> Expansion:
+    def __getitem__(self, substrate: Any) -> KernelExpansion:
         named = isinstance(substrate, str)
         for expansion in self.expansions:
             if expansion.substrate is substrate or (named and expansion.substrate.name == substrate):
@@ -185,7 +188,7 @@ class Result:
         """What a linear operator makes of f at the rows of X, of a machine with one substrate."""
         return self._only("apply").apply(operator, X)
 
-    def _only(self, name: str) -> Expansion:
+    def _only(self, name: str) -> KernelExpansion:
         if len(self.expansions) != 1:
             raise DeclarationError(f"{name!r} is ambiguous in a machine of several substrates; ask result[substrate]")
         return self.expansions[0]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.composition.newton_factor import Factor, factored
+from substrate.composition.newton_factor import NewtonFactor, factor_newton_matrix
 from substrate.composition.structure import Structure
 
 __all__ = ["NewtonSystem", "ScaledProgram", "State"]
@@ -21,7 +21,7 @@ class ScaledProgram:
     def __init__(self, structure: Structure) -> None:
         self.structure, self.m = structure, structure.n_rows
         constants, m = structure.constants, structure.n_rows
-        c = structure.linear + structure.pulled(np.append(np.zeros(m), structure.squares * constants[m:]))
+        c = structure.linear + structure.pull(np.append(np.zeros(m), structure.squares * constants[m:]))
         self.unit = power_of_two_near(float(np.abs(constants).max(initial=0.0)))
         self.worth = power_of_two_near(float(np.abs(c).max(initial=0.0)) * self.unit)
         #: what the quadratic term is multiplied by
@@ -34,29 +34,29 @@ class ScaledProgram:
         if not s.squares.size:
             return self.rate * s.quadratic(u)
         squares = np.append(np.zeros(m), s.squares * s.rows(u)[m:])
-        return self.rate * (s.quadratic(u) + s.pulled(squares))
+        return self.rate * (s.quadratic(u) + s.pull(squares))
 
     def slacks(self, u: Array) -> Array:
         """G u."""
         return self.structure.rows(u)[: self.m]
 
-    def pulled(self, z: Array) -> Array:
+    def pull(self, z: Array) -> Array:
         """G'z."""
-        return self.structure.pulled(np.append(z, np.zeros(self.structure.squares.size)))
+        return self.structure.pull(np.append(z, np.zeros(self.structure.squares.size)))
 
-    def into(self, given: Iterate) -> Iterate:
+    def into(self, iterate: Iterate) -> Iterate:
         """An iterate in our units."""
-        u, s, z = given
+        u, s, z = iterate
         return u / self.unit, s / self.unit, z * (self.unit / self.worth)
 
-    def out(self, ours: Warm | None) -> Warm | None:
+    def unscale(self, iterate: Warm | None) -> Warm | None:
         """Iterates of ours in the units of the program."""
-        worth = self.worth / self.unit
-        return None if ours is None else tuple((u * self.unit, s * self.unit, z * worth) for u, s, z in ours)
+        cost_unit = self.worth / self.unit
+        return None if iterate is None else tuple((u * self.unit, s * self.unit, z * cost_unit) for u, s, z in iterate)
 
     def factor(self, w: Array, share: float = 0.0) -> "NewtonSystem":
         """H + G'WG, factored without columns and rows of so small a share."""
-        return NewtonSystem(self, w, factored(self.structure, w / self.rate, share))
+        return NewtonSystem(self, w, factor_newton_matrix(self.structure, w / self.rate, share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,22 @@ class NewtonSystem:
 
     problem: ScaledProgram
     w: Array
-    factor: Factor
+    factor: NewtonFactor
 
     def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
         """du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
-        du, dz, moved = self._once(r1, r2)
+        du, dz, row_change = self._once(r1, r2)
         p = self.problem
         for _ in range(refinements):
-            more, further, by = self._once(r1 - p.hessian(du) + p.pulled(dz), r2 - moved - dz / self.w)
-            du, dz, moved = du + more, dz + further, moved + by
-        return du, dz, moved
+            more, further, by = self._once(r1 - p.hessian(du) + p.pull(dz), r2 - row_change - dz / self.w)
+            du, dz, row_change = du + more, dz + further, row_change + by
+        return du, dz, row_change
 
     def _once(self, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
         p = self.problem
         u, rows = self.factor.solve(r1, np.append(self.w * r2, np.zeros(p.structure.squares.size)))
-        moved = rows[: p.m] / p.rate
-        return u / p.rate, self.w * (r2 - moved), moved
+        row_change = rows[: p.m] / p.rate
+        return u / p.rate, self.w * (r2 - row_change), row_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class State:
     @classmethod
     def of(cls, p: ScaledProgram, u: Array, s: Array, z: Array) -> "State":
         """That of an iterate."""
-        hu, gz, slack = p.hessian(u), p.pulled(z), p.slacks(u) + p.h
+        hu, gz, slack = p.hessian(u), p.pull(z), p.slacks(u) + p.h
         rd, rp, mu = hu + p.c - gz, slack - s, float(s @ z) / p.m
         residual = max(
             float(np.abs(rd).max()) / (1.0 + float(np.abs(gz).max(initial=0.0))),

@@ -36,11 +36,11 @@ class ShiftedForms:
         self._build = build
         self._known: dict[tuple[str, float, float], tuple[StandardForm, dict[int, Any]]] = {}
 
-    def of(self, program: ConeProgram, solver: str, unit: float, worth: float) -> Shifted | None:
+    def of(self, program: ConeProgram, solver: str, unit: float, cost_unit: float) -> Shifted | None:
         """The shifts in the rows of this program; None where it was compiled to other rows."""
-        key = (solver, unit, worth)
+        key = (solver, unit, cost_unit)
         if key not in self._known:
-            built = self._build(unit, worth)
+            built = self._build(unit, cost_unit)
             form = StandardForm(built.problem.get_problem_data(solver)[0]["param_prob"], solver)
             self._known[key] = form, built.shifts
         form, shifts = self._known[key]
@@ -48,20 +48,23 @@ class ShiftedForms:
         if not shifts or A.shape[0] != program.b.size:
             return None
         at = {leaf: np.arange(form.columns[t.id], form.columns[t.id] + t.size) for leaf, t in shifts.items()}
-        ours = np.concatenate(list(at.values()))
-        theirs = np.setdiff1d(np.arange(q.size), ours)
+        shift_columns = np.concatenate(list(at.values()))
+        program_columns = np.setdiff1d(np.arange(q.size), shift_columns)
         A = sp.csr_array(A)
-        same = theirs.size == program.q.size and not (abs(A[:, theirs] - program.A) > 1e-12 * abs(program.A)).nnz
-        if not same or sp.csr_array(P)[:, ours].nnz:
+        is_same = (
+            program_columns.size == program.q.size
+            and not (abs(A[:, program_columns] - program.A) > 1e-12 * abs(program.A)).nnz
+        )
+        if not is_same or sp.csr_array(P)[:, shift_columns].nnz:
             return None
         starts, start = {}, 0
         for leaf, columns in at.items():
             starts[leaf] = start
             start += columns.size
-        return Shifted(sp.csr_array(A[:, ours]), np.asarray(q[ours]), starts)
+        return Shifted(sp.csr_array(A[:, shift_columns]), np.asarray(q[shift_columns]), starts)
 
 
-def shifts_of_definitions(witness: Witness, known: Substituted) -> Shifted | None:
+def shifts_of_definitions(witness: Witness, substituted: Substituted) -> Shifted | None:
     """The shifts in a program whose definitions were substituted: in the rows of these, or through what is gone."""
     form, whole = witness.form, witness.structured.structure.program
     if not isinstance(form, LiftedForm):
@@ -69,20 +72,20 @@ def shifts_of_definitions(witness: Witness, known: Substituted) -> Shifted | Non
     rows = {key: where for key, (_, where, _) in zip(form.keys, form.cones, strict=True)}
     starts: dict[int, int] = {}
     defining: list[Any] = []
-    for one in form.definitions:
-        starts[one.leaf] = sum(part.size for part in defining)
-        defining.append(np.arange(rows[one.key].start, rows[one.key].stop))
+    for definition in form.definitions:
+        starts[definition.leaf] = sum(indices.size for indices in defining)
+        defining.append(np.arange(rows[definition.key].start, rows[definition.key].stop))
     if not defining:
         return None
     at = np.concatenate(defining)
     B = sp.csr_array((-np.ones(at.size), (at, np.arange(at.size))), (whole.b.size, at.size))
     q = np.zeros(at.size)
-    if known.gone.size:
+    if substituted.gone.size:
         # a variable that is gone is its row divided by its entry there, and takes the shift of that row along
-        gone = np.isin(known.eliminated.columns, known.gone)
-        columns, by = known.eliminated.columns[gone], whole.equal[known.eliminated.rows[gone]]
+        gone = np.isin(substituted.eliminated.columns, substituted.gone)
+        columns, by = substituted.eliminated.columns[gone], whole.equal[substituted.eliminated.rows[gone]]
         entries = np.asarray(whole.A[by, columns]).ravel()
         moves = -(sp.diags_array(1.0 / entries) @ B[by])
         B, q = sp.csr_array(B + whole.A[:, columns] @ moves), np.asarray(whole.q[columns] @ moves)
-        B = sp.csr_array(B[known.rows])
+        B = sp.csr_array(B[substituted.rows])
     return Shifted(B, q, starts)

@@ -36,7 +36,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, inner_products, points_of
 
-__all__ = ["Span", "penalises"]
+__all__ = ["SubstrateSpan", "penalises"]
 
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
@@ -49,7 +49,7 @@ def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Span:
+class SubstrateSpan:
     """The readings whose representers carry coefficients: the training rows or the basis, then further values of f.
 
     ``values`` counts the representers of values of f; ``balanced`` says whether their coefficients sum to zero;
@@ -64,7 +64,7 @@ class Span:
     fact: str = ""
 
     @classmethod
-    def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "Span":
+    def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "SubstrateSpan":
         """The span of a machine that mentions these place-holders."""
         if substrate.basis is not None:
             return cls(
@@ -77,7 +77,7 @@ class Span:
         roles = {holder.role for holder in mentioned}
         why = _why_not(substrate, roles)
         joined = FurtherPoints(substrate, [holder for holder in mentioned if holder.role in READ], not why)
-        free = substrate.bias and "b" in roles and not _decided(substrate, roles)
+        free = substrate.bias and "b" in roles and not _is_on_training_rows(substrate, roles)
         balanced = substrate.bias and not free
         if why or not joined.size:
             fact = f"the training rows: {why}" if why and joined.size else ""
@@ -88,7 +88,7 @@ class Span:
                 substrate=substrate, readings=(Reading(),), values=substrate.n, balanced=balanced, places={}, fact=fact
             )
         readings, values = joined.readings()
-        beside = f"what the machine mentions beside them, {joined.counted()}"
+        beside = f"what the machine mentions beside them, {joined.count_in_words()}"
         fact = f"{substrate.n} training rows and {beside}: the optimum over all w"
         return cls(
             substrate=substrate,
@@ -134,27 +134,27 @@ class Span:
         """The inner products of the representers of a reading with those of the span, one column per coefficient."""
         if len(self.readings) == 1:
             return inner_products(self.substrate, reading, self.readings[0])
-        return np.hstack([inner_products(self.substrate, reading, own) for own in self.readings])
+        return np.hstack([inner_products(self.substrate, reading, own_reading) for own_reading in self.readings])
 
     def lengths(self) -> Array:
         """A factor for every representer, by which derivatives have the length of values: their unit is another one."""
         factors, typical = [], 0.0
         for reading, size in zip(self.readings, self.sizes, strict=True):
-            one = 1.0
+            ratio = 1.0
             if reading.operator is None:
                 typical = typical or float(np.mean(self.substrate.kernel.diag(points_of(self.substrate, reading))))
             else:
-                own = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))
-                one = float(np.sqrt(typical / own)) if typical > 0.0 and own > 0.0 else 1.0
-            factors.append(np.full(size, one))
+                own_length = float(np.mean(np.diagonal(inner_products(self.substrate, reading, reading))))
+                ratio = float(np.sqrt(typical / own_length)) if typical > 0.0 and own_length > 0.0 else 1.0
+            factors.append(np.full(size, ratio))
         return np.concatenate(factors)
 
     def product(self, a: Array) -> Array:
         """The fitted values without bias."""
-        s, (own, *others) = self.substrate, self.parts(a)
-        fitted: Array = s.gram.product(own) if s.basis is None else s.kernel_rows(None) @ own
-        for reading, part in zip(self.readings[1:], others, strict=True):
-            fitted = fitted + inner_products(s, Reading(), reading) @ part
+        s, (own_coefficients, *further_coefficients) = self.substrate, self.parts(a)
+        fitted: Array = s.gram.product(own_coefficients) if s.basis is None else s.kernel_rows(None) @ own_coefficients
+        for reading, coefficients in zip(self.readings[1:], further_coefficients, strict=True):
+            fitted = fitted + inner_products(s, Reading(), reading) @ coefficients
         return fitted
 
     def parts(self, a: Array) -> list[Array]:
@@ -165,10 +165,13 @@ class Span:
         """w'w of the coefficients, summed over their columns."""
         if a.ndim == 2:
             return sum(self.squared_norm(column) for column in a.T)
-        own, *others = self.parts(a)
-        total = float(own @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own)))
-        for reading, part in zip(self.readings[1:], others, strict=True):
-            total += float(part @ (self.rows(reading) @ a))
+        own_coefficients, *further_coefficients = self.parts(a)
+        total = float(
+            own_coefficients
+            @ (self.product(a) if self.substrate.basis is None else self.substrate.gram.product(own_coefficients))
+        )
+        for reading, coefficients in zip(self.readings[1:], further_coefficients, strict=True):
+            total += float(coefficients @ (self.rows(reading) @ a))
         return max(total, 0.0)
 
     def matrix(self) -> Array:
@@ -189,7 +192,7 @@ class Span:
         return (G + G.T) / 2.0
 
 
-def _decided(substrate: Substrate, roles: set[str]) -> bool:
+def _is_on_training_rows(substrate: Substrate, roles: set[str]) -> bool:
     """Whether the machine is meant on the training rows."""
     return "alpha" in roles or substrate.span == "training" or not penalises(substrate, roles)
 

@@ -28,7 +28,7 @@ from scipy.sparse.linalg import spsolve_triangular
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
 
-__all__ = ["Blocks", "Eliminated", "Significance", "Structure", "Substituted", "reflected"]
+__all__ = ["Blocks", "EliminatedVariables", "Significance", "Structure", "Substituted", "apply_reflectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Blocks:
     """Blocks of one shape: their rows (-1: none), variables v, rows of F, and coefficients [C, T]."""
 
     rows: IntegerArray
-    own: IntegerArray
+    sparse_columns: IntegerArray
     dense: IntegerArray
     coefficients: Array
 
 
 @dataclass(frozen=True, slots=True)
-class Eliminated:
+class EliminatedVariables:
     """x = [rest; defined]: the substituted columns, their constants and their rows over the other columns."""
 
     columns: IntegerArray
@@ -72,15 +72,15 @@ class Structure:
     """
 
     program: ConeProgram
-    own: IntegerArray
+    sparse_columns: IntegerArray
     dense: IntegerArray
-    eliminated: Eliminated
+    eliminated: EliminatedVariables
     offset: Array
     reflectors: tuple[Array, Array, int] | None
     equal: IntegerArray
     P: Array
     F: Array
-    parts: tuple[tuple[IntegerArray, IntegerArray], ...]
+    dense_blocks: tuple[tuple[IntegerArray, IntegerArray], ...]
     C: Any
     T: Any
     constants: Array
@@ -98,41 +98,43 @@ class Structure:
 
     def rows(self, u: Array) -> Array:
         """The rows at u, without their constants."""
-        k = self.own.size
+        k = self.sparse_columns.size
         return np.asarray(self.C @ u[:k] + self.T @ (self.F @ u[k:]))
 
     @cached_property
-    def transposed(self) -> tuple[Any, Any]:
+    def transposes(self) -> tuple[Any, Any]:
         """The transposed C and T."""
         return self.C.T, self.T.T
 
-    def pulled(self, weights: Array) -> Array:
+    def pull(self, weights: Array) -> Array:
         """The transposed rows times weights."""
-        C, T = self.transposed
+        C, T = self.transposes
         return np.concatenate([C @ weights, self.F.T @ (T @ weights)])
 
     def quadratic(self, u: Array) -> Array:
         """P u in the dense coordinates."""
-        k = self.own.size
+        k = self.sparse_columns.size
         return np.concatenate([np.zeros(k), self.P * u[k:] if self.P.ndim == 1 else self.P @ u[k:]])
 
     def whole(self, u: Array) -> Array:
         """x, of all columns of the program."""
-        k, x = self.own.size, np.zeros(self.program.q.size)
-        x[self.own], x[self.dense] = u[:k], self.offset + self._turned(u[k:])
-        known = self.eliminated
-        x[known.columns] = known.constants + known.over @ x
+        k, x = self.sparse_columns.size, np.zeros(self.program.q.size)
+        x[self.sparse_columns], x[self.dense] = u[:k], self.offset + self._turn(u[k:])
+        eliminated = self.eliminated
+        x[eliminated.columns] = eliminated.constants + eliminated.over @ x
         return x
 
     def multipliers(self, x: Array, z: Array) -> Array:
         """The multipliers of all rows of the program, of equalities by stationarity."""
-        program, known = self.program, self.eliminated
+        program, eliminated = self.program, self.eliminated
         every = np.zeros(program.b.size)
         every[program.linear[self.keep]] = z
         slope = program.P @ x + program.q - program.A.T @ every
         # a definition uses its own variable and later ones: a triangular system
-        E = sp.csr_array(program.equalities[known.rows][:, known.columns])
-        every[program.equal[known.rows]] = spsolve_triangular(sp.csr_array(E.T), slope[known.columns], lower=True)
+        E = sp.csr_array(program.equalities[eliminated.rows][:, eliminated.columns])
+        every[program.equal[eliminated.rows]] = spsolve_triangular(
+            sp.csr_array(E.T), slope[eliminated.columns], lower=True
+        )
         if self.reflectors is not None:
             slope = program.P @ x + program.q - program.A.T @ every
             E = program.equalities[self.equal][:, self.dense].toarray()
@@ -141,12 +143,14 @@ class Structure:
 
     def without_definitions(self, protected: Iterable[int]) -> "Substituted":
         """The variables that equalities define and P does not weigh, but the protected ones, substituted."""
-        program, known = self.program, self.eliminated
-        gone = (program.P.diagonal()[known.columns] == 0.0) & ~np.isin(known.columns, np.fromiter(protected, np.intp))
-        columns = np.delete(np.arange(program.q.size), known.columns[gone])
-        rows = np.delete(np.arange(program.b.size), program.equal[known.rows[gone]])
-        over, constants = sp.csr_array(known.over[gone]), known.constants[gone]
-        through = sp.csr_array(program.A[:, known.columns[gone]])
+        program, eliminated = self.program, self.eliminated
+        gone = (program.P.diagonal()[eliminated.columns] == 0.0) & ~np.isin(
+            eliminated.columns, np.fromiter(protected, np.intp)
+        )
+        columns = np.delete(np.arange(program.q.size), eliminated.columns[gone])
+        rows = np.delete(np.arange(program.b.size), program.equal[eliminated.rows[gone]])
+        over, constants = sp.csr_array(eliminated.over[gone]), eliminated.constants[gone]
+        through = sp.csr_array(program.A[:, eliminated.columns[gone]])
         A = sp.csr_array(sp.csr_array(program.A + _product(through, over))[rows][:, columns])
         A.sort_indices()
         place = np.full(program.b.size, -1, dtype=np.intp)
@@ -154,19 +158,19 @@ class Structure:
         equal = place[program.equal]
         b = (program.b + through @ constants)[rows]
         return Substituted(
-            eliminated=known,
+            eliminated=eliminated,
             columns=columns,
             rows=rows,
             over=over,
-            gone=known.columns[gone],
+            gone=eliminated.columns[gone],
             fixed=(A, b, equal[equal >= 0], place[program.linear]),
         )
 
-    def _turned(self, u: Array) -> Array:
+    def _turn(self, u: Array) -> Array:
         if self.reflectors is None:
             return u
         factor, tau, rank = self.reflectors
-        return reflected(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
+        return apply_reflectors(factor, tau, np.concatenate([np.zeros(rank), u])[:, None], "N")[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class Substituted:
     equalities and of the inequalities; ``eliminated`` is that of the structure.
     """
 
-    eliminated: Eliminated
+    eliminated: EliminatedVariables
     columns: IntegerArray
     rows: IntegerArray
     over: Any
@@ -198,17 +202,17 @@ def _product(left: Any, right: Any) -> Any:
     counts = np.diff(left.indptr)
     if not left.nnz or counts.max() > 1:
         return left @ right
-    found = right[left.indices]
-    lengths = np.diff(found.indptr)
-    found.data *= np.repeat(left.data, lengths)
-    rows = np.zeros(counts.size, dtype=found.indptr.dtype)
+    taken_rows = right[left.indices]
+    lengths = np.diff(taken_rows.indptr)
+    taken_rows.data *= np.repeat(left.data, lengths)
+    rows = np.zeros(counts.size, dtype=taken_rows.indptr.dtype)
     rows[counts == 1] = lengths
     return sp.csr_array(
-        (found.data, found.indices, np.concatenate([[0], np.cumsum(rows)])), (left.shape[0], right.shape[1])
+        (taken_rows.data, taken_rows.indices, np.concatenate([[0], np.cumsum(rows)])), (left.shape[0], right.shape[1])
     )
 
 
-def reflected(factor: Array, tau: Array, right: Array, side: str) -> Array:
+def apply_reflectors(factor: Array, tau: Array, right: Array, side: str) -> Array:
     """Q right, or Q' right for side "T", by Householder reflectors."""
     factor = factor[:, : tau.size]  # of more equalities than variables, the first determine Q
     work = dormqr("L", side, factor, tau, right, -1)[1]

@@ -30,10 +30,10 @@ def dense_rows(direct: Any, via: Any, over: Any, height: int) -> tuple[Array, An
     beside[: direct.shape[0]] = np.diff(direct.indptr) > 0
     mixed = np.flatnonzero(beside | (np.diff(via.indptr) > 1))
     plain = np.flatnonzero(~beside & (np.diff(via.indptr) == 1))
-    own = sp.csr_array(direct[mixed[mixed < direct.shape[0]]])
-    own = sp.vstack([own, sp.csr_array((mixed.size - own.shape[0], own.shape[1]))])
+    direct_rows = sp.csr_array(direct[mixed[mixed < direct.shape[0]]])
+    direct_rows = sp.vstack([direct_rows, sp.csr_array((mixed.size - direct_rows.shape[0], direct_rows.shape[1]))])
     chosen = np.unique(via[plain].indices)
-    rows = np.vstack([over[used[chosen]].toarray(), (own + via[mixed] @ over[used]).toarray()])
+    rows = np.vstack([over[used[chosen]].toarray(), (direct_rows + via[mixed] @ over[used]).toarray()])
     places = np.searchsorted(chosen, via.indices[via.indptr[plain]])
     first = sp.csr_array(
         (
@@ -69,7 +69,7 @@ def _owners(rows: Array) -> tuple[IntegerArray, Array]:
     return owner, scale
 
 
-def labels_of(C: Any, T: Any, own: int, dense: int) -> IntegerArray:
+def labels_of(C: Any, T: Any, n_sparse: int, dense: int) -> IntegerArray:
     """The block of each sparse variable and of each row of F."""
     joined = sp.hstack([C, T], format="csr")
     pattern = sp.csr_array((np.ones(joined.nnz), joined.indices, joined.indptr), shape=joined.shape)
@@ -79,23 +79,25 @@ def labels_of(C: Any, T: Any, own: int, dense: int) -> IntegerArray:
     return np.asarray(labels[m:])
 
 
-def blocks_of(C: Any, T: Any, labels: IntegerArray, own: int) -> tuple[Blocks, ...]:
+def blocks_of(C: Any, T: Any, labels: IntegerArray, n_sparse: int) -> tuple[Blocks, ...]:
     """Blocks of equal shape, together."""
     joined = sp.hstack([C, T], format="csr")
     # rows without a variable are not there: the first entry of a row names its block
     row_label = labels[joined.indices[joined.indptr[:-1]]]
     number = int(labels.max(initial=-1)) + 1
     n_rows = np.bincount(row_label, minlength=number)
-    n_own, n_dense = np.bincount(labels[:own], minlength=number), np.bincount(labels[own:], minlength=number)
-    found = []
+    n_own, n_dense = np.bincount(labels[:n_sparse], minlength=number), np.bincount(labels[n_sparse:], minlength=number)
+    blocks = []
     shapes = np.column_stack([n_rows, n_own, n_dense])
     row_order, rank_row = np.argsort(row_label, kind="stable"), np.cumsum(np.append(0, n_rows))
-    own_order, rank_own = np.argsort(labels[:own], kind="stable"), np.cumsum(np.append(0, n_own))
-    dense_order, rank_dense = np.argsort(labels[own:], kind="stable"), np.cumsum(np.append(0, n_dense))
+    own_order, rank_own = np.argsort(labels[:n_sparse], kind="stable"), np.cumsum(np.append(0, n_own))
+    dense_order, rank_dense = np.argsort(labels[n_sparse:], kind="stable"), np.cumsum(np.append(0, n_dense))
     place = np.zeros(labels.size, dtype=np.intp)
-    place[own_order] = np.arange(own) - rank_own[labels[:own][own_order]]
-    place[own + dense_order] = (
-        np.arange(labels.size - own) - rank_dense[labels[own:][dense_order]] + n_own[labels[own:][dense_order]]
+    place[own_order] = np.arange(n_sparse) - rank_own[labels[:n_sparse][own_order]]
+    place[n_sparse + dense_order] = (
+        np.arange(labels.size - n_sparse)
+        - rank_dense[labels[n_sparse:][dense_order]]
+        + n_own[labels[n_sparse:][dense_order]]
     )
     place_row = np.zeros(joined.shape[0], dtype=np.intp)
     place_row[row_order] = np.arange(joined.shape[0]) - rank_row[row_label[row_order]]
@@ -117,8 +119,8 @@ def blocks_of(C: Any, T: Any, labels: IntegerArray, own: int) -> tuple[Blocks, .
         coefficients[index[row_label[at_row[entries]]], place_row[at_row[entries]], place[joined.indices[entries]]] = (
             joined.data[entries]
         )
-        found.append(Blocks(rows, own_at, dense_at, coefficients))
-    return tuple(found)
+        blocks.append(Blocks(rows, own_at, dense_at, coefficients))
+    return tuple(blocks)
 
 
 def parts_of(F: Array) -> tuple[tuple[IntegerArray, IntegerArray], ...]:

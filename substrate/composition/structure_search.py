@@ -15,10 +15,10 @@ from scipy.linalg.lapack import dgeqp3
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.structure import Eliminated, Significance, Structure, reflected
+from substrate.composition.structure import EliminatedVariables, Significance, Structure, apply_reflectors
 from substrate.composition.structure_blocks import blocks_of, dense_rows, labels_of, parts_of
 
-__all__ = ["find_structure", "renewed"]
+__all__ = ["find_structure", "renew"]
 
 #: A variable in more rows than this, or a block with more variables, counts as dense.
 _DEGREE, _BLOCK = 12, 24
@@ -37,24 +37,24 @@ def find_structure(program: ConeProgram, dense: Iterable[int]) -> Structure | st
     return _Finder(program, chosen).structure()
 
 
-def renewed(structure: Structure, program: ConeProgram) -> Structure | None:
+def renew(structure: Structure, program: ConeProgram) -> Structure | None:
     """The structure of a program that differs in P and q only; None where it differs in more."""
-    mine = structure.program
-    same = (
-        program.P.shape == mine.P.shape
-        and _equal(program.A, mine.A)
-        and np.array_equal(program.b, mine.b)
-        and np.array_equal(program.P.indptr, mine.P.indptr)
-        and np.array_equal(program.P.indices, mine.P.indices)
-        and np.array_equal(program.P.diagonal() > 0.0, mine.P.diagonal() > 0.0)
+    old_program = structure.program
+    is_same = (
+        program.P.shape == old_program.P.shape
+        and _equal(program.A, old_program.A)
+        and np.array_equal(program.b, old_program.b)
+        and np.array_equal(program.P.indptr, old_program.P.indptr)
+        and np.array_equal(program.P.indices, old_program.P.indices)
+        and np.array_equal(program.P.diagonal() > 0.0, old_program.P.diagonal() > 0.0)
     )
-    if not same:
+    if not is_same:
         return None
     s, weight = structure, program.P.diagonal()
-    squares = np.concatenate([weight[s.eliminated.columns], weight[s.own]])[s.squared]
-    linear, P = _quadratic(program, s.eliminated, s.own, s.dense, s.offset, s.reflectors)
-    known = None if s.significance is None else _significance(P, s.significance.squares)
-    return replace(s, program=program, squares=squares, linear=linear, P=P, significance=known)
+    squares = np.concatenate([weight[s.eliminated.columns], weight[s.sparse_columns]])[s.squared]
+    linear, P = _quadratic(program, s.eliminated, s.sparse_columns, s.dense, s.offset, s.reflectors)
+    significance = None if s.significance is None else _significance(P, s.significance.squares)
+    return replace(s, program=program, squares=squares, linear=linear, P=P, significance=significance)
 
 
 class _Finder:
@@ -63,50 +63,50 @@ class _Finder:
     def __init__(self, program: ConeProgram, dense: NDArray[np.bool_]) -> None:
         self.program, self.is_dense = program, dense
         self.E, self.I = program.equalities.copy(), sp.csr_array(program.A[program.linear])
-        off = sp.csc_array(program.P - sp.diags_array(program.P.diagonal()))
-        for matrix in (self.E, self.I, off):
+        off_diagonal = sp.csc_array(program.P - sp.diags_array(program.P.diagonal()))
+        for matrix in (self.E, self.I, off_diagonal):
             matrix.eliminate_zeros()
         #: Columns that P couples with others.
-        self.coupled = np.diff(off.indptr) > 0
+        self.coupled = np.diff(off_diagonal.indptr) > 0
 
     def structure(self) -> Structure | str:
         program = self.program
-        known = self._defined()
-        rest = np.ones(program.q.size, dtype=bool)
-        rest[known.columns] = False
-        equal = np.setdiff1d(np.arange(program.equal.size), known.rows)
-        through = sp.csr_array(self.I[:, known.columns])  # inequalities over the defined variables
+        eliminated = self._find_definitions()
+        is_kept = np.ones(program.q.size, dtype=bool)
+        is_kept[eliminated.columns] = False
+        equal = np.setdiff1d(np.arange(program.equal.size), eliminated.rows)
+        through = sp.csr_array(self.I[:, eliminated.columns])  # inequalities over the defined variables
         weight = program.P.diagonal()
-        direct = sp.csr_array(self.I @ sp.diags_array(rest.astype(float)))
+        direct = sp.csr_array(self.I @ sp.diags_array(is_kept.astype(float)))
         # the dense columns: those given, those of further equalities, those that P couples, those of many rows
         in_equalities = np.diff(sp.csc_array(self.E[equal]).indptr) > 0
-        is_dense = rest & (self.is_dense | in_equalities | self.coupled)
-        squared = weight[known.columns] > 0.0
-        unsure = np.flatnonzero(rest & ~is_dense)
-        over = abs(known.over[:, unsure])
-        pattern = sp.vstack([abs(direct[:, unsure]) + abs(through) @ over, over[squared]], format="csc")
-        is_dense[unsure[np.diff(pattern.indptr) > _DEGREE]] = True
+        is_dense = is_kept & (self.is_dense | in_equalities | self.coupled)
+        squared = weight[eliminated.columns] > 0.0
+        candidates = np.flatnonzero(is_kept & ~is_dense)
+        over = abs(eliminated.over[:, candidates])
+        pattern = sp.vstack([abs(direct[:, candidates]) + abs(through) @ over, over[squared]], format="csc")
+        is_dense[candidates[np.diff(pattern.indptr) > _DEGREE]] = True
         while True:
             if int(is_dense.sum()) > _LARGEST:
                 return f"it has more than {_LARGEST} dense variables"
-            built = self._built(known, rest, is_dense, equal, direct, through, squared, weight)
+            built = self._build(eliminated, is_kept, is_dense, equal, direct, through, squared, weight)
             if not isinstance(built, np.ndarray):
                 return built
             is_dense = is_dense.copy()
             is_dense[built] = True
 
-    def _defined(self) -> Eliminated:
+    def _find_definitions(self) -> EliminatedVariables:
         """A variable of its own for as many equalities as have one: not coupled by P, and in no other equality.
 
         A definition may use variables that are defined later; it is then written over those that remain.
         """
         program = self.program
-        left = np.arange(program.equal.size)
+        rows_left = np.arange(program.equal.size)
         free = ~self.is_dense & ~self.coupled
         used = np.diff(self.I.tocsc().indptr)
         levels = []
-        while left.size:
-            E = self.E if left.size == program.equal.size else self.E[left]
+        while rows_left.size:
+            E = self.E if rows_left.size == program.equal.size else self.E[rows_left]
             single = (np.bincount(E.indices, minlength=program.q.size) == 1) & free
             (at,) = np.nonzero(single[E.indices])
             at = at[np.argsort(E.indices[at])]
@@ -122,20 +122,20 @@ class _Finder:
             over.data *= np.repeat(-1.0 / values, counts)
             over.data[over.indices == np.repeat(columns, counts)] = 0.0  # the defined variable itself
             over.eliminate_zeros()
-            constants = -program.b[program.equal[left[rows]]] / values
+            constants = -program.b[program.equal[rows_left[rows]]] / values
             levels.append(
-                Eliminated(
-                    columns=columns, rows=left[rows].astype(np.intp), pivots=values, constants=constants, over=over
+                EliminatedVariables(
+                    columns=columns, rows=rows_left[rows].astype(np.intp), pivots=values, constants=constants, over=over
                 )
             )
             free[columns] = False
-            left = np.delete(left, rows)
-        return _resolved(levels, program.q.size)
+            rows_left = np.delete(rows_left, rows)
+        return _resolve_definitions(levels, program.q.size)
 
-    def _built(
+    def _build(
         self,
-        known: Eliminated,
-        rest: NDArray[np.bool_],
+        eliminated: EliminatedVariables,
+        is_kept: NDArray[np.bool_],
         is_dense: NDArray[np.bool_],
         equal: IntegerArray,
         direct: Any,
@@ -145,17 +145,19 @@ class _Finder:
     ) -> Structure | str | IntegerArray:
         """The structure with these dense columns; further ones where a block is too large."""
         program = self.program
-        dense, own = np.flatnonzero(is_dense), np.flatnonzero(rest & ~is_dense)
-        over_own, over_dense = known.over[:, own], known.over[:, dense]
-        C = sp.vstack([direct[:, own] + through @ over_own, over_own[squared]], format="csr")
-        constants = np.concatenate([program.b[program.linear] + through @ known.constants, known.constants[squared]])
+        dense, sparse_columns = np.flatnonzero(is_dense), np.flatnonzero(is_kept & ~is_dense)
+        over_own, over_dense = eliminated.over[:, sparse_columns], eliminated.over[:, dense]
+        C = sp.vstack([direct[:, sparse_columns] + through @ over_own, over_own[squared]], format="csr")
+        constants = np.concatenate(
+            [program.b[program.linear] + through @ eliminated.constants, eliminated.constants[squared]]
+        )
         # squares of single sparse variables are rows too
-        single = np.flatnonzero(weight[own] > 0.0)
-        numbers = np.append(np.flatnonzero(squared), known.columns.size + single)
-        C = sp.vstack([C, _unit_rows(single, own.size)], format="csr")
+        single = np.flatnonzero(weight[sparse_columns] > 0.0)
+        numbers = np.append(np.flatnonzero(squared), eliminated.columns.size + single)
+        C = sp.vstack([C, _unit_rows(single, sparse_columns.size)], format="csr")
         constants = np.append(constants, np.zeros(single.size))
         C.eliminate_zeros()
-        m, width = program.linear.size, known.columns.size
+        m, width = program.linear.size, eliminated.columns.size
         via = sp.vstack([through, _unit_rows(np.flatnonzero(squared), width)])
         F, T = dense_rows(sp.csr_array(direct[:, dense]), sp.csr_array(via), over_dense, C.shape[0])
         filled = (np.diff(C.indptr) + np.diff(T.indptr)) > 0
@@ -164,10 +166,10 @@ class _Finder:
         keep = np.flatnonzero(filled)
         C, T, constants = C[keep], T[keep], constants[keep]
         numbers = numbers[filled[m:]]
-        squares = np.append(weight[known.columns], weight[own])[numbers]
-        labels = labels_of(C, T, own.size, F.shape[0])
-        sizes = np.bincount(labels[: own.size]) if own.size else np.zeros(1)
-        large = own[sizes[labels[: own.size]] > _BLOCK] if own.size else own
+        squares = np.append(weight[eliminated.columns], weight[sparse_columns])[numbers]
+        labels = labels_of(C, T, sparse_columns.size, F.shape[0])
+        sizes = np.bincount(labels[: sparse_columns.size]) if sparse_columns.size else np.zeros(1)
+        large = sparse_columns[sizes[labels[: sparse_columns.size]] > _BLOCK] if sparse_columns.size else sparse_columns
         if large.size:
             return np.asarray(large)
         offset, reflectors = np.zeros(dense.size), None
@@ -178,26 +180,31 @@ class _Finder:
                 return solved
             offset, reflectors = solved
             constants = constants + T @ (F @ offset)
-            F = reflected(*reflectors[:2], F.T, "T")[reflectors[2] :].T.copy()
-        linear, P = _quadratic(program, known, own, dense, offset, reflectors)
+            F = apply_reflectors(*reflectors[:2], F.T, "T")[reflectors[2] :].T.copy()
+        linear, P = _quadratic(program, eliminated, sparse_columns, dense, offset, reflectors)
         kept = keep[keep < m]
-        blocks = blocks_of(C, T, labels, own.size)
-        parts = parts_of(F)
+        blocks = blocks_of(C, T, labels, sparse_columns.size)
+        dense_blocks = parts_of(F)
         significance = None
-        if P.ndim == 1 and dense.size >= _MANY and len(parts) == 1:
+        if P.ndim == 1 and dense.size >= _MANY and len(dense_blocks) == 1:
             order, significance = _by_significance(P, F)
-            dense, F, P, linear[own.size :] = dense[order], F[:, order].copy(), P[order], linear[own.size :][order]
+            dense, F, P, linear[sparse_columns.size :] = (
+                dense[order],
+                F[:, order].copy(),
+                P[order],
+                linear[sparse_columns.size :][order],
+            )
         return Structure(
             program=program,
-            own=own,
+            sparse_columns=sparse_columns,
             dense=dense,
-            eliminated=known,
+            eliminated=eliminated,
             offset=offset,
             reflectors=reflectors,
             equal=equal,
             P=P,
             F=F,
-            parts=parts,
+            dense_blocks=dense_blocks,
             C=C,
             T=T,
             constants=constants,
@@ -234,36 +241,36 @@ def _unit_rows(columns: IntegerArray, width: int) -> Any:
 
 def _quadratic(
     program: ConeProgram,
-    known: Eliminated,
-    own: IntegerArray,
+    eliminated: EliminatedVariables,
+    sparse_columns: IntegerArray,
     dense: IntegerArray,
     offset: Array,
     reflectors: tuple[Array, Array, int] | None,
 ) -> tuple[Array, Array]:
     """The linear term and P (or its diagonal), over the coordinates."""
-    q = program.q + known.over.T @ program.q[known.columns]
+    q = program.q + eliminated.over.T @ program.q[eliminated.columns]
     within, linear = sp.csr_array(program.P[dense][:, dense]), q[dense]
     if reflectors is None and within.nnz == np.count_nonzero(within.diagonal()):
-        return np.concatenate([q[own], linear]), within.diagonal()
+        return np.concatenate([q[sparse_columns], linear]), within.diagonal()
     P = within.toarray()
     if reflectors is not None:
         factor, tau, rank = reflectors
-        linear = reflected(factor, tau, (linear + P @ offset)[:, None], "T")[rank:, 0]
-        P = reflected(factor, tau, reflected(factor, tau, P, "T").T, "T")[rank:, rank:]
+        linear = apply_reflectors(factor, tau, (linear + P @ offset)[:, None], "T")[rank:, 0]
+        P = apply_reflectors(factor, tau, apply_reflectors(factor, tau, P, "T").T, "T")[rank:, rank:]
         P = (P + P.T) / 2.0
-    return np.concatenate([q[own], linear]), P
+    return np.concatenate([q[sparse_columns], linear]), P
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return one.shape == other.shape and all(
+def _equal(first: Any, second: Any) -> bool:
+    return first.shape == second.shape and all(
         np.array_equal(a, b)
-        for a, b in ((one.indptr, other.indptr), (one.indices, other.indices), (one.data, other.data))
+        for a, b in ((first.indptr, second.indptr), (first.indices, second.indices), (first.data, second.data))
     )
 
 
-def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
+def _resolve_definitions(levels: list[EliminatedVariables], width: int) -> EliminatedVariables:
     """All definitions, over the variables that none of them defines."""
-    known = Eliminated(
+    eliminated = EliminatedVariables(
         columns=np.zeros(0, np.intp),
         rows=np.zeros(0, np.intp),
         pivots=np.zeros(0),
@@ -271,19 +278,19 @@ def _resolved(levels: list[Eliminated], width: int) -> Eliminated:
         over=sp.csr_array((0, width)),
     )
     for level in reversed(levels):
-        inner = level.over[:, known.columns]
+        inner = level.over[:, eliminated.columns]
         outer = np.ones(width)
-        outer[known.columns] = 0.0
-        over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ known.over)
-        constants = level.constants + inner @ known.constants
-        known = Eliminated(
-            columns=np.append(level.columns, known.columns),
-            rows=np.append(level.rows, known.rows),
-            pivots=np.append(level.pivots, known.pivots),
-            constants=np.append(constants, known.constants),
-            over=sp.csr_array(sp.vstack([over, known.over])),
+        outer[eliminated.columns] = 0.0
+        over = sp.csr_array(level.over @ sp.diags_array(outer) + inner @ eliminated.over)
+        constants = level.constants + inner @ eliminated.constants
+        eliminated = EliminatedVariables(
+            columns=np.append(level.columns, eliminated.columns),
+            rows=np.append(level.rows, eliminated.rows),
+            pivots=np.append(level.pivots, eliminated.pivots),
+            constants=np.append(constants, eliminated.constants),
+            over=sp.csr_array(sp.vstack([over, eliminated.over])),
         )
-    return known
+    return eliminated
 
 
 def _solved_equalities(E: Array, right: Array) -> tuple[Array, tuple[Array, Array, int]] | str:
@@ -293,7 +300,7 @@ def _solved_equalities(E: Array, right: Array) -> tuple[Array, tuple[Array, Arra
     rank = int((diagonal > 1e-12 * diagonal.max(initial=0.0)).sum())
     triangle = np.triu(factor[:rank, :rank])
     first = np.linalg.solve(triangle.T, right[pivots[:rank] - 1]) if rank else np.zeros(0)
-    offset = reflected(factor, tau, np.concatenate([first, np.zeros(E.shape[1] - rank)])[:, None], "N")[:, 0]
+    offset = apply_reflectors(factor, tau, np.concatenate([first, np.zeros(E.shape[1] - rank)])[:, None], "N")[:, 0]
     missed = float(np.abs(E @ offset - right).max(initial=0.0))
     if missed > 1e-8 * (float(np.abs(right).max(initial=0.0)) + float(np.abs(E).max(initial=0.0))):
         return "its equalities contradict each other"

@@ -13,7 +13,7 @@ from substrate.composition.conic import Witness, multipliers_of
 from substrate.composition.lifted_form import Definition, LiftedForm
 from substrate.composition.scaled_program import Warm
 from substrate.composition.structure import Structure
-from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import StructuredPoint, structured_solution
 
 __all__ = ["STRUCTURED", "StructuredMethod"]
@@ -65,20 +65,20 @@ class StructuredMethod:
         )
         problem.unpack_results(answer, chain, inverse)
         form.assign(x, base.variables())
-        for mine, theirs in zip(base.constraints, problem.constraints, strict=False):
-            for dual, other in zip(mine.dual_variables, theirs.dual_variables, strict=True):
-                dual.save_value(other.value)
+        for constraint, solved_constraint in zip(base.constraints, problem.constraints, strict=False):
+            for dual, solved_dual in zip(constraint.dual_variables, solved_constraint.dual_variables, strict=True):
+                dual.save_value(solved_dual.value)
         duals = chain.solver.invert(answer, inverse[-1]).dual_vars
-        known = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
-        known |= form.defining(point.z)
-        own = tuple(variable.id for variable in base.variables())
+        duals_by_id = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in duals.items()}
+        duals_by_id |= form.defining(point.z)
+        variable_ids = tuple(variable.id for variable in base.variables())
         witness = Witness(
             form=form,
             unit=1.0,
-            worth=1.0,
-            own=own,
+            cost_unit=1.0,
+            variable_ids=variable_ids,
             x=x.copy(),
-            duals=known,
+            duals=duals_by_id,
             read=tuple(multipliers_of(base)),
             structured=point,
         )
@@ -88,14 +88,14 @@ class StructuredMethod:
         program = ConeProgram.of(form.numbers(), form.cones)
         if self._structure is not None:
             program.take_over(self._structure.program)
-        structure = None if self._structure is None else renewed(self._structure, program)
+        structure = None if self._structure is None else renew(self._structure, program)
         if structure is None:
             ends = sorted({*form.columns.values(), program.q.size})
             starts = [form.columns[key] for key in self._dense if key in form.columns]
-            found = find_structure(program, [j for a in starts for j in range(a, ends[ends.index(a) + 1])])
-            if isinstance(found, str):
-                return f"failed ({found})"
-            structure, self._warm = found, None
+            found_structure = find_structure(program, [j for a in starts for j in range(a, ends[ends.index(a) + 1])])
+            if isinstance(found_structure, str):
+                return f"failed ({found_structure})"
+            structure, self._warm = found_structure, None
         self._structure = structure
         point = structured_solution(structure, deadline, verbose, self._warm)
         self._warm = None if isinstance(point, str) else point.warm

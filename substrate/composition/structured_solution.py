@@ -80,30 +80,30 @@ def structured_solution(
     p = ScaledProgram(structure)
     with np.errstate(all="ignore"):
         try:
-            found = _iterated(p, deadline, verbose, warm, accuracy) if p.m else _without_rows(p)
+            point = _iterate(p, deadline, verbose, warm, accuracy) if p.m else _without_rows(p)
         except np.linalg.LinAlgError as error:
-            found = f"failed ({error})"
-    if isinstance(found, str):
-        if warm is None or found == OUT_OF_TIME:
-            return found
+            point = f"failed ({error})"
+    if isinstance(point, str):
+        if warm is None or point == OUT_OF_TIME:
+            return point
         return structured_solution(structure, deadline, verbose, accuracy=accuracy)
-    x = structure.whole(found.u * p.unit)
-    inside = None if found.inside is None else structure.whole(found.inside * p.unit)
-    z = structure.multipliers(x, _balanced(p, found.u, found.z) * (p.worth / p.unit))
+    x = structure.whole(point.u * p.unit)
+    inside = None if point.inside is None else structure.whole(point.inside * p.unit)
+    z = structure.multipliers(x, _balance(p, point.u, point.z) * (p.worth / p.unit))
     return StructuredPoint(
         structure=structure,
         x=x,
         z=z,
         inside=inside,
-        gap=found.gap,
-        residual=found.residual,
-        steps=found.steps,
-        warm=p.out(found.warm),
+        gap=point.gap,
+        residual=point.residual,
+        steps=point.steps,
+        warm=p.unscale(point.warm),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _IteratedPoint:
     """An iterate in our units, and an earlier one inside the inequalities."""
 
     u: Array
@@ -115,28 +115,28 @@ class _Found:
     warm: Warm | None = None
 
 
-def _without_rows(p: ScaledProgram) -> _Found | str:
+def _without_rows(p: ScaledProgram) -> _IteratedPoint | str:
     u, _, _ = p.factor(np.zeros(0)).solve(-p.c, np.zeros(0))
     residual = float(np.abs(p.hessian(u) + p.c).max(initial=0.0)) / (1.0 + float(np.abs(p.c).max(initial=0.0)))
-    return _Found(u=u, z=np.zeros(0), gap=0.0, residual=residual, steps=1) if residual <= _USABLE else _FAILED
+    return _IteratedPoint(u=u, z=np.zeros(0), gap=0.0, residual=residual, steps=1) if residual <= _USABLE else _FAILED
 
 
 def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
     """The latest of the iterates whose residual here is not too large for its gap; or a first one."""
-    for given in reversed(warm or ()):
-        state = State.of(p, *p.into(given))
+    for iterate in reversed(warm or ()):
+        state = State.of(p, *p.into(iterate))
         if state.residual <= _READY * state.gap:
-            return p.into(given)
+            return p.into(iterate)
     return _cold(p)
 
 
-def _iterated(
+def _iterate(
     p: ScaledProgram, deadline: float | None, verbose: bool, warm: Warm | None, accuracy: float
-) -> _Found | str:
+) -> _IteratedPoint | str:
     m = p.m
     u, s, z = _start(p, warm)
     early: list[Iterate] = [(u, s, z)] * len(_EARLY)
-    best: _Found | None = None
+    best: _IteratedPoint | None = None
     inside: Array | None = None
     stalled, exact, before = 0, False, np.inf
     for step in range(1, _ITERATIONS + 1):
@@ -154,9 +154,11 @@ def _iterated(
         stalled = 0 if merit < 0.9 * least else stalled + 1
         if gap >= _INSIDE and float(state.slack.min()) > 0.0:
             inside = u
-        early = [(u, s, z) if gap >= one else kept for one, kept in zip(_EARLY, early, strict=True)]
+        early = [
+            (u, s, z) if gap >= accuracy_level else kept for accuracy_level, kept in zip(_EARLY, early, strict=True)
+        ]
         if best is None or merit < least:
-            best = _Found(u=u, z=z, gap=gap, residual=residual, steps=step)
+            best = _IteratedPoint(u=u, z=z, gap=gap, residual=residual, steps=step)
         # exact steps never enlarge the residual
         exact = exact or residual > max(gap, before, _RESIDUAL)
         before = residual
@@ -191,11 +193,11 @@ def _iterated(
 
 def _cold(p: ScaledProgram) -> Iterate:
     """A first iterate: the solution with quadratic penalties, moved inside."""
-    u, z, moved = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
-    return u, _inside(moved + p.h), _inside(z)
+    u, z, row_change = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
+    return u, _inside(row_change + p.h), _inside(z)
 
 
-def _balanced(p: ScaledProgram, u: Array, z: Array) -> Array:
+def _balance(p: ScaledProgram, u: Array, z: Array) -> Array:
     r"""Multipliers that are stationary in the sparse variables to rounding, by the smallest relative changes.
 
     With C the columns of a block and r its residual, :math:`\Delta z = Z^2 C (C^T Z^2 C)^{-1} r`. A warm start leaves a
@@ -203,31 +205,31 @@ def _balanced(p: ScaledProgram, u: Array, z: Array) -> Array:
     """
     z = z.copy()
     for _ in range(2 if p.m else 0):
-        residual = p.hessian(u) + p.c - p.pulled(z)
+        residual = p.hessian(u) + p.c - p.pull(z)
         for blocks in p.structure.blocks:
-            k = blocks.own.shape[1]
+            k = blocks.sparse_columns.shape[1]
             if not k:
                 continue
-            ours = (blocks.rows >= 0) & (blocks.rows < p.m)
-            sizes = np.where(ours, z[np.where(ours, blocks.rows, 0)], 0.0)
+            is_own = (blocks.rows >= 0) & (blocks.rows < p.m)
+            sizes = np.where(is_own, z[np.where(is_own, blocks.rows, 0)], 0.0)
             rows = blocks.coefficients[:, :, :k] * sizes[:, :, None]
             gram = np.einsum("bhi,bhj->bij", rows, rows)
             gram += _RESIDUAL * np.einsum("bii->b", gram)[:, None, None] * np.eye(k)
             usable = np.einsum("bii->b", gram) > 0.0
             gram[~usable] = np.eye(k)
-            change = np.linalg.solve(gram, residual[blocks.own][:, :, None])
+            change = np.linalg.solve(gram, residual[blocks.sparse_columns][:, :, None])
             relative = (rows @ change)[:, :, 0]
             relative[~usable | (np.abs(relative).max(axis=1) > _SMALL_CHANGE)] = 0.0
-            z[blocks.rows[ours]] += (sizes * relative)[ours]
+            z[blocks.rows[is_own]] += (sizes * relative)[is_own]
     return z
 
 
 def _direction(
     newton: NewtonSystem, s: Array, z: Array, rd: Array, rp: Array, rc: Array, refinements: int
 ) -> tuple[Array, Array, Array]:
-    du, dz, moved = newton.solve(-rd, -rp - rc / z, refinements)
+    du, dz, row_change = newton.solve(-rd, -rp - rc / z, refinements)
     # the slack of an active row is far smaller than the terms of the row
-    ds = np.where(z > s, -(rc + s * dz) / z, moved + rp)
+    ds = np.where(z > s, -(rc + s * dz) / z, row_change + rp)
     return du, ds, dz
 
 

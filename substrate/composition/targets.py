@@ -12,29 +12,29 @@ from substrate.ingredients import signed_labels
 __all__ = ["checked_targets", "without_single_column"]
 
 
-def without_single_column(known: Array, name: str = "y") -> Array:
+def without_single_column(targets: Array, name: str = "y") -> Array:
     """Return targets of shape (n, 1) as a vector, with scikit-learn's warning; others as they are.
 
     A column beside a vector of values is broadcast: ``y - s.f()`` would be an n x n matrix.
     """
-    if known.ndim != 2 or known.shape[1] != 1:
-        return known
+    if targets.ndim != 2 or targets.shape[1] != 1:
+        return targets
     from sklearn.exceptions import DataConversionWarning
 
     warnings.warn(
-        f"{name} of shape {known.shape} is one column, where one number per row was expected; it is used as "
+        f"{name} of shape {targets.shape} is one column, where one number per row was expected; it is used as "
         f"{name}.ravel(). Give it so, also in terms of your own such as y - s.f()",
         DataConversionWarning,
         stacklevel=4,
     )
-    return known[:, 0]
+    return targets[:, 0]
 
 
 def checked_targets(y: Any, n: int, task: str) -> Array:
     """One target per point, or a column of them per output."""
-    known = without_single_column(real_array(y, "y", ndim=(1, 2)))
-    if known.shape[0] != n:
-        raise DataError(f"y must have one entry per point: expected {n}, received {known.shape[0]}")
-    if task == "classification" and known.ndim == 2:
-        return np.column_stack([signed_labels(column, n, f"y[:, {j}]") for j, column in enumerate(known.T)])
-    return signed_labels(known, n) if task == "classification" else known
+    targets = without_single_column(real_array(y, "y", ndim=(1, 2)))
+    if targets.shape[0] != n:
+        raise DataError(f"y must have one entry per point: expected {n}, received {targets.shape[0]}")
+    if task == "classification" and targets.ndim == 2:
+        return np.column_stack([signed_labels(column, n, f"y[:, {j}]") for j, column in enumerate(targets.T)])
+    return signed_labels(targets, n) if task == "classification" else targets

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["FittedPart", "LinearPart", "Sum", "Term", "terms_of"]
+__all__ = ["FittedPart", "LinearPart", "Term", "TermSum", "terms_of"]
 
 
 class Term:
@@ -28,13 +28,13 @@ class Term:
     #: numpy leaves ``array + term`` to the term, which refuses it with the reason.
     __array_ufunc__ = None
 
-    def __add__(self, other: Any) -> "Sum":
+    def __add__(self, other: Any) -> "TermSum":
         if not isinstance(other, Term):
             raise DeclarationError(
                 f"an output is a sum of substrates and linear parts, received {type(other).__name__}; for a variable w "
                 "of your own add LinearPart(w, columns), and for values at given points add to s.f(points)"
             )
-        return Sum((*terms_of(self), *terms_of(other)))
+        return TermSum((*terms_of(self), *terms_of(other)))
 
     def __radd__(self, other: Any) -> Any:
         if isinstance(other, int) and other == 0:  # the start of Python's sum()
@@ -43,7 +43,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sum(Term):
+class TermSum(Term):
     """A sum of substrates and linear parts, written with ``+``."""
 
     terms: tuple[Term, ...]
@@ -55,7 +55,7 @@ class Sum(Term):
 
 def terms_of(term: Term) -> tuple[Term, ...]:
     """The terms of a sum; a term that is none is its only one."""
-    return term.terms if isinstance(term, Sum) else (term,)
+    return term.terms if isinstance(term, TermSum) else (term,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ class LinearPart(Term):
         M = self.matrix(X)
         return M @ self.weights if self.weights.ndim else M[:, 0] * self.weights
 
-    def fitted(self) -> "FittedPart":
+    def at_present_value(self) -> "FittedPart":
         """The linear part with the present value of its weights."""
         return FittedPart(self, np.array(self.weights.value, dtype=np.float64))
 

@@ -35,7 +35,7 @@ from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.linear_operators import add_lengths, evaluation_points
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
-from substrate.composition.span import Span
+from substrate.composition.span import SubstrateSpan
 
 __all__ = ["Gap", "Shifted", "WholeSpace", "gap_of", "whole_space"]
 
@@ -80,7 +80,7 @@ class Gap:
         """The readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
         (high, low), rounding = self.matrix.times(a)
         values = high + low
-        unsure = (
+        radius = (
             self.relative * self.lengths * float(self.lengths @ np.abs(a))
             + rounding
             + relative_rounding(1.0) * np.abs(values)
@@ -88,15 +88,15 @@ class Gap:
         if self.balanced:
             m = self.values
             # the sum is zero up to rounding, which acts like one coefficient at the mean of the representers
-            unsure += relative_rounding(float(self.lengths[:m].mean()) * m) * float(np.abs(a[:m]).sum()) * self.lengths
+            radius += relative_rounding(float(self.lengths[:m].mean()) * m) * float(np.abs(a[:m]).sum()) * self.lengths
             values[:m] -= values[:m].mean()
-            unsure[:m] += float(unsure[:m].mean()) + relative_rounding(2.0) * np.abs(values[:m])
-        return values, unsure
+            radius[:m] += float(radius[:m].mean()) + relative_rounding(2.0) * np.abs(values[:m])
+        return values, radius
 
 
-def gap_of(one: CompiledSubstrate) -> Gap | None:
+def gap_of(compiled: CompiledSubstrate) -> Gap | None:
     """The gap of a substrate whose w is penalised, on representers of all that is read; None where it is not known."""
-    frame, span, s = one.frame, one.span, one.substrate
+    frame, span, s = compiled.frame, compiled.span, compiled.substrate
     L = frame.training if frame.representers is None else frame.representers
     if s.basis is not None or "features" not in frame.kind or L.shape[0] != span.size or span.size > _LARGEST:
         return None
@@ -126,11 +126,11 @@ def gap_of(one: CompiledSubstrate) -> Gap | None:
     )
 
 
-def _inner_products(span: Span) -> tuple[Array, float]:
+def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
     """G by the more accurate formula where there is one, and the rounding of its entries."""
     kernel, points = span.substrate.kernel, [points_of(span.substrate, reading) for reading in span.readings]
     plain = all(reading.operator is None and reading.part is None for reading in span.readings)
-    if plain and not kernel.pairwise and not any(is_sparse(one) for one in points):
+    if plain and not kernel.pairwise and not any(is_sparse(points_of_side) for points_of_side in points):
         every = np.vstack(points)
         G = np.empty((every.shape[0], every.shape[0]))
         kernel.fill_carefully(every, every, G)
@@ -143,7 +143,7 @@ def _inner_products(span: Span) -> tuple[Array, float]:
     return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p
 
 
-def _uncancelled(span: Span) -> Array:
+def _uncancelled(span: SubstrateSpan) -> Array:
     """The sums of the lengths of all terms of each representer: what the rounding of an operator is relative to."""
     sums = []
     for reading in span.readings:
@@ -165,10 +165,10 @@ class Shifted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _SubstrateInSpace:
     """One column of one substrate: its place in the program, its weight c, its shifts and their representers."""
 
-    one: CompiledSubstrate
+    compiled: CompiledSubstrate
     gap: Gap
     z: IntegerArray
     weight: float
@@ -184,57 +184,64 @@ class WholeSpace:
 
     shifted: Shifted
     sizes: Any
-    parts: tuple[_Part, ...]
+    substrates: tuple[_SubstrateInSpace, ...]
 
-    def doubt(self, program: ConeProgram, x: Array, z: Array, moved: float = 0.0) -> Array:
+    def bound_radius(self, program: ConeProgram, x: Array, z: Array, point_radius: float = 0.0) -> Array:
         """How far the rows at a point of all w can be from those at x, after a correction of w of length ``moved``."""
         pulls, slope = self.shifted.B.T @ z - self.shifted.q, program.slope(x, z)[0]
-        apart, several = np.zeros(pulls.size), np.zeros(pulls.size)
-        for part in self.parts:
-            pull = np.zeros(part.gap.lengths.size)
-            np.add.at(pull, part.places, pulls[part.shifts])
-            a = (part.gap.coefficients(pull) + part.one.frame.expand(slope[part.z])) / part.weight
-            values, unsure = part.gap.readings(a)
-            here, coordinates = part.rows @ x[part.z], np.abs(part.rows) @ np.abs(x[part.z])
-            rounding = unsure[part.places] + relative_rounding(part.z.size + 4.0) * coordinates
-            several[part.shifts] = coordinates + float(np.abs(x[part.bias]).sum())
-            apart[part.shifts] = np.abs(values[part.places] - here) + rounding + np.sqrt(part.gap.eta) * moved
+        radius, several = np.zeros(pulls.size), np.zeros(pulls.size)
+        for substrate in self.substrates:
+            pull = np.zeros(substrate.gap.lengths.size)
+            np.add.at(pull, substrate.places, pulls[substrate.shifts])
+            a = (
+                substrate.gap.coefficients(pull) + substrate.compiled.frame.expand(slope[substrate.z])
+            ) / substrate.weight
+            values, value_radius = substrate.gap.readings(a)
+            values_here, coordinates = substrate.rows @ x[substrate.z], np.abs(substrate.rows) @ np.abs(x[substrate.z])
+            rounding = value_radius[substrate.places] + relative_rounding(substrate.z.size + 4.0) * coordinates
+            several[substrate.shifts] = coordinates + float(np.abs(x[substrate.bias]).sum())
+            radius[substrate.shifts] = (
+                np.abs(values[substrate.places] - values_here) + rounding + np.sqrt(substrate.gap.eta) * point_radius
+            )
         # rows that combine readings, with constants of their size, are themselves rounded
         terms = np.diff(self.sizes.indptr)
         return np.asarray(
-            self.sizes @ apart + np.where(terms > 1, relative_rounding(_COMBINED * terms), 0.0) * (self.sizes @ several)
+            self.sizes @ radius
+            + np.where(terms > 1, relative_rounding(_COMBINED * terms), 0.0) * (self.sizes @ several)
         )
 
-    def steeper(self, z: Array, left: Array) -> Array:
+    def steeper(self, z: Array, residual: Array) -> Array:
         """The slope in coordinates as it is in all directions, from its sizes."""
-        left = left.copy()
+        residual = residual.copy()
         terms = np.diff(sp.csc_array(self.sizes).indptr) + 2.0
         rounding = relative_rounding(terms) * (self.sizes.T @ np.abs(z) + np.abs(self.shifted.q))
-        for part in self.parts:
-            left[part.z] *= np.sqrt(1.0 + part.gap.eta * part.gap.amplified)
+        for substrate in self.substrates:
+            residual[substrate.z] *= np.sqrt(1.0 + substrate.gap.eta * substrate.gap.amplified)
             # what rounding may change in the pulls acts on w by the lengths of the representers
-            left[part.z[:1]] += float(part.gap.lengths[part.places] @ rounding[part.shifts])
-        return left
+            residual[substrate.z[:1]] += float(substrate.gap.lengths[substrate.places] @ rounding[substrate.shifts])
+        return residual
 
-    def blur(self, rows: IntegerArray) -> float:
+    def curvature_radius(self, rows: IntegerArray) -> float:
         """What a squared singular value of these rows may lose in all directions."""
         block = self.shifted.B[rows].toarray()
-        return float(sum(part.gap.eta * np.linalg.norm(block[:, part.shifts], 2) ** 2 for part in self.parts))
+        return float(
+            sum(substrate.gap.eta * np.linalg.norm(block[:, substrate.shifts], 2) ** 2 for substrate in self.substrates)
+        )
 
     def further(self, multipliers: Array, equal: IntegerArray, columns: IntegerArray, F: Array) -> Array:
         """What X'PX gains in all directions, for each value: its representation has these multipliers of equalities."""
         through = -(self.shifted.B[equal].T @ multipliers)
         total = np.zeros(F.shape[0])
-        for part in self.parts:
-            own = float(np.isin(part.z, columns).any())
-            square = 2.0 * (np.square(through[part.shifts]).sum(axis=0) + own)
-            total += part.gap.eta / part.weight * square
+        for substrate in self.substrates:
+            is_read = float(np.isin(substrate.z, columns).any())
+            square = 2.0 * (np.square(through[substrate.shifts]).sum(axis=0) + is_read)
+            total += substrate.gap.eta / substrate.weight * square
         return total
 
     def directly(self, columns: IntegerArray) -> float:
         """What the square of a tie by a norm gains: every value is a reading of its own."""
-        used = [part for part in self.parts if np.isin(part.z, columns).any()]
-        return float(sum(part.gap.eta / part.weight for part in used))
+        used = [substrate for substrate in self.substrates if np.isin(substrate.z, columns).any()]
+        return float(sum(substrate.gap.eta / substrate.weight for substrate in used))
 
 
 def whole_space(
@@ -245,47 +252,47 @@ def whole_space(
     gap: Callable[[CompiledSubstrate], Gap | None],
 ) -> WholeSpace | None:
     """What the program says of the machine over all w; None where w enters by more than what is read and w'w."""
-    parts: list[_Part] = []
-    for one in compiled:
-        known = gap(one)
-        if known is None:
+    substrates: list[_SubstrateInSpace] = []
+    for compiled_substrate in compiled:
+        gap_found = gap(compiled_substrate)
+        if gap_found is None:
             return None
-        for column in range(one.z.shape[1] if one.z.ndim == 2 else 1):
-            part = _part(program, shifted, one, known, columns, column)
-            if part is None:
+        for column in range(compiled_substrate.z.shape[1] if compiled_substrate.z.ndim == 2 else 1):
+            substrate = _part(program, shifted, compiled_substrate, gap_found, columns, column)
+            if substrate is None:
                 return None
-            if not _explained(program, shifted, part):
+            if not _is_explained(program, shifted, substrate):
                 return None
-            parts.append(part)
-    return WholeSpace(shifted, abs(shifted.B), tuple(parts))
+            substrates.append(substrate)
+    return WholeSpace(shifted, abs(shifted.B), tuple(substrates))
 
 
-def _explained(program: ConeProgram, shifted: Shifted, part: _Part) -> bool:
+def _is_explained(program: ConeProgram, shifted: Shifted, substrate: _SubstrateInSpace) -> bool:
     """Whether w enters the rows and the linear cost by nothing but what is read: A_z = B L and q_z = L'q_t."""
-    if program.b.size * part.z.size > _ENTRIES:
+    if program.b.size * substrate.z.size > _ENTRIES:
         return False
-    B, q, L = shifted.B[:, part.shifts], shifted.q[part.shifts], part.rows
+    B, q, L = shifted.B[:, substrate.shifts], shifted.q[substrate.shifts], substrate.rows
     rows, cost = B @ L, q @ L
     allowed = _SAME * (abs(B) @ np.abs(L).max(axis=1, initial=0.0))[:, None]
-    dense = program.A[:, part.z].toarray()
+    dense = program.A[:, substrate.z].toarray()
     linear = _SAME * (np.abs(q) @ np.abs(L).max(axis=1, initial=0.0))
-    return bool((np.abs(dense - rows) <= allowed).all() and (np.abs(program.q[part.z] - cost) <= linear).all())
+    return bool((np.abs(dense - rows) <= allowed).all() and (np.abs(program.q[substrate.z] - cost) <= linear).all())
 
 
 def _part(
-    program: ConeProgram, shifted: Shifted, one: CompiledSubstrate, gap: Gap, columns: dict[int, int], column: int
-) -> _Part | None:
-    z, bias = np.split(one.places(columns, column), [one.frame.training.shape[1]])
+    program: ConeProgram, shifted: Shifted, compiled: CompiledSubstrate, gap: Gap, columns: dict[int, int], column: int
+) -> _SubstrateInSpace | None:
+    z, bias = np.split(compiled.places(columns, column), [compiled.frame.training.shape[1]])
     weights = program.alone[z]
     if not weights.size or (weights != weights[0]).any() or weights[0] <= 0.0:
         return None
     shifts, places = [], []
-    for holder in one.mentioned:
+    for holder in compiled.mentioned:
         if holder.role in ("norm", "alpha", "b", "component"):
             return None
         if holder.role == "squared_norm":
             continue
-        place = _representers(one, holder)
+        place = _representers(compiled, holder)
         if place is None or id(holder.leaf) not in shifted.starts:
             return None
         start = shifted.starts[id(holder.leaf)] + column * place.size
@@ -294,9 +301,9 @@ def _part(
     if not shifts:
         return None
     every = np.concatenate(places)
-    L = one.frame.training if one.frame.representers is None else one.frame.representers
-    return _Part(
-        one=one,
+    L = compiled.frame.training if compiled.frame.representers is None else compiled.frame.representers
+    return _SubstrateInSpace(
+        compiled=compiled,
         gap=gap,
         z=z,
         weight=float(weights[0]),
@@ -307,7 +314,7 @@ def _part(
     )
 
 
-def _representers(one: CompiledSubstrate, holder: PlaceHolder) -> IntegerArray | None:
+def _representers(compiled: CompiledSubstrate, holder: PlaceHolder) -> IntegerArray | None:
     if holder.role == "f" and holder.points is None:
-        return np.arange(one.substrate.n)
-    return one.span.places.get(id(holder.leaf))
+        return np.arange(compiled.substrate.n)
+    return compiled.span.places.get(id(holder.leaf))

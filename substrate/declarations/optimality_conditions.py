@@ -180,7 +180,7 @@ class FusedConditions:
         fit = self.level.fit
         unit = variation_unit(fit.target) * float(np.sqrt(fit.target.size))
         rho = float(self.level.rho.value) / unit
-        twin = fused_conditions(fit.scaled(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
+        twin = fused_conditions(fit.scale(unit), rho, self.M, self.y_val / unit, float(self.weight.value))
         return twin.problem, unit
 
     def declare(self, title: str, task: str, record: tuple[tuple[str, str], ...]) -> Declared:

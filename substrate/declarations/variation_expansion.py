@@ -168,7 +168,7 @@ class VariationExpansion:
             return (*(grams[0].record() if grams else ()), ("components", str(len(grams))), *self.coordinates.record())
 
         parameters = {"rho": self.rho}
-        stated = self.accuracy if self.coordinates.balanced else _RAW
+        stated = self.accuracy if self.coordinates.is_balanced else _RAW
         return Declared(
             title=title,
             problem=self.problem,
@@ -213,7 +213,7 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: W
     """Build the problem with ``rho`` as its parameter, one number or a vector with one for each component."""
     components = coordinates.parts
     d, n, r = components.shape
-    v, t = cp.Variable(r, name="v" if coordinates.balanced else "alpha"), cp.Variable(d, name="t")
+    v, t = cp.Variable(r, name="v" if coordinates.is_balanced else "alpha"), cp.Variable(d, name="t")
     b = cp.Variable(name="b") if coordinates.bias else cp.Constant(0.0)
     e, weight = cp.Variable(n, name="e"), cp.Parameter(np.shape(rho), nonneg=True, name="rho", value=rho)
     # each value is stated once and bounded twice, which halves what cvxpy has to compile
@@ -222,7 +222,7 @@ def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: W
     stated.set_label("component values")
     fit = regression_fit(within_solvers(target), components.sum(axis=0) @ v + b, e)
     bounds = component_bounds(values, t)
-    balance = zero_sum(v) if coordinates.bias and not coordinates.balanced else None
+    balance = zero_sum(v) if coordinates.bias and not coordinates.is_balanced else None
     constraints = [fit.constraint, stated, *bounds.constraints]
     constraints += [balance.constraint] if balance is not None else []
     objective = 0.5 * cp.sum_squares(e) + (weight @ t if weight.shape else weight * cp.sum(t))

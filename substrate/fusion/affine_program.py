@@ -24,10 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
-from substrate.certificates.doubled_precision import add, multiplied
+from substrate.certificates.doubled_precision import add, multiply
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.determined import CoordinateTies
+from substrate.composition.determined import CoordinateBounds
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
@@ -90,8 +90,8 @@ class AffineProgram:
         return Eliminated.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
 
     @cached_property
-    def _ties(self) -> CoordinateTies:
-        return CoordinateTies.of(self.program, _LARGEST)
+    def _ties(self) -> CoordinateBounds:
+        return CoordinateBounds.of(self.program, _LARGEST)
 
     def tau(self, theta: Corner) -> float:
         """The weight of P1."""
@@ -145,12 +145,12 @@ class AffineProgram:
         """The knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
-        above = np.maximum(slack + rounding + sizes[1] @ point.apart, 0.0)[m:]
+        above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
         left = self.residual(theta, point, dual)
         a, untied = self._ties.split(left, self.radius(point.x))
         allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
         gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
-        return Knot(0.0, point.x, dual, above, gap, allowance, point.apart)
+        return Knot(0.0, point.x, dual, above, gap, allowance, point.radius)
 
     def residual(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Array:
         """A bound on the sizes of the residual of stationarity at the exactly feasible point."""
@@ -161,8 +161,8 @@ class AffineProgram:
             more = extra * (self.P1 @ point.x)
             size = extra * (self._sizes1 @ np.abs(point.x))
             left = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
-            left += extra * (self._sizes1 @ point.apart)
-        left = left + self.program.sizes[0] @ point.apart + self._rounding(theta)
+            left += extra * (self._sizes1 @ point.radius)
+        left = left + self.program.sizes[0] @ point.radius + self._rounding(theta)
         return np.asarray(left + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
 
     def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
@@ -180,7 +180,7 @@ class AffineProgram:
         """The distance of the linear term from q0 + sum theta_k q_k."""
         total = (self.q0.copy(), np.zeros_like(self.q0))
         for value, q in zip(theta, self.q, strict=True):
-            total = add(total, multiplied(np.full_like(q, value / self.unit), q))
+            total = add(total, multiply(np.full_like(q, value / self.unit), q))
         return np.abs((total[0] - self.linear(theta)) + total[1])
 
     def radius(self, x: Array) -> Array:

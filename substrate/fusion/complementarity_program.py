@@ -75,7 +75,7 @@ def solve_complementarity_program(
     limit = positive(time_limit, "time_limit")
     scip = _scip()
     unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
-    program = _Program(scip, fit.scaled(unit), M, y_val / unit, omega)
+    program = _Program(scip, fit.scale(unit), M, y_val / unit, omega)
     start = time.perf_counter()
     status = program.run(limit)
     seconds = time.perf_counter() - start

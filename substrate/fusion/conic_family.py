@@ -49,7 +49,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import CONES, StandardForm
 from substrate.composition.feasible_point import Feasibility
 from substrate.composition.nearness import in_dual_cone
-from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 
@@ -186,7 +186,7 @@ class ConicFamily:
         numbers = (sp.csr_array((n, n)), np.zeros(n), self.A, self.b)
         self.program = ConeProgram.of(numbers, self.cones)
         if self._b_rounding.any():
-            self.program = replace(self.program, doubt=self._b_rounding)
+            self.program = replace(self.program, radius=self._b_rounding)
         self._feasibility: Feasibility | None = None
         self._sizes = abs(self.A)
         self._heights = np.diff(self.A.indptr) + _OPERATIONS
@@ -361,7 +361,7 @@ class ConicFamily:
         place = np.log(np.maximum(np.abs(theta), np.finfo(float).tiny))
         if self._structure is not None:
             program.take_over(self._structure.program)
-            structure = renewed(self._structure, program)
+            structure = renew(self._structure, program)
         if structure is None:
             structure, self._warm = find_structure(program, ()), []
         if isinstance(structure, str):
@@ -422,9 +422,9 @@ class ConicFamily:
                 found = self._feasibility.at(x + share * (self._inside - x))
                 if found is not None:
                     self._share = max(share, _SMALLEST_SHARE)
-                    return found.x, found.apart
+                    return found.x, found.radius
         near = self._feasibility.near(x)
-        return None if isinstance(near, str) else (near.x, near.apart)
+        return None if isinstance(near, str) else (near.x, near.radius)
 
     def _interior(self, x: Array) -> Array | None:
         """Return a point near x with room in every cone; None where there is none."""
@@ -433,7 +433,7 @@ class ConicFamily:
         n, m = x.size, self.b.size
         room = np.zeros(m)
         room[self.program.linear] = 1.0
-        for part in self.program.parts:
+        for part in self.program.cone_blocks:
             if part.kind == "SOC":
                 room[part.rows.start] = 1.0
             else:

@@ -15,7 +15,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.determined import represented
+from substrate.composition.determined import represent
 
 __all__ = ["ErrorGram"]
 
@@ -33,7 +33,7 @@ class ErrorGram:
     @classmethod
     def of(cls, program: ConeProgram, F: Array) -> "ErrorGram | None":
         """S for the rows F; None where P does not determine them."""
-        found = represented(program, np.arange(program.q.size), F)
+        found = represent(program, np.arange(program.q.size), F)
         if found is None:
             return None
         X, left = found

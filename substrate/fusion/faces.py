@@ -192,7 +192,7 @@ def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ..
     x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
     point = program.feasible.at(x)
     weighed = program.q[list(beyond)].any(axis=0)
-    if point is None or point.x[weighed].any() or point.apart[weighed].any():
+    if point is None or point.x[weighed].any() or point.radius[weighed].any():
         return None
     return program.at(corner, point, knot.dual)
 

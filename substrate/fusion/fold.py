@@ -50,7 +50,7 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
     x = np.where(np.abs(last.x) <= _NOUGHT * float(np.abs(last.x).max(initial=0.0)), 0.0, last.x)
     point = program.feasible.at(x)
     weighed = program.q1 != 0.0
-    if point is None or point.x[weighed].any() or point.apart[weighed].any():
+    if point is None or point.x[weighed].any() or point.radius[weighed].any():
         return None
     vanished = program.at(last.value, point, last.dual)
     doubt = float(np.abs(program.q1) @ (before.apart + relative_rounding(before.x.size) * np.abs(before.x)))

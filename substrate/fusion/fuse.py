@@ -393,7 +393,7 @@ def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
     M, targets = weighed_map(machine, program.columns, program.q0.size, known)
     tie = program.tie(M, program.solve(size).x)
-    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.rest)
+    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.remainder)
     directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
     return Fold(program, M, targets, sigma, {}, rest, size, directions)
 

@@ -82,7 +82,7 @@ class ProgramNumbers:
                 if not np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
                     raise DeclarationError("the rows of a kind of cone are not one block; this proof cannot be saved")
                 cones.append((kind, int(rows[0]), (int(rows.size),)))
-        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.parts]
+        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.cone_blocks]
         return cls(
             P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
         )
@@ -423,14 +423,14 @@ class _Program:
         b = self.given.b
         if self.equal.size:
             square = self.numbers.exact(self.A[np.ix_(self.equal, self.pivots)])
-            residual = (self._exact(self.A[self.equal]) @ point + b[self.equal]).rounded()
+            residual = (self._exact(self.A[self.equal]) @ point + b[self.equal]).round()
             point = point + square.solve(-residual).place(self.pivots, x.size)
-        self._check_slack((self._exact(self.A) @ point + b).rounded())
+        self._check_slack((self._exact(self.A) @ point + b).round())
         found = []
         for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
             linear = (point * q).total()
             quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
-            found.append((linear + quadratic + float(d)).rounded())
+            found.append((linear + quadratic + float(d)).round())
         return found
 
     def _check_slack(self, slack: Any) -> None:
@@ -462,8 +462,8 @@ class _Program:
         self._check_convex(weights)
         x, pressure = self._exact(w), self._exact(z)
         pulled = P @ x
-        r = abs((pulled + q - self._exact(self.A.T) @ pressure).rounded())
-        diagonal = P.rounded().take((np.arange(w.size), np.arange(w.size)))
+        r = abs((pulled + q - self._exact(self.A.T) @ pressure).round())
+        diagonal = P.round().take((np.arange(w.size), np.arange(w.size)))
         positive = np.array([_lower(diagonal.take(k)) > 0.0 for k in range(w.size)]) & self.single
         lost = r * self.given.radius
         if positive.any():
@@ -529,7 +529,7 @@ def _lower(number: Any) -> float:
     """A double that is not above one enclosed number."""
     if isinstance(number, Balls):
         return below(number.value)
-    found = number.rounded()
+    found = number.round()
     value = float(found.midpoint) - found.error().upper()
     return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
 

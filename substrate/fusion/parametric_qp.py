@@ -35,13 +35,13 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
-from substrate.certificates.doubled_precision import add, multiplied
+from substrate.certificates.doubled_precision import add, multiply
 from substrate.composition.cone_program import ConeProgram
-from substrate.composition.determined import CoordinateTies, Tie, by_conditions
+from substrate.composition.determined import CoordinateBounds, OutputBound, by_conditions
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
 from substrate.composition.scaled_program import Warm
 from substrate.composition.structure import Structure
-from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import ELSEWHERE, least, numbers_of, refuse_other_dependence, weighs_all_squares
@@ -157,7 +157,7 @@ class ParametricQP:
     def _by_structure(self, rho: float) -> Knot | None:
         """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
         program = replace(self.program, q=self.linear(rho))
-        structure = None if self._structure is None else renewed(self._structure, program)
+        structure = None if self._structure is None else renew(self._structure, program)
         point = None if structure is None else structured_solution(structure, warm=self._warm)
         if point is None or isinstance(point, str):
             return None
@@ -253,21 +253,21 @@ class ParametricQP:
         """The knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
-        above = np.maximum(slack + rounding + sizes[1] @ point.apart, 0.0)[m:]
+        above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(rho))
-        left = np.abs(r) + error + sizes[0] @ point.apart + self._rounding(rho)
+        left = np.abs(r) + error + sizes[0] @ point.radius + self._rounding(rho)
         a, untied = self._ties.split(left, self.radius(point.x))
         allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
         gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
-        return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.apart)
+        return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.radius)
 
     @cached_property
-    def _ties(self) -> CoordinateTies:
-        return CoordinateTies.of(self.program, _LARGEST)
+    def _ties(self) -> CoordinateBounds:
+        return CoordinateBounds.of(self.program, _LARGEST)
 
     def _rounding(self, rho: float) -> Array:
         """The distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
-        high, low = add(multiplied(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
+        high, low = add(multiply(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
         return np.abs((high - self.linear(rho)) + low)
 
     def radius(self, x: Array) -> Array:
@@ -291,10 +291,10 @@ class ParametricQP:
         step = one - other
         return 0.5 * float(step @ (self.P @ step))
 
-    def tie(self, M: Array, x: Array) -> Tie | None:
+    def tie(self, M: Array, x: Array) -> OutputBound | None:
         r"""A bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M d."""
         found = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
-        return found if found is not None and np.isfinite(found.factor) and found.rest <= _UNTIED else None
+        return found if found is not None and np.isfinite(found.factor) and found.remainder <= _UNTIED else None
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""

@@ -22,7 +22,7 @@ from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import bounded
 from substrate.fusion.validated_machine import MARGIN
-from substrate.penalized.homotopy.chord_certificate import interval_bounds, settled
+from substrate.penalized.homotopy.chord_certificate import find_settled, interval_bounds
 from substrate.search.best_first import BestFirst, Limits, Progress, SpentError, end_by
 
 __all__ = ["Refined", "refined", "solve_all", "spanned"]
@@ -238,7 +238,7 @@ class IntervalSpace:
             return [] if beyond is None or beyond <= cell.bound else [Interval(cell.low, cell.high, beyond)]
         best = self.best
         collapsed = width <= _COLLAPSED * cell.high or cell.bound >= best
-        if collapsed or settled(cell.errors, cell.radii, best)[0]:
+        if collapsed or find_settled(cell.errors, cell.radii, best)[0]:
             return []
         self.limits.check(self.solves, len(self.folds))
         middle = float(cell.low + np.clip(cell.place, 0.1, 0.9) * width)

@@ -10,7 +10,7 @@ from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validation_loss import SQUARED
-from substrate.penalized.homotopy.knots import claimed
+from substrate.penalized.homotopy.knots import describe_coverage
 from substrate.search.best_first import TimeEstimate
 
 __all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath"]
@@ -56,7 +56,7 @@ class FusedPath:
     @property
     def claim(self) -> str:
         """The values that the lower bound covers, in words."""
-        return claimed(self.parameter, self.coverage, self.holes)
+        return describe_coverage(self.parameter, self.coverage, self.holes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,14 @@ class Kernel(BaseKernel):
         """This kernel restricted to the given columns of its input."""
         return self._nodes["restricted"](self, columns)
 
-    def __add__(self, other: Any) -> "Kernel":
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+    def __add__(self, right: Any) -> "Kernel":
+        return Sum(self, right) if isinstance(right, Kernel) else NotImplemented
 
-    def __mul__(self, other: Any) -> "Kernel":
-        return Product(self, other) if isinstance(other, Kernel) else self.__rmul__(other)
+    def __mul__(self, right: Any) -> "Kernel":
+        return Product(self, right) if isinstance(right, Kernel) else self.__rmul__(right)
 
-    def __rmul__(self, other: Any) -> "Kernel":
-        return self._nodes["scaled"](other, self)
+    def __rmul__(self, left: Any) -> "Kernel":
+        return self._nodes["scaled"](left, self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +102,7 @@ class _Pair(Kernel):
         """Whether both sides decay."""
         return self.left.decays and self.right.decays
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         return type(self)(self.left.resolved(X), self.right.resolved(X))
 
 
@@ -178,7 +178,7 @@ class Sum(_Pair):
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of both formulas."""
-        left, right = (part.exact_formula(number, n_features) for part in (self.left, self.right))
+        left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
         return lambda x, z: left(x, z) + right(x, z)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
@@ -190,7 +190,7 @@ class Sum(_Pair):
         return self.left.diag(X) + self.right.diag(X)
 
     def __repr__(self) -> str:
-        return f"{self.left._bracketed(1)} + {self.right._bracketed(2)}"
+        return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
 
 
 def underflows(kernel: Kernel, X: Any) -> bool:
@@ -302,17 +302,17 @@ class Product(_Pair):
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The product of both formulas."""
-        left, right = (part.exact_formula(number, n_features) for part in (self.left, self.right))
+        left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
         return lambda x, z: left(x, z) * right(x, z)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """As :meth:`features`."""
         right = self.right.exact_features(number, x)
-        return [one * other for one in self.left.exact_features(number, x) for other in right]
+        return [first * second for first in self.left.exact_features(number, x) for second in right]
 
     def diag(self, X: Any) -> Any:
         """Product of the diagonals."""
         return self.left.diag(X) * self.right.diag(X)
 
     def __repr__(self) -> str:
-        return f"{self.left._bracketed(2)} * {self.right._bracketed(3)}"
+        return f"{self.left._bracket(2)} * {self.right._bracket(3)}"

@@ -184,22 +184,22 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         """Whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some of the points."""
         if self.trusted:
             return True
-        some = X[:: -(-X.shape[0] // 500), :]
-        K, mirrored = to_numpy(self(some)), to_numpy(self(-some))
+        sample = X[:: -(-X.shape[0] // 500), :]
+        K, mirrored = to_numpy(self(sample)), to_numpy(self(-sample))
         return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
 
     def resolved(self, X: Any) -> Self:
         """The same kernel with every data-dependent width replaced by its number for X."""
-        return self._resolved(X if is_device_array(X) else real_points(X))
+        return self._resolve(X if is_device_array(X) else real_points(X))
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         return self
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
         return f"{type(self).__name__}({inside})"
 
-    def _bracketed(self, binding: int) -> str:
+    def _bracket(self, binding: int) -> str:
         return repr(self) if self.binding >= binding else f"({self!r})"
 
 
@@ -222,9 +222,9 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
         kernel.fill(X, X, K)
         if np.array_equal(K, K.T):
             return K
-        given = X.toarray() if is_sparse(X) else X
+        points = X.toarray() if is_sparse(X) else X
         # a product with another kernel may round differently on either side of the diagonal
-        return (K + K.T) / 2.0 if np.array_equal(given, given.T) else K
+        return (K + K.T) / 2.0 if np.array_equal(points, points.T) else K
     for rows in strips(n, _STRIP):
         block = K[rows, rows.start :]
         kernel.fill(X[rows], X[rows.start :], block)

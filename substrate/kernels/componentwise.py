@@ -26,7 +26,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
-from substrate.kernels.interactions import count_of, groups_of, multipliers, summed
+from substrate.kernels.interactions import count_of, groups_of, multipliers, sum_interactions
 from substrate.kernels.nested import Restricted, Scaled, column_tuple
 
 __all__ = ["Componentwise"]
@@ -48,32 +48,32 @@ class Componentwise(Kernel):
     factors: Any = None
 
     def __post_init__(self) -> None:
-        given = self.kernel
+        kernels = self.kernel
         object.__setattr__(self, "order", whole_number(self.order, "order", 1))
         object.__setattr__(self, "factors", _factors(self.factors))
-        if isinstance(given, Kernel):
-            if given.pairwise:
+        if isinstance(kernels, Kernel):
+            if kernels.pairwise:
                 raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
             return
-        if isinstance(given, Mapping):
-            parts = tuple(Restricted(kernel, column_tuple(columns)) for columns, kernel in given.items())
-        elif isinstance(given, Sequence) and all(isinstance(part, Restricted) for part in given):
-            parts = tuple(given)
-        elif isinstance(given, Sequence) and not isinstance(given, str):
-            parts = tuple(Restricted(kernel, (column,)) for column, kernel in enumerate(given))
+        if isinstance(kernels, Mapping):
+            components = tuple(Restricted(kernel, column_tuple(columns)) for columns, kernel in kernels.items())
+        elif isinstance(kernels, Sequence) and all(isinstance(component, Restricted) for component in kernels):
+            components = tuple(kernels)
+        elif isinstance(kernels, Sequence) and not isinstance(kernels, str):
+            components = tuple(Restricted(kernel, (column,)) for column, kernel in enumerate(kernels))
         else:
             raise DeclarationError(
-                f"Componentwise takes a kernel, a list of kernels or a mapping of columns to kernels, not {given!r}"
+                f"Componentwise takes a kernel, a list of kernels or a mapping of columns to kernels, not {kernels!r}"
             )
-        if not parts:
+        if not components:
             raise DeclarationError("Componentwise needs at least one component")
-        object.__setattr__(self, "kernel", parts)
-        self._check_counts(len(parts), "components", DeclarationError)
+        object.__setattr__(self, "kernel", components)
+        self._check_counts(len(components), "components", DeclarationError)
         if self.order > 1:
-            columns = [column for part in parts for column in part.columns]
+            columns = [column for component in components for column in component.columns]
             if len(set(columns)) < len(columns):
                 raise DeclarationError(
-                    f"the products of order={self.order} are of components on different columns, and {given!r} has a "
+                    f"the products of order={self.order} are of components on different columns, and {kernels!r} has a "
                     "column twice; name each column once, or name the products with order=1"
                 )
 
@@ -94,7 +94,7 @@ class Componentwise(Kernel):
         if isinstance(self.kernel, Kernel):
             self._check_counts(n_features, "columns", DataError)
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
-        if all(len(part.columns) == 1 for part in self.kernel) and len(self.kernel) > n_features:
+        if all(len(component.columns) == 1 for component in self.kernel) and len(self.kernel) > n_features:
             raise DataError(f"{self!r} names {len(self.kernel)} columns, the points have {n_features}")
         kernels: tuple[Restricted, ...] = self.kernel
         return kernels
@@ -104,7 +104,7 @@ class Componentwise(Kernel):
         if isinstance(self.kernel, Kernel):
             count, single = n_features, n_features * self.kernel.cost(1)
         else:
-            count, single = len(self.kernel), sum(part.cost(n_features) for part in self.kernel)
+            count, single = len(self.kernel), sum(component.cost(n_features) for component in self.kernel)
         products = (self.order - 1) * (count if self.factors is None else len(self.factors))
         return single + products // 8
 
@@ -115,19 +115,21 @@ class Componentwise(Kernel):
             return kernels
         count = count_of(len(kernels), self.order)
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
-        found = tuple(_product([kernels[one] for one in some]) for some in groups_of(len(kernels), self.order))
+        products = tuple(
+            _product([kernels[number] for number in group]) for group in groups_of(len(kernels), self.order)
+        )
         if self.factors is None:
-            return found
-        weighed = zip(self.factors, found, strict=True)
-        return tuple(Restricted(Scaled(factor, part.kernel), part.columns) for factor, part in weighed)
+            return products
+        weighed = zip(self.factors, products, strict=True)
+        return tuple(Restricted(Scaled(factor, component.kernel), component.columns) for factor, component in weighed)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Those of all components."""
-        return tuple(term for part in self.components(n_features) for term in part.terms(n_features))
+        return tuple(term for component in self.components(n_features) for term in component.terms(n_features))
 
     def relevances(self, spreads: Array) -> Array:
         """The root mean square of all components, where the sum is a factor of a product."""
-        squares = [np.square(part.relevances(spreads)) for part in self.components(spreads.size)]
+        squares = [np.square(component.relevances(spreads)) for component in self.components(spreads.size)]
         return np.asarray(np.sqrt(np.mean(squares, axis=0)))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
@@ -135,22 +137,30 @@ class Componentwise(Kernel):
         if isinstance(self.kernel, Kernel):
             own_width = "median" in self.kernel.get_params().values()
             return () if own_width else self.kernel.compared_columns(n_features)
-        return tuple(group for part in self.kernel for group in part.compared_columns(n_features))
+        return tuple(group for component in self.kernel for group in component.compared_columns(n_features))
 
     @property
     def trusted(self) -> bool:
         """Whether every component is trusted."""
-        return self.kernel.trusted if isinstance(self.kernel, Kernel) else all(part.trusted for part in self.kernel)
+        return (
+            self.kernel.trusted
+            if isinstance(self.kernel, Kernel)
+            else all(component.trusted for component in self.kernel)
+        )
 
     @property
     def decays(self) -> bool:
         """Whether every component decays."""
-        return self.kernel.decays if isinstance(self.kernel, Kernel) else all(part.decays for part in self.kernel)
+        return (
+            self.kernel.decays
+            if isinstance(self.kernel, Kernel)
+            else all(component.decays for component in self.kernel)
+        )
 
-    def _resolved(self, X: Any) -> Self:
-        parts = self._kernels(X.shape[1])
-        fixed = tuple(part.resolved(X) for part in parts)
-        return self if fixed == parts else replace(self, kernel=fixed)
+    def _resolve(self, X: Any) -> Self:
+        kernels = self._kernels(X.shape[1])
+        fixed = tuple(kernel.resolved(X) for kernel in kernels)
+        return self if fixed == kernels else replace(self, kernel=fixed)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the sum over the components into ``out``."""
@@ -159,87 +169,97 @@ class Componentwise(Kernel):
     def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
         kernels = self._kernels(X.shape[1])
         if self.order > 1:
-            out[...] = summed((_values(part, X, Z, out, careful) for part in kernels), self.order, self.factors)
+            out[...] = sum_interactions(
+                (_values(component, X, Z, out, careful) for component in kernels), self.order, self.factors
+            )
             return
         term = np.empty_like(out)
         out[...] = 0.0
-        for part, factor in zip(kernels, self.factors or (1.0,) * len(kernels), strict=True):
+        for component, factor in zip(kernels, self.factors or (1.0,) * len(kernels), strict=True):
             if factor > 0.0:
-                (part.fill_carefully if careful else part.fill)(X, Z, term)
+                (component.fill_carefully if careful else component.fill)(X, Z, term)
                 out += term if factor == 1.0 else factor * term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """The sum over the components as a new array."""
-        return summed((part.evaluate(X, Z, dtype) for part in self._kernels(X.shape[1])), self.order, self.factors)
+        return sum_interactions(
+            (component.evaluate(X, Z, dtype) for component in self._kernels(X.shape[1])), self.order, self.factors
+        )
 
     @property
     def not_smooth(self) -> str:
         """The reason of the first component that has no derivatives."""
-        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return next((part.not_smooth for part in parts if part.not_smooth), "")
+        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return next((component.not_smooth for component in components if component.not_smooth), "")
 
     def largest_order(self, columns: Collection[int]) -> float:
         """That of the roughest component that depends on one of these inputs."""
         if isinstance(self.kernel, Kernel):
             return self.kernel.largest_order([0])
-        return float(min(part.largest_order([column]) for part in self.kernel for column in columns))
+        return float(min(component.largest_order([column]) for component in self.kernel for column in columns))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """The sum over the components."""
-        return np.asarray(sum(part._derivative(X, Z, left, right) for part in self.components(X.shape[1])))
+        return np.asarray(sum(component._derivative(X, Z, left, right) for component in self.components(X.shape[1])))
 
     @property
     def no_integral(self) -> str:
         """The reason of the first component that has no integrals."""
-        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return next((part.no_integral for part in parts if part.no_integral), "")
+        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return next((component.no_integral for component in components if component.no_integral), "")
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """The sum over the components."""
-        return np.asarray(sum(part._integral(X, boxes, orders) for part in self.components(X.shape[1])))
+        return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
         """The sum over the components."""
-        return np.asarray(sum(part._double_integral(boxes, others) for part in self.components(boxes.shape[1])))
+        return np.asarray(
+            sum(component._double_integral(boxes, others) for component in self.components(boxes.shape[1]))
+        )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""
         kernels = self._kernels(X.shape[1])
         if self.order == 1 and self.factors is None:
-            parts = [part._scale_gradient(X, Z, weights) for part in kernels]
-            return np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
-        values = [part(X, Z) for part in kernels]
+            gradients = [component._scale_gradient(X, Z, weights) for component in kernels]
+            return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
+        values = [component(X, Z) for component in kernels]
         beside = multipliers(values, self.order, self.factors)
-        parts = [part._scale_gradient(X, Z, weights * by) for part, by in zip(kernels, beside, strict=True)]
-        slopes = np.asarray(sum(parts)) if isinstance(self.kernel, Kernel) else np.concatenate(parts)
+        gradients = [
+            component._scale_gradient(X, Z, weights * by) for component, by in zip(kernels, beside, strict=True)
+        ]
+        slopes = np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
         if self.factors is None:
             return slopes
-        own = zip(self.factors, groups_of(len(kernels), self.order), strict=True)
+        factors_of_groups = zip(self.factors, groups_of(len(kernels), self.order), strict=True)
         products = (
-            (factor, reduce(np.multiply, [values[one] for one in some])) for factor, some in own if factor > 0.0
+            (factor, reduce(np.multiply, [values[number] for number in group]))
+            for factor, group in factors_of_groups
+            if factor > 0.0
         )
         return np.append(slopes, [factor * np.vdot(weights, product) for factor, product in products])
 
     def rank(self, n_features: int) -> int | None:
         """The features of all components."""
-        ranks = [part.rank(n_features) for part in self.components(n_features)]
+        ranks = [component.rank(n_features) for component in self.components(n_features)]
         return None if None in ranks else sum(rank for rank in ranks if rank is not None)
 
     def features(self, X: Any) -> Array:
         """The features of all components, side by side."""
-        return np.concatenate([part.features(X) for part in self.components(X.shape[1])], axis=1)
+        return np.concatenate([component.features(X) for component in self.components(X.shape[1])], axis=1)
 
     def feature_rounding(self) -> float:
         """The largest of the components'; relative errors of a product add up."""
-        parts = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        largest = max(part.feature_rounding() for part in parts)
+        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        largest = max(component.feature_rounding() for component in components)
         error = reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
         return error if self.factors is None else error + relative_rounding(2.0)
 
     def rounding(self, X: Any) -> float:
         """The largest of the components', and the rounding of their sum."""
-        parts = self.components(X.shape[1])
-        return max(part.rounding(X) for part in parts) + relative_rounding(self._terms(len(parts)))
+        components = self.components(X.shape[1])
+        return max(component.rounding(X) for component in components) + relative_rounding(self._terms(len(components)))
 
     def _terms(self, count: int) -> int:
         """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
@@ -251,22 +271,26 @@ class Componentwise(Kernel):
 
     def careful_rounding(self, X: Any) -> float:
         """As :meth:`rounding`."""
-        parts = self.components(X.shape[1])
-        return max(part.careful_rounding(X) for part in parts) + relative_rounding(self._terms(len(parts)))
+        components = self.components(X.shape[1])
+        return max(component.careful_rounding(X) for component in components) + relative_rounding(
+            self._terms(len(components))
+        )
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The sum of the components' formulas."""
-        parts = [part.exact_formula(number, n_features) for part in self._kernels(n_features)]
+        formulas = [formula.exact_formula(number, n_features) for formula in self._kernels(n_features)]
         factors = None if self.factors is None else tuple(number(factor) for factor in self.factors)
-        return lambda x, z: summed((part(x, z) for part in parts), self.order, factors)
+        return lambda x, z: sum_interactions((formula(x, z) for formula in formulas), self.order, factors)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """The features of all components, side by side."""
-        return [value for part in self.components(len(x)) for value in part.exact_features(number, x)]
+        return [value for component in self.components(len(x)) for value in component.exact_features(number, x)]
 
     def diag(self, X: Any) -> Any:
         """Sum of the components' diagonals."""
-        return summed((part.diag(X) for part in self._kernels(X.shape[1])), self.order, self.factors)
+        return sum_interactions(
+            (component.diag(X) for component in self._kernels(X.shape[1])), self.order, self.factors
+        )
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""
@@ -276,12 +300,14 @@ class Componentwise(Kernel):
     def _inside(self) -> str:
         if isinstance(self.kernel, Kernel):
             return repr(self.kernel)
-        columns = [part.columns for part in self.kernel]
-        if len(set(columns)) < len(columns) or any(isinstance(part.kernel, Restricted) for part in self.kernel):
+        columns = [component.columns for component in self.kernel]
+        if len(set(columns)) < len(columns) or any(
+            isinstance(component.kernel, Restricted) for component in self.kernel
+        ):
             return f"[{', '.join(map(repr, self.kernel))}]"
         if columns == [(column,) for column in range(len(columns))]:
-            return f"[{', '.join(repr(part.kernel) for part in self.kernel)}]"
-        named = (f"{_key(part.columns)}: {part.kernel!r}" for part in self.kernel)
+            return f"[{', '.join(repr(component.kernel) for component in self.kernel)}]"
+        named = (f"{_key(component.columns)}: {component.kernel!r}" for component in self.kernel)
         return f"{{{', '.join(named)}}}"
 
 
@@ -289,25 +315,27 @@ def _key(columns: tuple[int, ...]) -> str:
     return str(columns[0]) if len(columns) == 1 else repr(columns)
 
 
-def _values(part: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Array:
+def _values(component: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Array:
     term = np.empty_like(like)
-    (part.fill_carefully if careful else part.fill)(X, Z, term)
+    (component.fill_carefully if careful else component.fill)(X, Z, term)
     return term
 
 
-def _factors(given: Any) -> tuple[float, ...] | None:
+def _factors(factors: Any) -> tuple[float, ...] | None:
     """Non-negative numbers."""
-    if given is None:
+    if factors is None:
         return None
-    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
-        raise DeclarationError(f"factors must be one number per component, or None; received {given!r}")
-    return tuple(non_negative(factor, f"factors[{number}]") for number, factor in enumerate(given))
+    if isinstance(factors, str) or not isinstance(factors, (Sequence, np.ndarray)):
+        raise DeclarationError(f"factors must be one number per component, or None; received {factors!r}")
+    return tuple(non_negative(factor, f"factors[{number}]") for number, factor in enumerate(factors))
 
 
 def _product(kernels: Sequence[Restricted]) -> Restricted:
     """The product of kernels on different columns, as one kernel on all of them."""
     if len(kernels) == 1:
         return kernels[0]
-    columns = [column for part in kernels for column in part.columns]
-    inside: list[Kernel] = [Restricted(part.kernel, tuple(map(columns.index, part.columns))) for part in kernels]
+    columns = [column for component in kernels for column in component.columns]
+    inside: list[Kernel] = [
+        Restricted(component.kernel, tuple(map(columns.index, component.columns))) for component in kernels
+    ]
     return Restricted(reduce(Product, inside), tuple(columns))

@@ -73,11 +73,15 @@ def checked_orders(orders: Any, n_features: int) -> dict[int, int]:
 
 def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int, int]]]:
     """Yield the terms of the rule of Leibniz: a multiplicity, and the orders of the first and of the second factor."""
-    for parts in product(*(range(order + 1) for order in orders.values())):
-        first = {column: part for column, part in zip(orders, parts, strict=True) if part}
-        second = {column: order - part for (column, order), part in zip(orders.items(), parts, strict=True)}
-        multiplicity = math.prod(math.comb(order, part) for order, part in zip(orders.values(), parts, strict=True))
-        yield multiplicity, first, {column: part for column, part in second.items() if part}
+    for components in product(*(range(order + 1) for order in orders.values())):
+        first = {column: component for column, component in zip(orders, components, strict=True) if component}
+        second = {
+            column: order - component for (column, order), component in zip(orders.items(), components, strict=True)
+        }
+        multiplicity = math.prod(
+            math.comb(order, component) for order, component in zip(orders.values(), components, strict=True)
+        )
+        yield multiplicity, first, {column: component for column, component in second.items() if component}
 
 
 def differentiate_distance(
@@ -147,7 +151,7 @@ class Derivatives:
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
-        rows, others = self._checked(X, Z)
+        rows, others = self._check_points(X, Z)
         a, b = checked_orders(left, rows.shape[1]), checked_orders({} if right is None else right, rows.shape[1])
         for orders in (a, b):
             self.refuse_orders(orders)
@@ -155,13 +159,13 @@ class Derivatives:
 
     def gradient(self, X: Any, Z: Any, column: int) -> Array:
         """The derivatives of k(x_i, z_j) in input ``column`` of x_i."""
-        left, right = self._checked(X, Z)
+        left, right = self._check_points(X, Z)
         return self._derivative(left, right, {checked_column(column, left.shape[1]): 1}, {})
 
-    def mixed_derivative(self, X: Any, Z: Any, column: int, other: int) -> Array:
+    def mixed_derivative(self, X: Any, Z: Any, column: int, second_column: int) -> Array:
         """The second derivatives of k(x_i, z_j), in input ``column`` of x_i and in input ``other`` of z_j."""
-        left, right = self._checked(X, Z)
-        c, d = (checked_column(which, left.shape[1]) for which in (column, other))
+        left, right = self._check_points(X, Z)
+        c, d = (checked_column(which, left.shape[1]) for which in (column, second_column))
         return self._derivative(left, right, {c: 1}, {d: 1})
 
     def refuse_derivatives(self) -> None:
@@ -181,7 +185,7 @@ class Derivatives:
                 "take a smoother kernel (Matern with a larger nu, or RBF)"
             )
 
-    def _checked(self, X: Any, Z: Any) -> Sequence[Array]:
+    def _check_points(self, X: Any, Z: Any) -> Sequence[Array]:
         self.refuse_derivatives()
         if is_device_array(X) or is_device_array(Z):
             raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
@@ -201,17 +205,17 @@ class Derivatives:
             return self._gradient(Z, X, *right).T
         if orders == (1, 1):
             return self._mixed_derivative(X, Z, *left, *right)
-        raise self._without("_derivative")
+        raise self._refuse_derivative("_derivative")
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
         """As :meth:`gradient`, of two checked dense point sets."""
-        raise self._without("_gradient")
+        raise self._refuse_derivative("_gradient")
 
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, other: int) -> Array:
+    def _mixed_derivative(self, X: Array, Z: Array, column: int, second_column: int) -> Array:
         """As :meth:`mixed_derivative`, of two checked dense point sets."""
-        raise self._without("_mixed_derivative")
+        raise self._refuse_derivative("_mixed_derivative")
 
-    def _without(self, method: str) -> DeclarationError:
+    def _refuse_derivative(self, method: str) -> DeclarationError:
         """Return the error of a kernel that states derivatives and does not compute them."""
         return DeclarationError(
             f"{self!r} states that it is smooth and has no `{method}`: write that method, or return from `not_smooth` "

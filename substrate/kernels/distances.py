@@ -158,13 +158,13 @@ def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, want
     if not (is_sparse(X) or is_sparse(Z)):
         step = max(1, _PAIRS // max(out.shape[1], 1))
         for start in range(0, out.shape[0], step):
-            some, marked = slice(start, start + step), wanted[start : start + step]
+            block, marked = slice(start, start + step), wanted[start : start + step]
             many = _MANY * np.count_nonzero(marked) > marked.size
-            if many and _all_differences(X[some], Z, root, sign, out[some], marked):
+            if many and _all_differences(X[block], Z, root, sign, out[block], marked):
                 continue
             rows, columns = np.divmod(np.flatnonzero(marked), out.shape[1])
             with np.errstate(over="ignore", invalid="ignore"):
-                difference = (Z.take(columns, axis=0) - X[some].take(rows, axis=0)) * root
+                difference = (Z.take(columns, axis=0) - X[block].take(rows, axis=0)) * root
                 out[rows + start, columns] = sign * np.einsum("ij,ij->i", difference, difference)
         return
     for i in range(out.shape[0]):
@@ -172,11 +172,11 @@ def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, want
         if columns.size == 0:
             continue
         x = X[[i]].toarray()[0] if is_sparse(X) else X[i]
-        for some in _chunks(columns, Z):
-            z = Z[some].toarray() if is_sparse(Z) else Z[some]
+        for block in _chunks(columns, Z):
+            z = Z[block].toarray() if is_sparse(Z) else Z[block]
             with np.errstate(over="ignore", invalid="ignore"):
                 difference = (z - x) * root
-                out[i, some] = sign * np.einsum("ij,ij->i", difference, difference)
+                out[i, block] = sign * np.einsum("ij,ij->i", difference, difference)
 
 
 def _all_differences(X: Array, Z: Array, root: Units, sign: float, out: Array, wanted: Array) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates.doubled_numbers import Doubled
+from substrate.certificates.doubled_numbers import DoubledNumbers
 from substrate.errors import DataError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.foreign import Foreign
@@ -38,15 +38,15 @@ def doubled_matrix(kernel: Kernel, points: Any) -> tuple[tuple[Array, Array], fl
     step = max(1, _ENTRIES // max(n, 1))
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            formula = kernel.exact_formula(Doubled, d)
+            formula = kernel.exact_formula(DoubledNumbers, d)
             for first in range(0, n, step):
-                some, before = slice(first, min(first + step, n)), slice(0, min(first + step, n))
+                block, before = slice(first, min(first + step, n)), slice(0, min(first + step, n))
                 value = formula(
-                    *([Doubled(X[(*place, c)]) for c in range(d)] for place in ((some, None), (None, before)))
+                    *([DoubledNumbers(X[(*place, c)]) for c in range(d)] for place in ((block, None), (None, before)))
                 )
-                for whole, part in zip((high, low), value.pair, strict=True):
-                    whole[some, before] = part
-                    whole[before, some] = part.T
+                for whole, half in zip((high, low), value.pair, strict=True):
+                    whole[block, before] = half
+                    whole[before, block] = half.T
     except (DataError, TypeError, AttributeError):  # no formula, or one with functions that this arithmetic lacks
         return None
     if not (np.isfinite(high).all() and np.isfinite(low).all()):

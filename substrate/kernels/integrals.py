@@ -112,8 +112,8 @@ def integrate_intervals(profile: Profile, width: float, ends: Array, others: Arr
     for i, (lower, upper) in enumerate(ends):
         for j, (low, high) in enumerate(others):
             if min(upper - lower, high - low) < _SHORT * width:  # by the rule on the shorter one
-                short, other = sorted(((lower, upper), (low, high)), key=lambda pair: pair[1] - pair[0])
-                values[i, j] = _integrate_short(profile, width, short, other)
+                short, second_column = sorted(((lower, upper), (low, high)), key=lambda pair: pair[1] - pair[0])
+                values[i, j] = _integrate_short(profile, width, short, second_column)
                 continue
             overlap = max(0.0, min(upper, high) - max(lower, low))
             corners = np.abs(np.array([upper - low, upper - high, lower - low, lower - high]))
@@ -122,14 +122,14 @@ def integrate_intervals(profile: Profile, width: float, ends: Array, others: Arr
     return values
 
 
-def _integrate_short(profile: Profile, width: float, short: Any, other: Any) -> float:
+def _integrate_short(profile: Profile, width: float, short: Any, second_column: Any) -> float:
     """Return a double integral by the rule on the shorter interval, between the ends of the other: kinks are there."""
     nodes, weights = _gauss(_POINTS)
-    cuts = sorted({*short, *(min(max(end, short[0]), short[1]) for end in other)})
+    cuts = sorted({*short, *(min(max(end, short[0]), short[1]) for end in second_column)})
     total = 0.0
     for start, end in pairwise(cuts):
         half = 0.5 * (end - start)
-        inner = integrate_interval(profile, width, start + half * (1.0 + nodes), np.array([other]), 0)
+        inner = integrate_interval(profile, width, start + half * (1.0 + nodes), np.array([second_column]), 0)
         total += half * float(weights @ inner[:, 0])
     return total
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["count_of", "groups_of", "multipliers", "summed"]
+__all__ = ["count_of", "groups_of", "multipliers", "sum_interactions"]
 
 
 def count_of(values: int, order: int, most: float = inf) -> int:
@@ -33,16 +33,16 @@ def count_of(values: int, order: int, most: float = inf) -> int:
 
 def groups_of(values: int, order: int) -> Iterator[tuple[int, ...]]:
     """The numbers of the values in each product: single ones first, then pairs, and so on."""
-    return (some for size in range(1, order + 1) for some in combinations(range(values), size))
+    return (group for size in range(1, order + 1) for group in combinations(range(values), size))
 
 
-def summed(values: Iterable[Any], order: int, factors: Sequence[Any] | None) -> Any:
+def sum_interactions(values: Iterable[Any], order: int, factors: Sequence[Any] | None) -> Any:
     """The sum of all values, and of all products of up to ``order`` of them, each times its factor."""
     if factors is None:
         return reduce(lambda total, more: total + more, _symmetric_sums(values, order))
-    known = list(values)
-    pairs = zip(factors, groups_of(len(known), order), strict=True)
-    terms = (factor * reduce(mul, [known[one] for one in some]) for factor, some in pairs)
+    factors_of_product = list(values)
+    pairs = zip(factors, groups_of(len(factors_of_product), order), strict=True)
+    terms = (factor * reduce(mul, [factors_of_product[number] for number in group]) for factor, group in pairs)
     return reduce(lambda total, more: total + more, terms)
 
 
@@ -66,20 +66,22 @@ def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
 def multipliers(values: Sequence[Array], order: int, factors: Sequence[float] | None) -> list[Array]:
     """What multiplies each value in the sum: its derivative in that value."""
     if factors is not None:
-        found = [np.zeros(values[0].shape) for _ in values]
-        for factor, some in zip(factors, groups_of(len(values), order), strict=True):
+        products = [np.zeros(values[0].shape) for _ in values]
+        for factor, group in zip(factors, groups_of(len(values), order), strict=True):
             if factor > 0.0:
-                for one in some:
-                    found[one] += factor * reduce(mul, [values[other] for other in some if other != one], 1.0)
-        return found
+                for number in group:
+                    products[number] += factor * reduce(
+                        mul, [values[second] for second in group if second != number], 1.0
+                    )
+        return products
     sums = _symmetric_sums(values, order)[: order - 1]
-    return [_without(value, sums) for value in values]
+    return [_sums_without(value, sums) for value in values]
 
 
-def _without(value: Array, sums: Sequence[Array]) -> Array:
+def _sums_without(value: Array, sums: Sequence[Array]) -> Array:
     """One, and the symmetric sums of the other values, e_m(others) = e_m - v e_{m-1}(others)."""
-    others = total = np.ones(value.shape)
+    sums_of_others = total = np.ones(value.shape)
     for products in sums:
-        others = products - value * others
-        total = total + others
+        sums_of_others = products - value * sums_of_others
+        total = total + sums_of_others
     return total

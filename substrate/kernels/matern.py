@@ -179,15 +179,15 @@ class Matern(KernelOfDistance):
 
     def _slope(self, s: Array) -> Array:
         """2^(1-nu)/Gamma(nu) s^(nu-1) K_(nu-1)(s), which is -1/s times the derivative in s; zero for s = 0."""
-        apart = np.where(s > 0.0, s, 1.0)
+        distance = np.where(s > 0.0, s, 1.0)
         if self.nu == 0.5:
-            slope = np.exp(-s) / apart
+            slope = np.exp(-s) / distance
         elif self.nu == 1.5:
             slope = np.exp(-s)
         elif self.nu == 2.5:
             slope = (1.0 + s) * np.exp(-s) / 3.0
         else:
-            slope = _bessel_bend(s, self.nu + 1.0) / apart / apart
+            slope = _bessel_bend(s, self.nu + 1.0) / distance / distance
         return np.asarray(np.where(s > 0.0, slope, 0.0))
 
     def _scaled_distances(self, X: Array, Z: Array) -> Array:
@@ -203,8 +203,8 @@ class Matern(KernelOfDistance):
         """
         if self.nu in (0.5, 1.5, 2.5):
             return relative_rounding(X.shape[1] + 12.0)
-        known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
-        return bessel_rounding(self.nu) + relative_rounding(X.shape[1]) if known else math.inf
+        is_known = _SMALLEST_KNOWN <= self.nu <= _LARGEST_KNOWN
+        return bessel_rounding(self.nu) + relative_rounding(X.shape[1]) if is_known else math.inf
 
     def _exact(self, number: Number, sigma: float) -> Formula:
         """The formula above, with the elementary forms where there are some."""

@@ -65,7 +65,7 @@ class Nested(Kernel):
         """As the inner kernel."""
         return self.kernel.decays
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(X))  # type: ignore[call-arg]
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
@@ -197,14 +197,14 @@ class Scaled(Nested, node="scaled"):
         return self.factor * self.kernel.diag(X)
 
     def __repr__(self) -> str:
-        return f"{self.factor!r} * {self.kernel._bracketed(3)}"
+        return f"{self.factor!r} * {self.kernel._bracket(3)}"
 
 
 def column_tuple(columns: Any) -> tuple[int, ...]:
     """Column numbers as a tuple of distinct non-negative integers."""
-    given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    columns_given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
     try:
-        numbers = tuple(operator.index(column) for column in given)
+        numbers = tuple(operator.index(column) for column in columns_given)
     except TypeError as error:
         raise DeclarationError(f"columns are integers, received {columns!r}") from error
     if not numbers or min(numbers) < 0 or len(set(numbers)) != len(numbers):
@@ -238,7 +238,7 @@ class Restricted(Nested, node="restricted"):
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(self._take(X)))
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -292,9 +292,9 @@ class Restricted(Nested, node="restricted"):
 
     def relevances(self, spreads: Array) -> Array:
         """The inner kernel's, zero in other columns."""
-        found = np.zeros(spreads.size)
-        found[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
-        return found
+        relevances_of_all = np.zeros(spreads.size)
+        relevances_of_all[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
+        return relevances_of_all
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """The inner kernel's on its columns."""
@@ -334,4 +334,4 @@ class Restricted(Nested, node="restricted"):
         return self.kernel.diag(self._take(X))
 
     def __repr__(self) -> str:
-        return f"{self.kernel._bracketed(3)}.on({', '.join(map(str, self.columns))})"
+        return f"{self.kernel._bracket(3)}.on({', '.join(map(str, self.columns))})"

@@ -77,9 +77,9 @@ def _sums(X: Any, Z: Any, unit: float | Array, dtype: Any, *, squared: bool) -> 
     total = xp.zeros((X.shape[0], Z.shape[0]), dtype=dtype, device=X.device)
     for k in range(X.shape[1]):
         difference = X[:, k][:, None] - Z[:, k][None, :]
-        own = unit if isinstance(unit, float) else float(unit[k])
-        if own != 1.0:
-            difference /= own
+        width = unit if isinstance(unit, float) else float(unit[k])
+        if width != 1.0:
+            difference /= width
         total += difference * difference if squared else xp.abs(difference)
     return total
 
@@ -90,13 +90,13 @@ def device_matrix(kernel: Any, X: Any, Z: Any = None, *, checked: bool = False) 
     ``checked`` states that the points are finite and that there is room: both questions wait for the device.
     """
     points = X if checked else device_points(X, "X")
-    others = points
+    columns = points
     if Z is not None:
         same_home(X=points, Z=Z)
-        others = Z if checked else device_points(Z, "Z")
-    if points.shape[1] != others.shape[1] and not kernel.pairwise:
-        raise DataError(f"X has {points.shape[1]} columns and Z has {others.shape[1]}; they must agree")
-    shape = (points.shape[0], others.shape[0])
+        columns = Z if checked else device_points(Z, "Z")
+    if points.shape[1] != columns.shape[1] and not kernel.pairwise:
+        raise DataError(f"X has {points.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
+    shape = (points.shape[0], columns.shape[0])
     xp = namespace_of(points)
     if not checked:
         what = f"a {shape[0]} x {shape[1]} kernel matrix"
@@ -105,7 +105,7 @@ def device_matrix(kernel: Any, X: Any, Z: Any = None, *, checked: bool = False) 
         return _symmetric(kernel, points)
     out = xp.empty(shape, dtype=xp.float64, device=points.device)
     for rows in device_blocks(*shape):
-        out[rows, :] = kernel.evaluate(points[rows, :], others, xp.float64)
+        out[rows, :] = kernel.evaluate(points[rows, :], columns, xp.float64)
     return out
 
 

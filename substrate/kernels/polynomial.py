@@ -112,10 +112,10 @@ class Polynomial(Kernel):
         columns = [X[:, k] for k in range(X.shape[1])]
         if self.offset > 0.0:
             columns.append(np.full(X.shape[0], math.sqrt(self.offset)))
-        made = np.empty((X.shape[0], math.comb(len(columns) + self.degree - 1, self.degree)))
+        features_ = np.empty((X.shape[0], math.comb(len(columns) + self.degree - 1, self.degree)))
         for number, values in enumerate(self._monomials(columns, math.sqrt)):
-            made[:, number] = values
-        return np.asarray(refuse_overflow(made, self))
+            features_[:, number] = values
+        return np.asarray(refuse_overflow(features_, self))
 
     def _monomials(self, columns: Sequence[Any], root: Callable[[int], Any]) -> Iterator[Any]:
         factorial = cache(math.factorial)
@@ -176,5 +176,5 @@ def _compositions(count: int, total: int) -> Iterator[tuple[int, ...]]:
         yield (total,)
         return
     for number in range(total, -1, -1):
-        for others in _compositions(count - 1, total - number):
-            yield number, *others
+        for composition in _compositions(count - 1, total - number):
+            yield number, *composition

@@ -51,38 +51,38 @@ class Scales:
         One width per column gives ``sigma[0]``, ``sigma[1]``, ..., a list of components ``kernel[0]__kernel__sigma``.
         Parameters that are zero, and those that select a formula (``degree``, ``nu``), are none.
         """
-        found: dict[str, float] = {}
+        by_name: dict[str, float] = {}
         for field in fields(self):  # type: ignore[arg-type]
             if field.name not in _FIXED:
-                found |= self._scales_of(field.name, getattr(self, field.name))
-        return found
+                by_name |= self._scales_of(field.name, getattr(self, field.name))
+        return by_name
 
     def _scales_of(self, name: str, value: Any) -> dict[str, float]:
         if isinstance(value, Scales):
             return {f"{name}__{inner}": scale for inner, scale in value.scales().items()}
         if isinstance(value, tuple):
-            numbered = (self._scales_of(f"{name}[{number}]", one) for number, one in enumerate(value))
-            return {inner: scale for part in numbered for inner, scale in part.items()}
+            numbered = (self._scales_of(f"{name}[{number}]", entry) for number, entry in enumerate(value))
+            return {inner: scale for scales in numbered for inner, scale in scales.items()}
         if isinstance(value, str) and value in ("median", "each"):
             raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
         return {name: value} if isinstance(value, float) and value > 0.0 else {}
 
     def with_scales(self, values: Mapping[str, float]) -> Self:
         """The same kernel with some of its :meth:`scales` replaced."""
-        known = self.scales()
+        present = self.scales()
         for name in values:
-            if name not in known:
-                raise DeclarationError(f"{self!r} has no scale {name!r}; it has {list(known)}")
+            if name not in present:
+                raise DeclarationError(f"{self!r} has no scale {name!r}; it has {list(present)}")
         checked = {name: positive(value, name) for name, value in values.items()}
-        return self._replaced(checked)
+        return self._replace_scales(checked)
 
-    def _replaced(self, values: Mapping[str, float]) -> Self:
+    def _replace_scales(self, values: Mapping[str, float]) -> Self:
         changed = {}
         for field in fields(self):  # type: ignore[arg-type]
-            held = getattr(self, field.name)
-            made = _with(field.name, held, values)
-            if made is not held:
-                changed[field.name] = made
+            value = getattr(self, field.name)
+            replacement = _with(field.name, value, values)
+            if replacement is not value:
+                changed[field.name] = replacement
         return replace(self, **changed) if changed else self  # type: ignore[type-var]
 
     def scale_gradient(self, X: Any, Z: Any, weights: Any) -> Array:
@@ -100,7 +100,7 @@ class Scales:
         array
             One number per entry of :meth:`scales`, in that order.
         """
-        if any(is_device_array(given) for given in (X, Z, weights)):
+        if any(is_device_array(array) for array in (X, Z, weights)):
             raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
         left = _dense(X, "X")
         right = left if Z is X else _dense(Z, "Z")
@@ -145,16 +145,16 @@ def _dense(points: Any, name: str) -> Array:
     return np.asarray(checked.toarray() if is_sparse(checked) else checked)
 
 
-def _with(name: str, held: Any, values: Mapping[str, float]) -> Any:
+def _with(name: str, present: Any, values: Mapping[str, float]) -> Any:
     """What ``held`` under ``name`` becomes when scales of these names are replaced; itself where none is in it."""
-    if isinstance(held, Scales):
+    if isinstance(present, Scales):
         start = f"{name}__"
         inside = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
-        return held._replaced(inside) if inside else held
-    if isinstance(held, tuple):
-        made = tuple(_with(f"{name}[{number}]", one, values) for number, one in enumerate(held))
-        return held if all(new is old for new, old in zip(made, held, strict=True)) else made
-    return values.get(name, held)
+        return present._replace_scales(inside) if inside else present
+    if isinstance(present, tuple):
+        entries = tuple(_with(f"{name}[{number}]", entry, values) for number, entry in enumerate(present))
+        return present if all(new is old for new, old in zip(entries, present, strict=True)) else entries
+    return values.get(name, present)
 
 
 def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
@@ -162,8 +162,8 @@ def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         centre = Z.mean(axis=0)
         left, right = (X - centre) / widths, (Z - centre) / widths
-        signed, _ = _expanded(left, right, G)
-        sizes, terms = _expanded(left, right, np.abs(G))
+        signed, _ = _expand(left, right, G)
+        sizes, terms = _expand(left, right, np.abs(G))
         # every product has as many roundings as a sum over all points
         error = random_rounding(X.shape[0] + Z.shape[0]) * terms
         lost = ~(error <= _ACCEPTED * sizes)
@@ -172,10 +172,10 @@ def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
     return signed
 
 
-def _expanded(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
+def _expand(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
     """The sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
-    own = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
-    return own - 2.0 * np.einsum("ic,ic->c", left, G @ right), own
+    squares = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
+    return squares - 2.0 * np.einsum("ic,ic->c", left, G @ right), squares
 
 
 def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int) -> Array:
@@ -183,9 +183,9 @@ def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int)
     mantissas, exponents = np.frexp(widths)  # a power of two is divided by without rounding
     with np.errstate(over="ignore", under="ignore"):
         left, right = (np.clip(np.ldexp(points, -exponents), -_FAR, _FAR) for points in (X, Z))
-    sums, apart = np.zeros(widths.size), np.empty(G.shape)
+    sums, distances = np.zeros(widths.size), np.empty(G.shape)
     for column in range(widths.size):
-        np.subtract(left[:, column, None], right[None, :, column], out=apart)
-        (np.abs if power == 1 else np.square)(apart, out=apart)
-        sums[column] = np.vdot(G, apart)
+        np.subtract(left[:, column, None], right[None, :, column], out=distances)
+        (np.abs if power == 1 else np.square)(distances, out=distances)
+        sums[column] = np.vdot(G, distances)
     return np.asarray(sums / mantissas**power)

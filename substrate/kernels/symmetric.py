@@ -46,10 +46,10 @@ class Symmetric(Nested):
         """The inner kernel, of whose values this one is the half sum or difference."""
         return self.kernel.envelope
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         if not self.kernel.mirrors(X):
             raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
-        return super()._resolved(X)
+        return super()._resolve(X)
 
     def _part(self, values: Any, mirrored: Any) -> Any:
         return 0.5 * (values + mirrored) if self.symmetry == "even" else 0.5 * (values - mirrored)
@@ -89,13 +89,17 @@ class Symmetric(Nested):
 
     def exact_features(self, number: Number, x: Any) -> list[Any]:
         """As :meth:`features`."""
-        both = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
-        return [self._part(*pair) for pair in zip(*both, strict=True)]
+        features_of_mirrors = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
+        return [self._part(*pair) for pair in zip(*features_of_mirrors, strict=True)]
 
     def rounding(self, X: Any) -> float:
         """That of the inner kernel over the least share that cancellation leaves of its diagonal."""
-        own, whole, p = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X)), self.kernel.rounding(X) + ROUNDED_ONCE
-        share = float(np.min(own[whole > 0.0] / whole[whole > 0.0], initial=1.0)) - p
+        diagonal, whole, p = (
+            to_numpy(self.diag(X)),
+            to_numpy(self.kernel.diag(X)),
+            self.kernel.rounding(X) + ROUNDED_ONCE,
+        )
+        share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0)) - p
         return p / share if share > 0.0 else np.inf
 
     def diag(self, X: Any) -> Any:

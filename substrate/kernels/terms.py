@@ -51,7 +51,7 @@ def term_names(kernel: Any, n_features: int) -> tuple[str, ...]:
     names: list[str] = []
     for _, term in kernel.terms(n_features):
         name = repr(term)
-        count = sum(known == name or known.startswith(f"{name}, number ") for known in names)
+        count = sum(taken_name == name or taken_name.startswith(f"{name}, number ") for taken_name in names)
         names.append(name if count == 0 else f"{name}, number {count + 1}")
     return tuple(names)
 
@@ -109,8 +109,8 @@ def relevance_of(kernel: Any, X: Any, slopes: Callable[[int], Array]) -> Array:
     total = np.zeros(spreads.size)
     for number, (_, term) in enumerate(terms):
         if shares[number] > 0.0:
-            own = _sizes(slopes(number)) * _sizes(spreads) if term.linear else _sizes(term.relevances(spreads))
-            total += shares[number] * _parts(own)
+            relevance = _sizes(slopes(number)) * _sizes(spreads) if term.linear else _sizes(term.relevances(spreads))
+            total += shares[number] * _parts(relevance)
     return _parts(total)
 
 

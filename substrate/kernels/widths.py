@@ -85,15 +85,15 @@ class KernelOfDistance(Kernel, ABC):
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """All of them; none where every column has its own width."""
         # a kernel of one column may be that of every column of a sum, and its width then is one for all
-        own = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
-        return () if own else (tuple(range(n_features)),)
+        has_own_widths = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
+        return () if has_own_widths else (tuple(range(n_features)),)
 
     @property
     def decays(self) -> bool:
         """True: the width is sigma."""
         return True
 
-    def _resolved(self, X: Any) -> Self:
+    def _resolve(self, X: Any) -> Self:
         if self.sigma == "each":
             return replace(self, sigma=each_distance(X, self.metric))
         if self.sigma == "median":
@@ -132,7 +132,7 @@ class KernelOfDistance(Kernel, ABC):
         widths = self._widths(n_features)
         if isinstance(widths, float):
             return self._exact(number, widths)
-        inner, units, origin = self._exact(number, 1.0), [number(one) for one in widths], [number(0.0)] * n_features
+        inner, units, origin = self._exact(number, 1.0), [number(width) for width in widths], [number(0.0)] * n_features
         return lambda x, z: inner([(a - b) / u for a, b, u in zip(x, z, units, strict=True)], origin)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
@@ -157,7 +157,7 @@ class KernelOfDistance(Kernel, ABC):
 
     def _profile(self, r: Array, order: int, power: int) -> Array:
         """r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
-        raise self._without("_profile")
+        raise self._refuse_derivative("_profile")
 
     @abstractmethod
     def _exact(self, number: Number, sigma: float) -> Formula:
@@ -169,7 +169,7 @@ class KernelOfDistance(Kernel, ABC):
         return ones(X)
 
 
-def _spaced(X: Any) -> Any:
+def _space_rows(X: Any) -> Any:
     n = X.shape[0]
     return X[np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp)]
 
@@ -178,7 +178,7 @@ def _distinct(X: Any) -> Array:
     """The distinct rows, sorted; of very many sparse rows, of some of them."""
     X = to_numpy(X)
     if is_sparse(X):
-        X = (_spaced(X) if X.shape[0] * X.shape[1] > MOST_DENSE else X).toarray()
+        X = (_space_rows(X) if X.shape[0] * X.shape[1] > MOST_DENSE else X).toarray()
     return np.asarray(np.unique(X, axis=0))
 
 
@@ -186,7 +186,7 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
     """Median distance between distinct rows of X; 1 where all rows are the same point."""
     from scipy.spatial.distance import pdist
 
-    sample = _spaced(_distinct(X))
+    sample = _space_rows(_distinct(X))
     # Distances may overflow or vanish although the points do not: measure in units of their spread.
     halves = sample / 2.0 - sample[:1] / 2.0
     unit = float(np.abs(halves).max())
@@ -208,9 +208,9 @@ def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
         typical = median_distance(halves[:, moving] / units[moving] / spreads[moving], metric)
         limits = np.finfo(np.float64)
         with np.errstate(over="ignore", under="ignore"):
-            found = 2.0 * (typical * spreads[moving]) * units[moving]
-        widths[moving] = np.clip(found, limits.smallest_subnormal, limits.max)
-    return tuple(float(one) for one in widths)
+            widths_found = 2.0 * (typical * spreads[moving]) * units[moving]
+        widths[moving] = np.clip(widths_found, limits.smallest_subnormal, limits.max)
+    return tuple(float(width) for width in widths)
 
 
 def _units_and_spreads(X: Any, halves: Array) -> tuple[Array, Array]:

@@ -39,7 +39,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["AdalineSolution", "Elimination", "eliminate_patterns", "solve_by_adaline", "spectral_norm"]
+__all__ = ["AdalineSolution", "PatternElimination", "eliminate_patterns", "solve_by_adaline", "spectral_norm"]
 
 #: A gradient this small relative to ||A|| ||E|| leaves only directions that A shortens to the root of the unit
 #: roundoff; in A'A, on which descent is based, they are noise.
@@ -57,7 +57,7 @@ class AdalineSolution:
     ended: str
 
     @property
-    def converged(self) -> bool:
+    def is_converged(self) -> bool:
         """Whether every output reached the tolerance."""
         return self.ended == "tolerance"
 
@@ -162,7 +162,7 @@ _START = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Elimination:
+class PatternElimination:
     """The remaining patterns and a record of the training; weights (bias first) and residual are those at its end."""
 
     patterns: Any
@@ -172,7 +172,9 @@ class Elimination:
     residual: float
 
 
-def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_epochs: int, seed: int) -> Elimination:
+def eliminate_patterns(
+    A: Array, B: Array, *, threshold: float, count: int, max_epochs: int, seed: int
+) -> PatternElimination:
     """Train on A W = B, the bias first, and eliminate patterns until ``count`` remain or ``max_epochs`` is reached.
 
     The signs of B are the classes; A must have the signs of regression, see
@@ -184,19 +186,19 @@ def eliminate_patterns(A: Array, B: Array, *, threshold: float, count: int, max_
     norm = spectral_norm(A)
     step = 1.0 / norm**2  # submatrices have no larger norm, so the step remains valid as patterns leave
     W = np.random.default_rng(seed).normal(scale=_START / norm, size=B.size)
-    E, left, epoch = B - A @ W, np.arange(B.size), 0
-    while left.size - 1 > count and epoch < max_epochs:
+    E, remaining, epoch = B - A @ W, np.arange(B.size), 0
+    while remaining.size - 1 > count and epoch < max_epochs:
         W += step * (A.T @ E)
         E = B - A @ W
         epoch += 1
         errors = np.abs(E)
         if errors[1:].min() < threshold:
-            stay = _staying(errors, B, threshold, left.size - 1 - count)
-            A, B, W, left = A[np.ix_(stay, stay)], B[stay], W[stay], left[stay]
+            stay = _staying(errors, B, threshold, remaining.size - 1 - count)
+            A, B, W, remaining = A[np.ix_(stay, stay)], B[stay], W[stay], remaining[stay]
             E = B - A @ W
-    ended = "count" if left.size - 1 <= count else "epochs"
-    return Elimination(
-        patterns=left[1:] - 1,
+    ended = "count" if remaining.size - 1 <= count else "epochs"
+    return PatternElimination(
+        patterns=remaining[1:] - 1,
         weights=W,
         epochs=epoch,
         ended=ended,

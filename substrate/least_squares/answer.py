@@ -35,7 +35,7 @@ from substrate.least_squares.saddle_certificate import (
 from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Answer", "Question", "answered", "certified", "kernel_rounding"]
+__all__ = ["Answer", "AnswerProblem", "bound_and_refine", "bound_answer", "kernel_rounding"]
 
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
@@ -46,7 +46,7 @@ _MOST_REFINEMENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnswerProblem:
     """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
     ``tolerances`` state the absolute error that is permitted, one for every output: by the targets of the user, of
@@ -111,8 +111,8 @@ def kernel_rounding(kernel: Kernel, X: Any) -> float:
     return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
 
 
-def answered(
-    question: Question,
+def bound_and_refine(
+    question: AnswerProblem,
     alpha: Array,
     bias: Array,
     products: Array,
@@ -135,8 +135,8 @@ def answered(
             support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
         )
     rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
-    a, b, p, k = (to_numpy(part) for part in (alpha, bias, products, diagonal))
-    predicted = _predicted(question, alpha, bias, slopes)
+    a, b, p, k = (to_numpy(array) for array in (alpha, bias, products, diagonal))
+    predicted = _predict(question, alpha, bias, slopes)
     roots = question.roots(k)
     rows = []
     for column in range(a.shape[1]):
@@ -160,7 +160,7 @@ def answered(
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
-    a, b, slopes, careful = _refined(question, a, b, k, gram, slopes)
+    a, b, slopes, careful = _refine(question, a, b, k, gram, slopes)
     rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
     if all(row.passes for row in rows):
         return Answer(
@@ -176,7 +176,7 @@ def answered(
     )
 
 
-def _primal_answer(question: Question, rank: int) -> Answer:
+def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
     """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
     data, border = (question.X, question.Y, question.gammas, question.weights), question.border
     found = solve_primal(question.kernel, *data, border)
@@ -184,11 +184,11 @@ def _primal_answer(question: Question, rank: int) -> Answer:
     a, b = support_values_of(found.weights, *data, border, found.slopes)
     rows = _primal_rows(question, found.weights, found.slopes)
     linear = (found.slopes, found.deviations) if border.slopes else (None, None)
-    return _judged(Answer(a, b, found.weights, rows, (fact,), *linear))
+    return _add_rows(Answer(a, b, found.weights, rows, (fact,), *linear))
 
 
-def certified(
-    question: Question,
+def bound_answer(
+    question: AnswerProblem,
     alpha: Array,
     bias: Array,
     fitted: Array,
@@ -201,7 +201,7 @@ def certified(
             support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
         )
     if primal is not None:
-        return _judged(
+        return _add_rows(
             Answer(
                 support_values=alpha,
                 bias=bias,
@@ -217,12 +217,12 @@ def certified(
         machine = question.expansion(column, alpha[:, column], float(bias[column]), slopes)
         bound, _ = bound_carefully(machine, careful, fitted[:, column])
         rows.append(question.row(column, bound, CAREFUL_FORMULA))
-    return _judged(
+    return _add_rows(
         Answer(support_values=alpha, bias=bias, primal=None, rows=(accuracy_of_outputs(rows),), facts=(), slopes=slopes)
     )
 
 
-def _predicted(question: Question, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
+def _predict(question: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
     """What predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
     if question.kernel.trusted or is_device_array(question.X):
         return None
@@ -231,11 +231,11 @@ def _predicted(question: Question, alpha: Array, bias: Array, slopes: Array | No
     return np.asarray(values + question.border.slope_values(slopes))
 
 
-def _judged(answer: Answer) -> Answer:
+def _add_rows(answer: Answer) -> Answer:
     return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
 
 
-def _primal_rows(question: Question, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:
+def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:
     Y, v, border = to_numpy(question.Y), to_numpy(question.weights), question.border
     outputs = []
     for column, gamma in enumerate(question.gammas):
@@ -246,15 +246,15 @@ def _primal_rows(question: Question, primal: PrimalWeights, slopes: Array | None
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
-def _refined(
-    question: Question, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
+def _refine(
+    question: AnswerProblem, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
 ) -> tuple[Array, Array, Array | None, list[Accuracy]]:
     """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
     rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
     a, b = a.copy(), b.copy()
-    found: list[Accuracy] = []
+    accuracies: list[Accuracy] = []
     for column, gamma in enumerate(question.gammas):
-        best, residual = _checked(question, rows, a, b, column, slopes)
+        best, residual = _check_column(question, rows, a, b, column, slopes)
         weights = to_numpy(question.weights)
         for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
             # a residual that is the smaller part of the bound cannot halve it
@@ -265,7 +265,7 @@ def _refined(
             solved = gram.solve(np.concatenate([right, border.matrix(right)], axis=1))
             eliminate = border.eliminate(solved[:, 1:])
             # Z'a becomes zero: what the support values lack is taken up by the step
-            step, c = eliminate(solved[:, :1], -border.totals(a[:, [column]]), again=False)
+            step, c = eliminate(solved[:, :1], -border.totals(a[:, [column]]), is_repeated=False)
             tried_a, tried_b = a.copy(), b.copy()
             tried_a[:, column] += step[:, 0]
             shift, more = border.split(c)
@@ -274,16 +274,16 @@ def _refined(
             if slopes is not None:
                 tried_slopes = slopes.copy()
                 tried_slopes[:, column] += more[:, 0]
-            row, other = _checked(question, rows, tried_a, tried_b, column, tried_slopes)
+            row, errors_tried = _check_column(question, rows, tried_a, tried_b, column, tried_slopes)
             if not row.value < 0.5 * best.value:
                 break
-            a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, other
-        found.append(best)
-    return a, b, slopes, found
+            a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, errors_tried
+        accuracies.append(best)
+    return a, b, slopes, accuracies
 
 
-def _checked(
-    question: Question, rows: CarefulRows, a: Array, b: Array, column: int, slopes: Array | None
+def _check_column(
+    question: AnswerProblem, rows: CarefulRows, a: Array, b: Array, column: int, slopes: Array | None
 ) -> tuple[Accuracy, Array]:
     points = None if question.kernel.pairwise else question.X
     fitted = expansion_values(question.kernel, points, a[:, [column]], b[[column]], question.X)[:, 0]

@@ -40,7 +40,7 @@ from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["NO_BORDER", "ONES", "Border", "Elimination", "column_factor", "column_units", "weighted_center"]
+__all__ = ["NO_BORDER", "ONES", "Border", "BorderElimination", "column_factor", "column_units", "weighted_center"]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -134,10 +134,11 @@ class Border:
         lengths, kept = np.sqrt(np.square(R).sum(axis=0)), np.abs(np.diagonal(R))
         for place in range(int(constant), R.shape[1]):
             if not kept[place] > dependence_cutoff(n) * lengths[place]:
-                others = [*(["the constant"] if constant else []), *names[: place - constant]]
+                columns_before = [*(["the constant"] if constant else []), *names[: place - constant]]
                 raise DataError(
-                    f"{names[place - constant]} of the linear part is determined by {' and '.join(others[:4])}"
-                    f"{' and others' if len(others) > 4 else ''} on these rows, so that its coefficient is not; take "
+                    f"{names[place - constant]} of the linear part is determined by {' and '.join(columns_before[:4])}"
+                    f"{' and others' if len(columns_before) > 4 else ''} on these rows, so that its coefficient is "
+                    "not; take "
                     "it out of linear_columns"
                 )
         scale, lead = math.sqrt(mass), int(constant)
@@ -208,23 +209,23 @@ class Border:
         if not self.slopes:
             return diagonal
         xp, v = namespace_of(diagonal), 1.0 / to_numpy(ridge)
-        own = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
-        alone = on_device_of(diagonal, own > 1.0 - 1e-10)
+        row_shares = (v / v.sum()) * (float(self.constant) + np.square(self.basis).sum(axis=1))
+        alone = on_device_of(diagonal, row_shares > 1.0 - 1e-10)
         return xp.where(alone, xp.zeros_like(diagonal), diagonal)  # type: ignore[no-any-return]
 
     def totals(self, alpha: Array) -> Array:
         """Return Z'alpha, one row per column of the border."""
         if self.plain:
             return namespace_of(alpha).sum(alpha, axis=0)[None, :]  # type: ignore[no-any-return]
-        found: Array = self.matrix(alpha).T @ alpha
-        return found
+        totals_of_border: Array = self.matrix(alpha).T @ alpha
+        return totals_of_border
 
     def values(self, c: Array) -> Array:
         """Return Z c for every row, or one row where all are the same."""
         if not self.slopes:
             return self._bias(c)
-        rest: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
-        return c[0, :] + rest if self.constant else rest
+        basis_values: Array = on_device_of(c, self.basis) @ c[int(self.constant) :, :]
+        return c[0, :] + basis_values if self.constant else basis_values
 
     def means(self, shares: Array, values: Array) -> Array:
         """Return the coefficients that fit the values best, by shares of the weights that the border belongs to."""
@@ -253,7 +254,7 @@ class Border:
         theta, bias = c[int(self.constant) :, :], self._bias(c)
         if not self.slopes:
             return bias, theta
-        transform, shift = (on_device_of(c, part) for part in (self.transform, self.shift))
+        transform, shift = (on_device_of(c, matrix) for matrix in (self.transform, self.shift))
         return bias + shift @ theta, transform @ theta
 
     def join(self, bias: float, slopes: Array | None) -> Array:
@@ -276,8 +277,8 @@ class Border:
         """Return (z - center)'beta in working precision; zero where there are no columns."""
         if not self.slopes or slopes is None:
             return 0.0
-        found: Array = (self.columns - self.center) @ slopes
-        return found
+        values_of_slopes: Array = (self.columns - self.center) @ slopes
+        return values_of_slopes
 
     def slope_sizes(self, slopes: Array | None) -> Array | float:
         """Return what the rounding of (z - center)'beta is a share of: eps/2 of it for every term and every sum."""
@@ -286,7 +287,7 @@ class Border:
         sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
         return (self.slopes + 3.0) * sizes
 
-    def eliminate(self, solved: Array) -> "Elimination":
+    def eliminate(self, solved: Array) -> "BorderElimination":
         """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
         xp = namespace_of(solved)
         if self.plain:
@@ -295,18 +296,18 @@ class Border:
                 raise SolverError(
                     "1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel"
                 )
-            return Elimination(self, solved, np.array([[total]]))
+            return BorderElimination(self, solved, np.array([[total]]))
         schur = to_numpy(self.matrix(solved).T @ solved)
         schur = (schur + schur.T) / 2.0
         sizes = np.sqrt(np.abs(np.diagonal(schur)))
         # rough columns and smooth ones differ in size by gamma, which makes no system singular
-        known = np.isfinite(schur).all() and (sizes > 0.0).all()
-        if not known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
+        is_known = np.isfinite(schur).all() and (sizes > 0.0).all()
+        if not is_known or (schur.size and is_singular(np.linalg.cond(schur / sizes / sizes[:, None]))):
             raise SolverError(
                 "Z'(K + D)^{-1} Z is singular, so the coefficients of the linear part are not determined; use a "
                 "positive definite kernel"
             )
-        return Elimination(self, solved, schur)
+        return BorderElimination(self, solved, schur)
 
     def balance(self, a: N, v: N) -> N:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
@@ -315,13 +316,13 @@ class Border:
         """
         if not self.count:
             return a
-        v = v.rounded()
+        v = v.round()
         if self.plain:
             return a.absorb(v * (a.total() / v.sum()))
         columns, turn = self._lines(type(a.careful()))
-        Z = columns.rounded() @ turn
+        Z = columns.round() @ turn
         # Z'a in this order: every column is summed in its own unit
-        totals = Z.exact(turn.T) @ (columns.T @ a.careful()).rounded()
+        totals = Z.exact(turn.T) @ (columns.T @ a.careful()).round()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
 
     def enclose(self, like: N) -> N:
@@ -335,28 +336,28 @@ class Border:
 
     def _lines(self, numbers: type[N]) -> tuple[N, Array]:
         """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
-        columns, turn = self._centred(numbers), self.transform
+        columns, turn = self._center(numbers), self.transform
         if not self.constant:
             return columns, turn
         turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
         return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
 
-    def _centred(self, numbers: type[N]) -> N:
+    def _center(self, numbers: type[N]) -> N:
         """Return z - center as enclosed numbers."""
         centred: N = numbers.exact(self.columns) - numbers.exact(self.center)
         return centred
 
     def enclose_values(self, numbers: type[N], slopes: Array) -> N:
         """Return (z - center)'beta as enclosed numbers."""
-        values: N = self._centred(numbers) @ numbers.exact(slopes)
+        values: N = self._center(numbers) @ numbers.exact(slopes)
         return values
 
     def misfit(self, v: Array) -> float:
         """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""
         if not self.slopes:
             return 0.0
-        apart = (Double.exact(self.columns) - self.center) @ self.transform + self.shift - self.basis
-        return at_most(float(np.linalg.norm(np.sqrt(v / v.sum())[:, None] * apart.sizes)))
+        difference = (Double.exact(self.columns) - self.center) @ self.transform + self.shift - self.basis
+        return at_most(float(np.linalg.norm(np.sqrt(v / v.sum())[:, None] * difference.sizes)))
 
     def row(self, alpha: Array, tolerance: float) -> tuple[Row, ...]:
         """Return the certificate row of Q'alpha = 0; none where the constant is all."""
@@ -422,22 +423,22 @@ def _refuse_few_rows(n: int, k: int, constant: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Elimination:
+class BorderElimination:
     """H = A^-1 Z and S = Z'H of a border: what solving and projecting need."""
 
     border: Border
     solved: Array
     schur: Array
 
-    def __call__(self, nu: Array, wanted: Array, *, again: bool = True) -> tuple[Array, Array]:
+    def __call__(self, nu: Array, wanted: Array, *, is_repeated: bool = True) -> tuple[Array, Array]:
         """Return nu - H c, so that Z' times it is ``wanted``, and c; ``again`` removes the rounding of sums."""
         c = self._coefficients(self.border.totals(nu) - wanted)
-        alpha = nu - self._taken(c)
-        if not again:
+        alpha = nu - self._take(c)
+        if not is_repeated:
             return alpha, c
         # The difference may cancel, and the rounding of the sum then matters: subtract it once more.
-        rest = self._coefficients(self.border.totals(alpha) - wanted)
-        return alpha - self._taken(rest), c + rest
+        correction = self._coefficients(self.border.totals(alpha) - wanted)
+        return alpha - self._take(correction), c + correction
 
     @property
     def share(self) -> Array:
@@ -471,7 +472,7 @@ class Elimination:
             return totals / float(self.schur[0, 0])
         return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
 
-    def _taken(self, c: Array) -> Array:
+    def _take(self, c: Array) -> Array:
         if self.border.plain:
             return self.solved * c
         return self.solved @ c

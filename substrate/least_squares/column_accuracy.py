@@ -37,9 +37,9 @@ from substrate.kernels import Kernel
 __all__ = [
     "CAREFUL_FORMULA",
     "FORMULA",
-    "ColumnFactor",
     "ColumnMachine",
     "ColumnValues",
+    "KeptColumnFactor",
     "bound_columns",
     "bound_columns_by_factor",
     "kept_values",
@@ -64,7 +64,7 @@ class ColumnMachine:
     bias: float
     coefficients: Array
 
-    def bordered(self, values: Array) -> Array:
+    def add_border(self, values: Array) -> Array:
         """Return the columns of the bordered system from kernel values of all rows against the kept ones."""
         C = np.empty((self.y.size + 1, self.columns.size + 1))
         C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = 0.0, 1.0, 1.0, values
@@ -121,11 +121,11 @@ def bound_columns(
 
     def gradient(e: Any, top: Any) -> Any:
         """C'e, the bias first; ``top`` is the entry of e in the row of the border."""
-        return (kernel.adjoint(e).rounded() + (ridge * e.take(kept)).rounded() + top).after(e.total())
+        return (kernel.adjoint(e).round() + (ridge * e.take(kept)).round() + top).after(e.total())
 
     a = numbers.exact(machine.coefficients)
     f = kernel.times(a) + machine.bias
-    e, top = (machine.y - f - (ridge * a).place(kept, n)).shortened(), -a.total()
+    e, top = (machine.y - f - (ridge * a).place(kept, n)).shorten(), -a.total()
     unknown = e.error().after(top.error()).bound_norm(bordered)
     e, top = e.without_radius(), top.without_radius()
     g = gradient(e, top)
@@ -133,15 +133,15 @@ def bound_columns(
     step = inverse.step(g)
     if step is not None:
         shift, change = step.take(0), step.take(slice(1, None))
-        moved = kernel.times(change) + shift
-        e, top = (e - moved - (ridge * change).place(kept, n)).shortened(), top - change.total()
+        change_of_values = kernel.times(change) + shift
+        e, top = (e - change_of_values - (ridge * change).place(kept, n)).shorten(), top - change.total()
         unknown = unknown + e.error().after(top.error()).bound_norm(bordered)
         g = gradient(e.without_radius(), top.without_radius())
-        distance = distance - moved
-    unknown, ridge = unknown * numbers.exact(n + 1.0).sqrt(), ridge.rounded()
+        distance = distance - change_of_values
+    unknown, ridge = unknown * numbers.exact(n + 1.0).sqrt(), ridge.round()
     whole, coefficients = inverse.norms(g)
-    left = whole + ridge * coefficients + unknown + ridge * inverse.reach() * unknown
-    return left / numbers.exact(float(n)).sqrt() + distance.bound_norm(np.ones(n))
+    radius = whole + ridge * coefficients + unknown + ridge * inverse.reach() * unknown
+    return radius / numbers.exact(float(n)).sqrt() + distance.bound_norm(np.ones(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class ColumnValues:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFactor:
+class KeptColumnFactor:
     """R' of the columns scaled to one length: ``lower``, the ``length`` of every column, and two error bounds.
 
     ``smallest`` bounds the smallest singular value from below, ``error`` the relative error of norms by R.
@@ -200,14 +200,14 @@ class ColumnFactor:
     error: float
 
     @classmethod
-    def of_normal_equations(cls, lower: Array, length: Array, n: int) -> "ColumnFactor":
+    def of_normal_equations(cls, lower: Array, length: Array, n: int) -> "KeptColumnFactor":
         """Make the factor from a Cholesky factor of the scaled normal equations of n rows."""
         smallest = _smallest(lower)
         m = length.size
-        return cls(lower, length, smallest, _over(sum_rounding(n + m + 10) * m, smallest**2))
+        return cls(lower, length, smallest, _divide(sum_rounding(n + m + 10) * m, smallest**2))
 
     @classmethod
-    def of_columns(cls, C: Array) -> "ColumnFactor":
+    def of_columns(cls, C: Array) -> "KeptColumnFactor":
         """Make the factor from a QR factorisation of the columns themselves."""
         length = np.linalg.norm(C, axis=0)
         length = np.where(length > 0.0, length, 1.0)
@@ -215,20 +215,20 @@ class ColumnFactor:
         n, m = C.shape
         rounding = 2.0 * m * sum_rounding(n + 10)
         smallest = max(float(np.linalg.svd(R, compute_uv=False)[-1]) - rounding, 0.0)
-        return cls(np.ascontiguousarray(R.T), length, smallest, _over(2.0 * rounding, smallest))
+        return cls(np.ascontiguousarray(R.T), length, smallest, _divide(2.0 * rounding, smallest))
 
     def inverse(self, machine: ColumnMachine, values: ColumnValues) -> "FactorInverse | None":
         """Return the inverse for the true columns; None where they may be too near to dependent ones."""
-        off = _over(2.0 * values.distance(machine, self.length), self.smallest) + self.error
-        return FactorInverse(self, off) if off <= _TRUSTED else None
+        relative_radius = _divide(2.0 * values.distance(machine, self.length), self.smallest) + self.error
+        return FactorInverse(self, relative_radius) if relative_radius <= _TRUSTED else None
 
 
 @dataclass(frozen=True, slots=True)
 class FactorInverse:
     """(C'C)^-1 of the true columns by a factor whose norms are off by at most a share ``off``."""
 
-    factor: ColumnFactor
-    off: float
+    factor: KeptColumnFactor
+    relative_radius: float
 
     def step(self, g: Double) -> None:
         """Return no step: one in double precision leaves as much as it takes."""
@@ -246,7 +246,7 @@ class FactorInverse:
         radius = np.broadcast_to(g.radius, g.middle.shape)
         unknown = float(np.linalg.norm(radius / length)) / (0.98 * self.factor.smallest)
         size = float(np.linalg.norm(z))
-        change = self.reach() * (4.0 * self.off * size + unknown)
+        change = self.reach() * (4.0 * self.relative_radius * size + unknown)
         return Double((1.0 + 2.0 * _TRUSTED) * size + unknown), Double(float(np.linalg.norm(u[1:]))) + change
 
     def reach(self) -> Double:
@@ -255,7 +255,7 @@ class FactorInverse:
 
 
 def bound_columns_by_factor(
-    machine: ColumnMachine, values: ColumnValues, factor: ColumnFactor, fitted: Array | None = None
+    machine: ColumnMachine, values: ColumnValues, factor: KeptColumnFactor, fitted: Array | None = None
 ) -> float:
     """Return the bound by a factor: in doubled precision where ``fitted``, what predict returns, is given."""
     inverse = factor.inverse(machine, values)
@@ -297,5 +297,5 @@ def _smallest(lower: Array) -> float:
     return 0.99 / math.sqrt(4.0 * math.exp(2.0 * logarithm / _POWERS))
 
 
-def _over(value: float, size: float) -> float:
+def _divide(value: float, size: float) -> float:
     return value / size if size > 0.0 else math.inf

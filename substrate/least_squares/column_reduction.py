@@ -37,7 +37,7 @@ from substrate.certificates import Row
 from substrate.certificates.rounding import rank_cutoff
 from substrate.certificates.rows import roundoff
 from substrate.errors import DeclarationError, SolverError
-from substrate.least_squares.column_accuracy import ColumnFactor
+from substrate.least_squares.column_accuracy import KeptColumnFactor
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -69,7 +69,7 @@ class ColumnSolution:
     coefficients: Array
     method: str
     rank: int
-    factor: ColumnFactor | None = None
+    factor: KeptColumnFactor | None = None
 
     @property
     def full(self) -> bool:
@@ -110,7 +110,7 @@ def _lengths(squares: Array) -> Array:
     return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
 
 
-def _normal_equations(C: Array, B: Array) -> tuple[Array, ColumnFactor] | None:
+def _normal_equations(C: Array, B: Array) -> tuple[Array, KeptColumnFactor] | None:
     """C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
@@ -134,7 +134,7 @@ def _normal_equations(C: Array, B: Array) -> tuple[Array, ColumnFactor] | None:
         x += step
         if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
             break
-    return x, ColumnFactor.of_normal_equations(factor, length, C.shape[0])
+    return x, KeptColumnFactor.of_normal_equations(factor, length, C.shape[0])
 
 
 def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:

@@ -70,7 +70,7 @@ class System(Protocol):
     def project(self, R: Array) -> Array:
         """R less what the subspace does not see of it."""
 
-    def unfinished(self, R: Array, energy: Array) -> Columns:
+    def find_unfinished(self, R: Array, energy: Array) -> Columns:
         """Which residuals are too large yet; ``energy`` is r' M^{-1} r. What is not a number is too large."""
 
 
@@ -109,21 +109,23 @@ class Descent:
     @property
     def active(self) -> Columns:
         """The columns that are not finished."""
-        return self.system.unfinished(self.residual, self.energy)
+        return self.system.find_unfinished(self.residual, self.energy)
 
-    def run(self, limits: IterationLimits, done: int = 0, progress: LateProgress | None = None) -> tuple[int, str]:
+    def run(
+        self, limits: IterationLimits, iterations: int = 0, progress: LateProgress | None = None
+    ) -> tuple[int, str]:
         """Step until no column is active; return the iterations, those done before included, and why they ended."""
         while (active := self.active).any():
-            if done >= limits.most:
-                return done, "no more were allowed"
-            if done and done % limits.judged == 0 and (needed := self.needed()) > limits.most:
-                return done, f"by the eigenvalues that these show, {needed:.0f} would be needed"
+            if iterations >= limits.most:
+                return iterations, "no more were allowed"
+            if iterations and iterations % limits.judged == 0 and (needed := self.needed()) > limits.most:
+                return iterations, f"by the eigenvalues that these show, {needed:.0f} would be needed"
             if progress is not None:
-                progress.piece(f"conjugate gradients, iteration {done + 1} of at most {limits.most}")
+                progress.piece(f"conjugate gradients, iteration {iterations + 1} of at most {limits.most}")
             if reason := self.step(active):
-                return done, reason
-            done += 1
-        return done, ""
+                return iterations, reason
+            iterations += 1
+        return iterations, ""
 
     def step(self, active: Columns) -> str:
         """Move the active columns; return why that is not possible, or nothing."""
@@ -191,17 +193,17 @@ class GradientSolution:
     indefinite: bool = False
 
     @property
-    def converged(self) -> bool:
+    def is_converged(self) -> bool:
         """Whether every output is as accurate as requested."""
         return not self.reason
 
     def part(self, columns: slice) -> "GradientSolution":
         """Return some of the outputs, with the reason if one of them is not finished."""
-        a, products, slopes = (part[:, columns] for part in (self.support_values, self.products, self.slopes))
+        a, products, slopes = (array[:, columns] for array in (self.support_values, self.products, self.slopes))
         unfinished = self.unfinished[columns]
         reason = self.reason if unfinished.any() else ""
-        known = (self.iterations, self.reached[columns], unfinished, reason, slopes, self.indefinite)
-        return GradientSolution(a, self.bias[columns], products, *known)
+        facts = (self.iterations, self.reached[columns], unfinished, reason, slopes, self.indefinite)
+        return GradientSolution(a, self.bias[columns], products, *facts)
 
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
@@ -297,7 +299,7 @@ class BorderedSystem:
         """R less its best fit by the border."""
         return R - self.border.values(self.border.means(self.shares, R))
 
-    def unfinished(self, R: Array, energy: Array) -> Columns:
+    def find_unfinished(self, R: Array, energy: Array) -> Columns:
         """The outputs whose residual about the border is above the goal, in one of the norms that count."""
         above = ~(self.sizes(R) <= self.goal)  # so that NaN counts as not finished
         if self.plain_goal is not None:

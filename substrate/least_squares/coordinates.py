@@ -116,8 +116,8 @@ class LeastSquares:
         inside = to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g)
         if self.rest is None:
             return np.asarray(inside)
-        held = float(g.shape[0]) if self.masses is None else float(self.masses.sum())
-        outside = (self.free if self.mass is None else self.mass) - held
+        mass = float(g.shape[0]) if self.masses is None else float(self.masses.sum())
+        outside = (self.free if self.mass is None else self.mass) - mass
         return np.asarray(np.maximum(inside + outside / lambdas, np.finfo(np.float64).tiny))
 
     def mean_log_stretch(self, lambdas: Array) -> Array:

@@ -168,7 +168,7 @@ class Criterion(ABC):
         squares = self.targets.squares / self.spectrum.mass
         return np.asarray(squares.mean(keepdims=True) if self.pooled else squares)
 
-    def lifted(self, lift: float) -> Self:
+    def with_lift(self, lift: float) -> Self:
         """The same with lambda counted from a common point on, not below its own."""
         return replace(self, lift=max(lift, self.lift))
 
@@ -184,15 +184,15 @@ class Criterion(ABC):
         z, slopes = self.targets.coordinates, []
         with blas_threads(self.spectrum.n):
             for number, (share, g) in enumerate(zip(shares, self._inverses(t).T, strict=True)):
-                own = slice(None) if self.pooled else slice(number, number + 1)
-                slopes.append(self._slope(g, z[:, own], own).scaled(float(share)))
+                columns = slice(None) if self.pooled else slice(number, number + 1)
+                slopes.append(self._slope(g, z[:, columns], columns).scale(float(share)))
         return (sum(slopes[1:], slopes[0]),)
 
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
         """The slope of the mean criterion of the columns of z, which are these of all."""
         raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
 
-    def _moved(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
+    def _shrink_and_shift(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
         """Shrink per interval and shifts from each point on, from their two factors; no bound is left from q = 1/2 on.
 
         ``q`` and ``share`` have the shape of the points, ``sizes`` one axis more, the outputs.
@@ -210,7 +210,7 @@ class Criterion(ABC):
         inverses: Array = 1.0 / (values[:, None] + on_device_of(values, np.exp(t.ravel())))
         return inverses
 
-    def _shaped(self, values: Array, t: Array) -> Array:
+    def _shape(self, values: Array, t: Array) -> Array:
         """(points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
         values = values.mean(axis=1, keepdims=True) if self.pooled else values
         return values.reshape(*t.shape, -1)
@@ -274,14 +274,14 @@ class LeftOutCriterion(OfMachine):
     """The mean square leave-one-out residual, from sums over the rows."""
 
     @abstractmethod
-    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
+    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """The mean squares at the points, as samples without a ceiling but for rounding, and the sums of 1/B_ii."""
 
     def sample(self, t: Array) -> Samples:
         """Sum over the rows, under the ceiling of Cauchy's inequality."""
         g, lambdas = self._at(t)
-        samples, reciprocal = self._left_out(g, t)
-        falling = self._shaped(self.machine.quadratic(g, lambdas), t)
+        samples, reciprocal = self._sample_left_out(g, t)
+        falling = self._shape(self.machine.quadratic(g, lambdas), t)
         rising = reciprocal.reshape(*t.shape, 1) / self.spectrum.n
         return replace(samples, ceiling=np.maximum(between(falling, rising), samples.ceiling))
 
@@ -292,7 +292,7 @@ class LeaveOneOut(LeftOutCriterion):
 
     spectrum: Spectrum
 
-    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
+    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """Three matrix products, with the basis and with its squares, block by block."""
         n, lambdas = self.spectrum.n, np.exp(t.ravel())
         sums = _leave_one_out_sums(self.spectrum.basis, g, self.targets.coordinates, t)
@@ -301,8 +301,8 @@ class LeaveOneOut(LeftOutCriterion):
         alpha = np.sqrt(self.machine.support_squares(g, lambdas)).reshape(*t.shape, -1)
         share = following(unknown, t) * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
         shrink = 1.0 / (1.0 + at_most(1.0) * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
-        moved = self._moved(q, share, alpha, shrink)
-        return Samples(self._shaped(squares / n, t), np.zeros((t.shape[0], self.outputs)), *moved), reciprocal
+        shifts = self._shrink_and_shift(q, share, alpha, shrink)
+        return Samples(self._shape(squares / n, t), np.zeros((t.shape[0], self.outputs)), *shifts), reciprocal
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
@@ -322,7 +322,7 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
     interval the slope of the chord from the one before it is a bound, and takes no product. On a device these two are
     bounded without.
     """
-    n, there, xp = int(basis.shape[0]), is_device_array(basis), namespace_of(basis)
+    n, is_on_device, xp = int(basis.shape[0]), is_device_array(basis), namespace_of(basis)
     weighted = [g * z[:, k][:, None] for k in range(z.shape[1])]
     squares, reciprocal = zeros_beside(g, (g.shape[1], z.shape[1])), zeros_beside(g, g.shape[1])
     spread, steepest, after = np.zeros(g.shape[1]), np.zeros(g.shape[1]), np.arange(g.shape[1]) + 1
@@ -339,7 +339,7 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
             diagonal = squared @ g
             inverse = 1.0 / diagonal
             reciprocal += xp.sum(inverse, axis=0)
-            if not there:
+            if not is_on_device:
                 lengths = np.empty_like(diagonal)
                 lengths[:, 1:] = ((1.0 + rounded) * diagonal[:, :-1] - (1.0 - rounded) * diagonal[:, 1:]) / steps[1:]
                 lengths[:, firsts] = squared @ first_squared
@@ -353,7 +353,7 @@ def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Arr
                 residuals *= inverse
                 squares[:, k] += paired_sums(residuals, residuals, 0)
     squares, reciprocal = to_numpy(squares), to_numpy(reciprocal)
-    if there:  # ||B e_i||^2 <= B_ii / lambda
+    if is_on_device:  # ||B e_i||^2 <= B_ii / lambda
         steepest = 1.0 / np.exp(t)
         return squares, reciprocal, following(reciprocal, t) * steepest, steepest
     return squares, reciprocal, spread.reshape(t.shape), steepest.reshape(t.shape)

@@ -42,7 +42,7 @@ __all__ = [
     "Evidence",
     "GeneralizedCrossValidation",
     "OfSums",
-    "cancelled",
+    "ceiling_of_remainder",
     "log_evidence",
     "log_rounding",
 ]
@@ -63,19 +63,19 @@ def log_rounding(size: int, mean_size: Array) -> Array:
 class OfSums(OfMachine):
     """A criterion that is known from the spectrum alone, without a row: a falling times a rising function of t."""
 
-    def _bounded(self, t: Array, falling: Array, rising: Array, whole: Array | None, shrink: Array) -> Samples:
+    def _bound_product(self, t: Array, falling: Array, rising: Array, whole: Array | None, shrink: Array) -> Samples:
         """The product, its ceiling, and what the root keeps of it.
 
         ``falling`` has one line per point and one column per output, ``rising`` one number per point. Where the machine
         has squares outside, which are a difference, ``whole`` is the falling factor of what they are a difference of.
         """
-        falling, rising = self._shaped(falling, t), rising.reshape(*t.shape, 1)
+        falling, rising = self._shape(falling, t), rising.reshape(*t.shape, 1)
         values, ceiling = falling * rising, between(falling, rising)
         if whole is not None:
-            ceiling = np.maximum(ceiling, cancelled(values, self._shaped(whole, t) * rising, self.size))
+            ceiling = np.maximum(ceiling, ceiling_of_remainder(values, self._shape(whole, t) * rising, self.size))
         _, q = unknown_at(self.spectrum, t)
-        nothing = np.zeros((*t.shape, self.targets.outputs))
-        return Samples(values, ceiling, *self._moved(q, np.zeros(t.shape), nothing, shrink))
+        zeros = np.zeros((*t.shape, self.targets.outputs))
+        return Samples(values, ceiling, *self._shrink_and_shift(q, np.zeros(t.shape), zeros, shrink))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class GeneralizedCrossValidation(OfSums):
         whole = self.machine.whole
         _, q = unknown_at(self.spectrum, t)
         shrink = (1.0 - q[:, 0]) / (1.0 + q[:, 0])
-        known = None if whole is None else whole / np.square(lambdas)[:, None]
-        return self._bounded(t, *self.machine.gcv(g, lambdas), known, shrink)
+        whole_sum = None if whole is None else whole / np.square(lambdas)[:, None]
+        return self._bound_product(t, *self.machine.gcv(g, lambdas), whole_sum, shrink)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         trace = float(g.sum() if self.machine.masses is None else self.machine.masses @ g)
@@ -118,15 +118,15 @@ class Evidence(OfSums):
         _, q = unknown_at(self.spectrum, t)
         exact = (1.0 - q[:, 0]) / ((1.0 + q[:, 0]) * (1.0 + self.spectrum.skew)) * (1.0 - rounded)
         shrink = np.sqrt(np.maximum(exact, 0.0))
-        known = None if whole is None else whole / lambdas[:, None] / self.machine.free
-        return self._bounded(t, *self.machine.evidence(g, lambdas, logs), known, shrink)
+        whole_sum = None if whole is None else whole / lambdas[:, None] / self.machine.free
+        return self._bound_product(t, *self.machine.evidence(g, lambdas, logs), whole_sum, shrink)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         quadratic, stretch = float((g @ np.square(z)).sum()), float(np.exp(-np.mean(np.log(g))))
         return evidence_response(spectrum.basis @ z, quadratic, stretch, g.size)
 
 
-def cancelled(values: Array, whole: Array, size: int) -> Array:
+def ceiling_of_remainder(values: Array, whole: Array, size: int) -> Array:
     """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
     floor = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):  # of a value that vanishes nothing is known

@@ -76,13 +76,13 @@ class FactoredPart:
         scaled = (Y / unit).reshape(Y.shape[0], -1)
         shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if weights is None else weights / weights.sum()
         mean = np.clip(shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))  # exact where y is constant
-        rest = shares @ (scaled - mean)
-        centred, root = (scaled - mean) - rest, None if weights is None else np.sqrt(weights)
+        variance = shares @ (scaled - mean)
+        centred, root = (scaled - mean) - variance, None if weights is None else np.sqrt(weights)
         centred = centred if root is None else root[:, None] * centred
         if Y_check is None:
             return cls(kind=kind, train=train, Y=centred, share=share, root=root)
         roots = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
-        offsets = ((Y_check / unit).reshape(Y_check.shape[0], -1) - mean) - rest
+        offsets = ((Y_check / unit).reshape(Y_check.shape[0], -1) - mean) - variance
         offsets = offsets if roots is None else roots[:, None] * offsets
         return cls(
             kind=kind, train=train, Y=centred, share=share, root=root, check=check, offsets=offsets, check_root=roots
@@ -97,10 +97,10 @@ class FactoredPart:
         """
         n = K.shape[0]
         mean_row = K.mean(axis=0) if self.root is None else (self.root**2 / float(self.root @ self.root)) @ K
-        found = _inverse(K, lam, self.root)
-        if found is None:
+        inverse = _inverse(K, lam, self.root)
+        if inverse is None:
             return None
-        B, log_factor = found
+        B, log_factor = inverse
         alpha = B @ self.Y
         found_slope: Slope | None = None
         if self.kind == "validation":
@@ -118,7 +118,7 @@ class FactoredPart:
             response = self._response(B, alpha, log_factor)
             value, found_slope = response.value, response.slope(B, alpha) if slope else None
         if found_slope is not None:
-            found_slope = found_slope.weighted(self.root).scaled(self.share)
+            found_slope = found_slope.weighted(self.root).scale(self.share)
         return self.share * value, found_slope
 
     def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:

@@ -16,7 +16,7 @@ from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
-from substrate.least_squares.answer import Question, kernel_rounding
+from substrate.least_squares.answer import AnswerProblem, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.preconditioner import KernelSample
@@ -26,7 +26,7 @@ from substrate.least_squares.solver_choice import (
     Plan,
     Way,
     iterated_seconds,
-    planned,
+    plan,
     sample_size,
     warn_of_long_fit,
 )
@@ -81,7 +81,7 @@ class SolvedGroup:
 
 
 def solve_groups(
-    question: Question,
+    question: AnswerProblem,
     matrix: SymmetricOperator,
     inverse: Callable[[Array], Callable[[Array], Array]],
     limits: IterationLimits,
@@ -95,7 +95,7 @@ def solve_groups(
     """
     border, groups = question.border, []
     for gamma in dict.fromkeys(question.gammas):
-        columns = [k for k, other in enumerate(question.gammas) if other == gamma]
+        columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
         ridge = ridge_of(gamma, question.weights)
         targets = np.ascontiguousarray(question.Y[:, columns])
         across = products = np.empty((ridge.size, 0))
@@ -148,7 +148,7 @@ def _deviations(border: Border, ridge: Array, across: Array, products: Array, so
 
     Where these systems are not solved, the deviations are not known: they are NaN.
     """
-    if not border.slopes or not solved.converged:
+    if not border.slopes or not solved.is_converged:
         return np.full(border.slopes, np.nan)
     covariance = across.T @ products - products.T @ solved.support_values
     covariance = (covariance + covariance.T) / 2.0
@@ -156,7 +156,7 @@ def _deviations(border: Border, ridge: Array, across: Array, products: Array, so
     return border.deviations(np.asarray(np.linalg.inv(covariance), dtype=np.float64))
 
 
-def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit | Unfitted:
+def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> IteratedFit | Unfitted:
     """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
     plan = _plan(question, max_iter)
     if plan.sample is None or plan.limits is None:
@@ -175,20 +175,20 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     except SolverError as error:
         if required:
             raise
-        return _factored(stored, 0, str(error).partition(";")[0])
+        return _leave_to_factorisation(stored, 0, str(error).partition(";")[0])
     finally:
         progress.close()
     iterations = max(group.solution.iterations for group in solved)
     rows = _rows(question, solved, matrix.diagonal)
-    failed = next((group.solution.reason for group in solved if not group.solution.converged), "")
+    failed = next((group.solution.reason for group in solved if not group.solution.is_converged), "")
     failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
     if failed and not required:
-        return _factored(stored, iterations, failed)
+        return _leave_to_factorisation(stored, iterations, failed)
     alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
     slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
     for group in solved:
-        done, columns = group.solution, group.columns
-        alpha[:, columns], bias[columns], slopes[:, columns] = done.support_values, done.bias, done.slopes
+        solution, columns = group.solution, group.columns
+        alpha[:, columns], bias[columns], slopes[:, columns] = solution.support_values, solution.bias, solution.slopes
         deviations[:, columns] = group.deviations[:, None]
     n, m = question.X.shape[0], sample.rows.size
     facts = [
@@ -201,19 +201,19 @@ def iterated_fit(question: Question, max_iter: int | None = None) -> IteratedFit
     return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
 
 
-def _factored(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
+def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
     """Leave the fit to a factorisation, of the matrix that is in memory already."""
     fact = f"a factorisation, after {iterations} iterations of conjugate gradients: {why}"
     return Unfitted((("choice", fact),), None if stored is None else stored.gram())
 
 
-def _plan(question: Question, max_iter: int | None) -> Plan:
+def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
     """By cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
     ridge = ridge_of(max(question.gammas), question.weights)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
-        return planned(kernel, X, systems, ridge, question.share)
+        return plan(kernel, X, systems, ridge, question.share)
     if not kernel.trusted:
         raise DeclarationError(
             f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
@@ -226,23 +226,23 @@ def _plan(question: Question, max_iter: int | None) -> Plan:
     return Plan("stored_cg", sample, IterationLimits.plain(max_iter))
 
 
-def _rows(question: Question, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
+def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
     """The accuracy of every output and the equations of the worst, both to the share that is permitted."""
     answers: dict[int, Accuracy] = {}
     equations = []
     share, rounding = question.share, kernel_rounding(question.kernel, question.X)
     roots = question.roots(diagonal)
     for group in solved:
-        done = group.solution
+        solution = group.solution
         for k, column in enumerate(group.columns):
-            a, b, p = done.support_values[:, k], float(done.bias[k]), done.products[:, k]
+            a, b, p = solution.support_values[:, k], float(solution.bias[k]), solution.products[:, k]
             machine = question.expansion(column, a, b)
             if question.border.slopes:
-                machine = replace(machine, slopes=done.slopes[:, k])
+                machine = replace(machine, slopes=solution.slopes[:, k])
             bound = bound_plainly(machine, PlainRows(p, roots, rounding))
             answers[column] = question.row(column, bound, FORMULA)
             allowed = max(share, roundoff(a.size))
-            known = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
-            equations.append(saddle_rows(*known, tolerance=allowed, border=machine.border, slopes=machine.slopes))
+            system = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
+            equations.append(saddle_rows(*system, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]
     return (accuracy_of_outputs(in_order), *worst_rows(equations))

@@ -50,17 +50,17 @@ class PlainProducts:
         """A block of columns at a time, the products summed as pairs."""
         zero = np.zeros(self.matrix.shape[0])
         total: Pair = (zero, zero)
-        for some in strips(x.size, _TERMS):
-            if x[some].any():
-                total = add(total, (self.matrix[:, some] @ x[some], zero))
+        for block in strips(x.size, _TERMS):
+            if x[block].any():
+                total = add(total, (self.matrix[:, block] @ x[block], zero))
         return total, at_most(1.0) * (sum_rounding(_TERMS) + self.rounding) * self.sizes(x)
 
-    def groups(self, some: Any) -> Any:
+    def groups(self, block: Any) -> Any:
         """A number per given column, the same for equal columns: of equal points, or by values."""
         if self.points is None:
-            columns = self.matrix[:, some].T
+            columns = self.matrix[:, block].T
         else:
-            columns = self.points[some]
+            columns = self.points[block]
             columns = columns.toarray() if hasattr(columns, "toarray") else columns
         return np.unique(columns, axis=0, return_inverse=True)[1].ravel()
 
@@ -88,22 +88,22 @@ class CarefulProducts:
             return self._by_features(x)
         (used,) = np.nonzero(x)
         points, rounding = self.points[used], self.kernel.careful_rounding(self.points)
-        high, low, unsure = np.zeros(x.size), np.zeros(x.size), np.zeros(x.size)
-        for some in strips(x.size, _ROWS):
-            block = np.empty((some.stop - some.start, used.size))
-            self.kernel.fill_carefully(self.points[some], points, block)
-            (high[some], low[some]), unsure[some] = exact_product(block, x[used])
-        return (high, low), at_most(1.0) * (unsure + rounding * self.sizes(x))
+        high, low, radius = np.zeros(x.size), np.zeros(x.size), np.zeros(x.size)
+        for strip in strips(x.size, _ROWS):
+            block = np.empty((strip.stop - strip.start, used.size))
+            self.kernel.fill_carefully(self.points[strip], points, block)
+            (high[strip], low[strip]), radius[strip] = exact_product(block, x[used])
+        return (high, low), at_most(1.0) * (radius + rounding * self.sizes(x))
 
     def _by_features(self, x: Array) -> tuple[Pair, Array]:
         """K x = Phi (Phi'x), where the features are exact."""
         dense = self.points.toarray() if hasattr(self.points, "toarray") else self.points
         features = np.ascontiguousarray(self.kernel.features(dense))
-        (w, rest), unsure = exact_product(np.ascontiguousarray(features.T), x)
+        (w, low_part), radius = exact_product(np.ascontiguousarray(features.T), x)
         product, error = exact_product(features, w)
-        less = features @ rest
-        unsure = unsure + relative_rounding(features.shape[1]) * np.abs(rest)
-        return add(product, (less, np.zeros_like(less))), at_most(1.0) * (error + np.abs(features) @ unsure)
+        less = features @ low_part
+        radius = radius + relative_rounding(features.shape[1]) * np.abs(low_part)
+        return add(product, (less, np.zeros_like(less))), at_most(1.0) * (error + np.abs(features) @ radius)
 
     def sizes(self, x: Array) -> Array:
         """As for the plain matrix."""
@@ -116,22 +116,22 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
     ``points`` are the x_i. A precomputed kernel has none: its rows X hold kernel values, of the x_i in ``columns``.
     """
     result: Array = zeros_beside(a, (X.shape[0], *a.shape[1:]))
-    there, xp = is_device_array(X), namespace_of(a)
+    is_on_device, xp = is_device_array(X), namespace_of(a)
     if a.shape[0] == 0:  # only the bias is left
         result += b
         return result
-    buffer = None if there else np.empty((256, a.shape[0]))
+    buffer = None if is_on_device else np.empty((256, a.shape[0]))
     with blas_threads(a.shape[0]):
         for rows in blocks_beside(a, X.shape[0], a.shape[0]):
-            given = X[rows, :]
+            rows_of_X = X[rows, :]
             if kernel.pairwise and columns is not None:
-                given = take_columns(given, columns)
+                rows_of_X = take_columns(rows_of_X, columns)
             if buffer is None:
-                others = a if points is None else points  # of a given matrix only the number of columns matters
-                result[rows, ...] = kernel.evaluate(given, others, xp.float64) @ a
+                columns_of_X = a if points is None else points  # of a given matrix only the number of columns matters
+                result[rows, ...] = kernel.evaluate(rows_of_X, columns_of_X, xp.float64) @ a
                 continue
             block = buffer[: rows.stop - rows.start]
-            kernel.fill(given, points, block)
+            kernel.fill(rows_of_X, points, block)
             np.matmul(block, a, out=result[rows])
     result += b
     return result

@@ -52,7 +52,7 @@ class Slope:
     within: Array
     below: Array | None = None
 
-    def scaled(self, factor: float) -> "Slope":
+    def scale(self, factor: float) -> "Slope":
         """The slope of a multiple of F."""
         return Slope(factor * self.within, None if self.below is None else factor * self.below)
 
@@ -143,10 +143,10 @@ def validation_slope(alpha: Array, errors: Array, pulled: Array, shares: Array, 
     ``shares`` are those of the training rows in the mean row of K, times the roots of their weights, ``roots`` those of
     the weights of the validation rows, which errors and C are multiplied by.
     """
-    own = errors if roots is None else roots[:, None] * errors
-    pulled = pulled + np.outer(shares, own.sum(axis=0))
+    weighted_errors = errors if roots is None else roots[:, None] * errors
+    pulled = pulled + np.outer(shares, weighted_errors.sum(axis=0))
     factor = 2.0 / errors.size
-    return Slope(factor * _symmetric_product(pulled, alpha), -factor * (own @ alpha.T))
+    return Slope(factor * _symmetric_product(pulled, alpha), -factor * (weighted_errors @ alpha.T))
 
 
 def _product(half: Array) -> Array:

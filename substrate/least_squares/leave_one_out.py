@@ -66,13 +66,13 @@ def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
     checked = tuple(_row_numbers(fold, n, f"fold {number}") for number, fold in enumerate(folds))
     if not checked:
         raise DataError("there are no folds; give at least one set of rows to leave out")
-    seen = np.zeros(n, dtype=np.intp)
+    counts = np.zeros(n, dtype=np.intp)
     for number, fold in enumerate(checked):
         if fold.size >= n:
             raise DataError(f"fold {number} holds all {n} rows, so nothing is left to fit; use at least two folds")
-        np.add.at(seen, fold, 1)
-        if seen.max() > 1:
-            raise DataError(f"fold {number} holds row {seen.argmax()} a second time; folds must not overlap")
+        np.add.at(counts, fold, 1)
+        if counts.max() > 1:
+            raise DataError(f"fold {number} holds row {counts.argmax()} a second time; folds must not overlap")
     return checked
 
 
@@ -86,9 +86,9 @@ def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Spl
     checked = []
     for number, (train, test) in enumerate(splits):
         pair = _row_numbers(train, n, f"split {number}: train"), _row_numbers(test, n, f"split {number}: test")
-        both = np.intersect1d(*pair)
-        if both.size:
-            raise DataError(f"split {number} trains on row {both[0]} and validates on it; keep the two apart")
+        common = np.intersect1d(*pair)
+        if common.size:
+            raise DataError(f"split {number} trains on row {common[0]} and validates on it; keep the two apart")
         checked.append(pair)
     if not checked:
         raise DataError("cv gives no split; give at least one")
@@ -96,14 +96,14 @@ def checked_splits(splits: Iterable[Any], n: int, kept: Any = None) -> tuple[Spl
         return tuple(checked)
     places = np.full(n, -1, dtype=np.intp)
     places[kept] = np.arange(len(kept))
-    own = [tuple(places[part][places[part] >= 0] for part in pair) for pair in checked]
-    left = tuple((train, test) for train, test in own if train.size and test.size)
-    if not left:
+    kept_splits = [tuple(places[rows][places[rows] >= 0] for rows in pair) for pair in checked]
+    usable = tuple((train, test) for train, test in kept_splits if train.size and test.size)
+    if not usable:
         raise DataError(
             f"no split of cv has rows of positive weight on both sides, of {len(kept)} such rows; give other splits or "
             "more rows a positive sample_weight"
         )
-    return left
+    return usable
 
 
 def _row_numbers(rows: Any, n: int, name: str) -> Rows:

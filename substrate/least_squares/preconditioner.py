@@ -106,15 +106,15 @@ class KernelSample:
         sample, probes = self.points[self.rows], self.points[self.probes]
         if probes.shape[0] == 0:
             return 0.0
-        values, own = self.kernel(probes, sample), self.kernel(sample)
-        own[np.diag_indices_from(own)] += 1e-12 * np.trace(own)
+        values, sample_matrix = self.kernel(probes, sample), self.kernel(sample)
+        sample_matrix[np.diag_indices_from(sample_matrix)] += 1e-12 * np.trace(sample_matrix)
         try:
-            factor = cholesky(own, lower=True, overwrite_a=True)
+            factor = cholesky(sample_matrix, lower=True, overwrite_a=True)
             explained = np.square(solve_triangular(factor, values.T, lower=True)).sum(axis=0)
         except (LinAlgError, ValueError):
             return float("inf")
-        left = np.maximum(self.kernel.diag(probes) - explained, 0.0) / ridge[self.probes]
-        return float(np.mean(left)) if np.isfinite(left).all() else float("inf")
+        unexplained = np.maximum(self.kernel.diag(probes) - explained, 0.0) / ridge[self.probes]
+        return float(np.mean(unexplained)) if np.isfinite(unexplained).all() else float("inf")
 
     def inverse(self, ridge: Array) -> LowRankInverse:
         """Return the preconditioner of a diagonal D."""

@@ -48,8 +48,8 @@ from substrate.least_squares.border import ONES, Border, weighted_center
 
 __all__ = [
     "FORMULA",
-    "Factor",
     "LinearTerm",
+    "PrimalFactor",
     "PrimalFit",
     "PrimalWeights",
     "bound_primal",
@@ -63,7 +63,7 @@ N = TypeVar("N", bound=Enclosed)
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class PrimalFactor:
     """A with columns scaled to one size, those sizes, and T; weights first, the coefficients of the border last."""
 
     A: Array
@@ -71,7 +71,7 @@ class Factor:
     T: Array
 
     @classmethod
-    def of(cls, features: Array, gamma: float, v: Array, border: Border = ONES) -> "Factor":
+    def of(cls, features: Array, gamma: float, v: Array, border: Border = ONES) -> "PrimalFactor":
         """For one gamma; not finite where the sizes of the features overflow."""
         from scipy.linalg.lapack import dtrtri
 
@@ -172,9 +172,9 @@ def solve_primal(
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     with np.errstate(all="ignore"):  # overflow is not finite, and its certificate gives no bound
         for gamma in dict.fromkeys(gammas):
-            factor = Factor.of(features, gamma, v, border)
-            for column in (k for k, other in enumerate(gammas) if other == gamma):
-                weights[:, column], c = _refined(factor, features, Y[:, column], gamma, v, border)
+            factor = PrimalFactor.of(features, gamma, v, border)
+            for column in (k for k, gamma_of_output in enumerate(gammas) if gamma_of_output == gamma):
+                weights[:, column], c = _refine(factor, features, Y[:, column], gamma, v, border)
                 bias, more = border.split(c[:, None])
                 biases[column], slopes[:, column] = bias[0], more[:, 0]
                 if border.slopes:
@@ -232,9 +232,9 @@ def bound_primal(
     pulls = features.exact(v) * gamma
     f, e, gradient = primal_gradient(features, y, pulls, w, c, border)
     roots = pulls.sqrt()
-    tall = features.beside(border.enclose(features)).rounded().T * roots
+    tall = features.beside(border.enclose(features)).round().T * roots
     penalty = tall.exact(np.eye(w.size + border.count, w.size))
-    norm = tall.beside(penalty).T.bound_inverse_norm(gradient.rounded()) / pulls.sum().sqrt()
+    norm = tall.beside(penalty).T.bound_inverse_norm(gradient.round()) / pulls.sum().sqrt()
     return norm + e.error().bound_norm(v) + (fitted - f).bound_norm(v), gradient
 
 
@@ -280,7 +280,9 @@ def primal_accuracy(
     )
 
 
-def _refined(factor: Factor, features: Array, y: Array, gamma: float, v: Array, border: Border) -> tuple[Array, Array]:
+def _refine(
+    factor: PrimalFactor, features: Array, y: Array, gamma: float, v: Array, border: Border
+) -> tuple[Array, Array]:
     """Return w and the coefficients of the border."""
     shares, p = v / v.max(), features.shape[1]
     point = np.concatenate([np.zeros(p), [shares @ y / shares.sum()], np.zeros(border.slopes)])

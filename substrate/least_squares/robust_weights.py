@@ -64,10 +64,10 @@ _LEVEL = 1e-12
 Quantiles = Callable[[tuple[float, ...], float | None], Sequence[float]]
 
 
-def check_choice(value: object, known: tuple[str, ...], name: str) -> str:
+def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
     """The value, if it is one of the known names."""
-    if not isinstance(value, str) or value not in known:
-        raise DeclarationError(f"{name} must be one of {', '.join(known)}, received {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        raise DeclarationError(f"{name} must be one of {', '.join(choices)}, received {value!r}")
     return value
 
 
@@ -107,12 +107,12 @@ def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
         low, high = quantiles((0.25, 0.75), None)
-        found = (high - low) / (2.0 * _QUARTILE)
+        estimate = (high - low) / (2.0 * _QUARTILE)
     else:
         (centre,) = quantiles((0.5,), None)
         (deviation,) = quantiles((0.5,), centre)
-        found = _MAD_TO_DEVIATION * deviation
-    return found if found > _ROUNDED * largest() else 0.0
+        estimate = _MAD_TO_DEVIATION * deviation
+    return estimate if estimate > _ROUNDED * largest() else 0.0
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:

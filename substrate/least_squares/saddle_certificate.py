@@ -285,10 +285,10 @@ class CarefulRows:
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         n = self.points.shape[0]
-        given = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
+        matrix = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
         for rows in strips(n, _BLOCK):
-            if given is not None:
-                yield rows, given[rows]
+            if matrix is not None:
+                yield rows, matrix[rows]
                 continue
             block = np.empty((rows.stop - rows.start, n))
             self.kernel.fill_carefully(self.points[rows], self.points, block)

@@ -118,11 +118,11 @@ def solve_saddle_system(
     xp = namespace_of(y)
     unit = target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
-    target, known = _without_border(Y, ridge, border)
+    target, coefficients_of_border = _without_border(Y, ridge, border)
     gram.factorize(ridge)
     solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
     elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
-    wanted = xp.zeros_like(known)
+    wanted = xp.zeros_like(coefficients_of_border)
     if balance:
         wanted[0, :] = balance / unit
     alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
@@ -141,7 +141,7 @@ def solve_saddle_system(
         alpha, c, products = better, better_c, better_products
         residual, error = better_residual, better_error
         refinements += 1
-    bias, slopes = border.split(unit * (c + known))
+    bias, slopes = border.split(unit * (c + coefficients_of_border))
     alpha, products = unit * alpha, unit * products
     if y.ndim == 1:
         alpha, bias, products, slopes = alpha[:, 0], bias[0], products[:, 0], slopes[:, 0]

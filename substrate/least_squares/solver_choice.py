@@ -34,7 +34,7 @@ __all__ = [
     "Plan",
     "factored_seconds",
     "iterated_seconds",
-    "planned",
+    "plan",
     "sample_size",
     "warn_of_long_fit",
 ]
@@ -82,9 +82,9 @@ def iterated_seconds(
     Outputs are to be known to about a ``share`` of their size.
     A ``remainder`` that is not known to be finite counts as nothing: the estimate is then from below.
     """
-    left = remainder if math.isfinite(remainder) else 0.0
+    unexplained = remainder if math.isfinite(remainder) else 0.0
     matrix = 0.5 * n * n * _VALUE if stored else 0.0
-    return 1e-9 * (matrix + _preparation(n, m) + _iterations(left, share) * _product(n, m, n_outputs, stored))
+    return 1e-9 * (matrix + _preparation(n, m) + _iterations(unexplained, share) * _product(n, m, n_outputs, stored))
 
 
 def _preparation(n: int, m: int) -> float:
@@ -122,7 +122,7 @@ def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
     return min(n // 2, round(math.sqrt(n) * min(2.0 + 2.0 * digits, 10.0)))
 
 
-def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> Plan:
+def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> Plan:
     """The plan for targets of ``n_outputs`` columns, each to be known to about a ``share`` of its size.
 
     The digits that this asks for enter the estimate of the iterations; what ends these is an absolute error.
@@ -131,9 +131,9 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) 
     if n < FACTORED_ROWS:
         return Plan("cholesky")
     if not kernel.trusted:
-        return _factored(n, "a factorisation, which also shows whether the given kernel is definite")
+        return _plan_factorisation(n, "a factorisation, which also shows whether the given kernel is definite")
     if share < _LEAST_TOLERANCE:
-        return _factored(n, f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
+        return _plan_factorisation(n, f"a factorisation: the tolerance is below {_LEAST_TOLERANCE:g}")
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     limit = stated_memory()
     room = available_memory() if limit is None else limit
@@ -150,7 +150,7 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) 
     only = 2.0 * triangle > room
     if cost >= 1.0 and not only:
         times = f"{cost:.2g}" if cost < 100.0 else "over 100"
-        return _factored(n, f"a factorisation: conjugate gradients would cost {times} times as much")
+        return _plan_factorisation(n, f"a factorisation: conjugate gradients would cost {times} times as much")
     warn_of_long_fit(
         n,
         iterated_seconds(n, m, n_outputs, share, remainder, stored=stored),
@@ -165,7 +165,7 @@ def planned(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) 
     )
 
 
-def _factored(n: int, fact: str) -> Plan:
+def _plan_factorisation(n: int, fact: str) -> Plan:
     warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
     return Plan("cholesky", fact=fact)
 

@@ -39,7 +39,7 @@ from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.saddle_system import target_unit
-from substrate.least_squares.spectrum_error import measured_error
+from substrate.least_squares.spectrum_error import measure_error
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
@@ -123,8 +123,8 @@ class Spectrum:
         scaled = Y / unit
         # exact where y is constant
         mean = xp.clip(self._mean(scaled), xp.min(scaled, axis=0), xp.max(scaled, axis=0))
-        rest = self._mean(scaled - mean)
-        centred, slopes = (scaled - mean) - rest, None
+        variance = self._mean(scaled - mean)
+        centred, slopes = (scaled - mean) - variance, None
         if self.linear is not None:
             slopes = self._slopes(centred)
             centred = centred - on_device_of(centred, self.linear[0].basis) @ slopes
@@ -132,7 +132,7 @@ class Spectrum:
             coordinates=self.basis.T @ (centred if self.root is None else self.root[:, None] * centred),
             mean=mean,
             unit=unit,
-            rest=rest,
+            rest=variance,
             slopes=slopes,
         )
 
@@ -255,8 +255,8 @@ def _border_means(border: Border, root: Array | None, values: Array) -> Array:
     Q = on_device_of(values, border.basis)
     weighted = values if root is None else root[:, None] ** 2 * values
     mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
-    found: Array = Q.T @ weighted / mass
-    return found
+    means: Array = Q.T @ weighted / mass
+    return means
 
 
 def centred_spectrum(
@@ -270,7 +270,7 @@ def centred_spectrum(
 
     ``rounding`` is the kernel's p: a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one. ``weights``
     are those of the rows, all positive. ``coarse`` is that of
-    :func:`~substrate.least_squares.spectrum_error.measured_error`. ``border`` holds a constant, and further columns,
+    :func:`~substrate.least_squares.spectrum_error.measure_error`. ``border`` holds a constant, and further columns,
     orthonormal by these weights.
     """
     if not border.constant:
@@ -286,7 +286,7 @@ def centred_spectrum(
         mean_row: Array = xp.mean(K, axis=0)
         constant = abs(float(xp.sum(mean_row)))  # 1'K1/N, mostly the largest eigenvalue of K
         # errors of p s_i s_j are a matrix of norm at most p sum s_i^2
-        own = rounding * float(xp.sum(xp.abs(gram.diagonal)))
+        kernel_rounding = rounding * float(xp.sum(xp.abs(gram.diagonal)))
     else:
         s, xp = np.sqrt(to_numpy(weights)), namespace_of(gram.matrix)
         root, direction = on_device_of(gram.matrix, s), on_device_of(gram.matrix, s / np.linalg.norm(s))
@@ -296,7 +296,7 @@ def centred_spectrum(
         mean_row = (root**2 / float(np.sum(s**2))) @ gram.matrix
         constant = abs(float(xp.sum(root**2 * mean_row)))
         # scaling rounds an entry twice, in addition to the error of the kernel value
-        own = (rounding + relative_rounding(4.0)) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
+        kernel_rounding = (rounding + relative_rounding(4.0)) * float(xp.sum(xp.abs(gram.diagonal) * root**2))
     linear = None
     if border.slopes:
         linear = (border, _border_means(border, root, gram.matrix))
@@ -305,7 +305,9 @@ def centred_spectrum(
         trace, values, basis = _decomposition_off_border(K, np.asarray(to_numpy(direction)))
         # columns that are off by an angle remove directions that are off by it
         v = np.ones(n) if root is None else to_numpy(root) ** 2
-        own += 4.0 * border.misfit(v) * float(xp.sum(xp.abs(gram.diagonal) * (1.0 if root is None else root**2)))
+        kernel_rounding += (
+            4.0 * border.misfit(v) * float(xp.sum(xp.abs(gram.diagonal) * (1.0 if root is None else root**2)))
+        )
     elif is_device_array(K):
         trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
     else:
@@ -317,7 +319,7 @@ def centred_spectrum(
     lift = -lowest if lowest < -roundoff(n, 1.0) * norm else 0.0
     values = xp.where(values + lift > matrix_noise(n) * norm, values + lift, xp.zeros_like(values))
     with blas_threads(n):
-        known = measured_error(K, basis, values, lift, norm, own, direction, coarse)
+        error = measure_error(K, basis, values, lift, norm, kernel_rounding, direction, coarse)
     return Spectrum(
         basis=basis,
         values=values,
@@ -325,8 +327,8 @@ def centred_spectrum(
         lift=lift,
         trace=max(trace, 0.0),
         norm=norm,
-        error=known.error,
-        skew=known.skew,
+        error=error.error,
+        skew=error.skew,
         root=root,
         linear=linear,
     )
@@ -347,10 +349,10 @@ def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, An
 
 def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
     with blas_threads(v.size):
-        inner = _reflected(K, v)
+        inner = _reflect(K, v)
         trace = float(inner.trace())
         values, vectors = _eigen(inner)
-        return trace, values, _restored(vectors, v)
+        return trace, values, _restore(vectors, v)
 
 
 def _decomposition_on_device(K: Any, v: Any) -> tuple[float, Any, Any]:
@@ -373,7 +375,7 @@ def _reflector(n: int) -> Array:
     return np.asarray(v / np.linalg.norm(v))
 
 
-def _reflected(K: Array, v: Array) -> Array:
+def _reflect(K: Array, v: Array) -> Array:
     """The upper triangle of (I - 2vv')K(I - 2vv') without its first row and column; K is overwritten.
 
     One symmetric rank-two update: K - v q' - q v' with q = 2 (K v - (v'K v) v).
@@ -397,7 +399,7 @@ def _eigen(matrix: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def _restored(vectors: Any, v: Array) -> Array:
+def _restore(vectors: Any, v: Array) -> Array:
     """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
     from scipy.linalg.blas import dger
 

@@ -32,7 +32,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import lost_beside
 from substrate.namespaces import namespace_of, on_device_of
 
-__all__ = ["Measured", "measured_error"]
+__all__ = ["DecompositionError", "measure_error"]
 
 _PROBES = 20
 _POWER = 3
@@ -42,14 +42,14 @@ _SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DecompositionError:
     """``error``: norm of the difference of the matrices; ``skew``: its part relative to lambda."""
 
     error: float
     skew: float
 
 
-def measured_error(
+def measure_error(
     K: Any,
     basis: Any,
     values: Any,
@@ -58,7 +58,7 @@ def measured_error(
     kernel_rounding: float,
     direction: Any = None,
     coarse: bool = False,
-) -> Measured:
+) -> DecompositionError:
     """Measure a decomposition; ``kernel_rounding`` bounds the norm of the error of K itself.
 
     ``direction`` is the unit vector that is projected out, or orthonormal columns; the direction 1 by default.
@@ -67,43 +67,43 @@ def measured_error(
     xp, n = namespace_of(basis), int(basis.shape[0])
     probes = on_device_of(basis, np.random.default_rng(n).standard_normal((n, _PROBES)))
 
-    def projected(vectors: Any) -> Any:
+    def project(vectors: Any) -> Any:
         if direction is None:
             return vectors - xp.mean(vectors, axis=0)
         if direction.ndim == 2:
             return vectors - direction @ (direction.T @ vectors)
         return vectors - direction[:, None] * (direction @ vectors)[None, :]
 
-    def skewed(coordinates: Any) -> Any:
+    def skew_products(coordinates: Any) -> Any:
         """(U'U - I) times coordinates, and times the values times them, side by side: one pair of products."""
-        both = xp.concat([coordinates, values[:, None] * coordinates], axis=1)
-        return basis.T @ (basis @ both) - both
+        stacked = xp.concat([coordinates, values[:, None] * coordinates], axis=1)
+        return basis.T @ (basis @ stacked) - stacked
 
     def difference(vectors: Any, exact: bool = True) -> Any:
-        centred = projected(vectors)
-        product = projected(K @ centred) + lift * centred
+        centred = project(vectors)
+        product = project(K @ centred) + lift * centred
         coordinates = basis.T @ vectors
         inside = values[:, None] * coordinates
         if exact:  # V S V' is U (S - dS - Sd) U', d = U'U - I, to second order in d
-            skew = skewed(coordinates)
+            skew = skew_products(coordinates)
             inside = inside - skew[:, _PROBES:] - values[:, None] * skew[:, :_PROBES]
         return product - basis @ inside
 
     # coordinates of Gaussian vectors are Gaussian, so one product bounds the norms of d and of d S
-    skew = skewed(basis.T @ probes)
+    skew = skew_products(basis.T @ probes)
     along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction.T @ basis
     tilt = math.sqrt(float(xp.sum(along**2)))
     delta = _FACTOR * _longest(skew[:, :_PROBES]) + tilt
-    rest = 2.2 * tilt * float(xp.max(values)) + lost_beside(norm) + kernel_rounding
+    other_errors = 2.2 * tilt * float(xp.max(values)) + lost_beside(norm) + kernel_rounding
     if coarse:
-        apart = 2.02 * _FACTOR * _longest(skew[:, _PROBES:])
+        off_orthogonality = 2.02 * _FACTOR * _longest(skew[:, _PROBES:])
         for error in _norms(lambda vectors: difference(vectors, exact=False), probes):
-            if error + apart <= _SHARE * rest:
-                return Measured(error + apart + rest, 2.2 * delta)
-        if apart <= _SHARE * (error + rest):
-            return Measured(error + apart + rest, 2.2 * delta)
+            if error + off_orthogonality <= _SHARE * other_errors:
+                return DecompositionError(error + off_orthogonality + other_errors, 2.2 * delta)
+        if off_orthogonality <= _SHARE * (error + other_errors):
+            return DecompositionError(error + off_orthogonality + other_errors, 2.2 * delta)
     *_, error = _norms(difference, probes)
-    return Measured(error + rest, 2.2 * delta)
+    return DecompositionError(error + other_errors, 2.2 * delta)
 
 
 def _norms(apply: Callable[[Any], Any], vectors: Any) -> Iterator[float]:

@@ -145,8 +145,10 @@ def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: Tolerance) ->
     """For ||y - F z - b 1||^2, whose columns F are orthonormal off the direction 1, or nearly so."""
     offset = float(y.mean())
     Q, _ = np.linalg.qr(F - F.mean(axis=0))
-    rest = y - offset
-    exact = offset + Q @ (Q.T @ rest)
-    rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(rest)) + lost_beside(float(np.linalg.norm(y)))
+    centred_targets = y - offset
+    exact = offset + Q @ (Q.T @ centred_targets)
+    rounding = relative_rounding(8.0 * F.shape[0]) * float(np.linalg.norm(centred_targets)) + lost_beside(
+        float(np.linalg.norm(y))
+    )
     formula = "||f - projection of y|| + rounding"
     return tolerance.row_of_norm(float(np.linalg.norm(fitted - exact)) + rounding, y.size, formula)

@@ -47,14 +47,14 @@ class KernelTriangle(SymmetricOperator):
             f"one triangle of the {n} x {n} kernel matrix",
             "solver='cg' stores none of it; or take a reduced set of rows.",
         )
-        store, diagonal = _half_used(n), kernel.diag(X)
+        store, diagonal = _reserve_half(n), kernel.diag(X)
         for rows in strips(n, _STRIP):
             kernel.fill(X[rows], X[rows.start :], store[rows, rows.start :])
         np.fill_diagonal(store, diagonal)
-        made = cls(kernel, store, diagonal)
+        triangle = cls(kernel, store, diagonal)
         if kernel.decays and n > 1:
             warn_if_degenerate(store, diagonal, X, _extreme_correlations)
-        return made
+        return triangle
 
     @property
     def n(self) -> int:
@@ -89,7 +89,7 @@ class KernelTriangle(SymmetricOperator):
         return Gram(K, self.kernel)
 
 
-def _half_used(n: int) -> Array:
+def _reserve_half(n: int) -> Array:
     """An N x N array that takes up memory where it is written: from a size on, in pages smaller than its rows.
 
     Linux would otherwise back a large array with pages of 2 MiB, each of which holds numbers of the stored triangle.

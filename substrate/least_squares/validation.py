@@ -16,11 +16,11 @@ from substrate.least_squares.kernel_slope import Slope, validation_slope
 from substrate.least_squares.spectrum import Spectrum
 from substrate.threads import blas_threads
 
-__all__ = ["Sum", "Validation"]
+__all__ = ["CriterionSum", "ValidationCriterion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Validation(Criterion):
+class ValidationCriterion(Criterion):
     """The mean square error on other points: ``directions`` are c, ``offsets`` are y^v - mean y in units of y.
 
     Both are multiplied by ``roots``, those of the weights of these points, if any.
@@ -61,8 +61,8 @@ class Validation(Criterion):
         with blas_threads(spectrum.n):
             centred = spectrum.about_border(rows, linear)
             directions = (centred if spectrum.root is None else centred * spectrum.root) @ spectrum.basis
-        known = Y_val[:, None] if Y_val.ndim == 1 else Y_val
-        offsets = (known / targets.unit - targets.mean) - targets.rest
+        targets_val = Y_val[:, None] if Y_val.ndim == 1 else Y_val
+        offsets = (targets_val / targets.unit - targets.mean) - targets.rest
         if spectrum.linear is not None and linear is not None and targets.slopes is not None:
             offsets = offsets - spectrum.linear[0].line(linear)[:, 1:] @ targets.slopes
         roots = None
@@ -98,9 +98,9 @@ class Validation(Criterion):
                 ceiling[:, k] = np.mean(sizes**2, axis=0)
         share = (following(unknown, t) * lengths + self.rounding) / np.maximum(1.0 - q, 1e-300)
         alpha = np.sqrt(np.square(g).T @ z**2).reshape(*t.shape, -1)
-        moved = self._moved(q, share, alpha, np.ones(len(t)))
+        shifts = self._shrink_and_shift(q, share, alpha, np.ones(len(t)))
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
-        return Samples(self._shaped(values, t), top, *moved)
+        return Samples(self._shape(values, t), top, *shifts)
 
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
         if self.spectrum.linear is not None:
@@ -114,60 +114,60 @@ class Validation(Criterion):
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class CriterionSum:
     """A weighted sum of criteria with one common gamma per output: folds, or machines on different rows."""
 
-    parts: tuple[Criterion, ...]
+    criteria: tuple[Criterion, ...]
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[Criterion], weights: Sequence[float]) -> Self:
+    def of(cls, criteria: Sequence[Criterion], weights: Sequence[float]) -> Self:
         """Count lambda from the same point on in all parts."""
-        lift = max(part.lift for part in parts)
-        return cls(tuple(part.lifted(lift) for part in parts), tuple(weights))
+        lift = max(criterion.lift for criterion in criteria)
+        return cls(tuple(criterion.with_lift(lift) for criterion in criteria), tuple(weights))
 
     @property
     def size(self) -> int:
         """The size of the largest part."""
-        return max(part.size for part in self.parts)
+        return max(criterion.size for criterion in self.criteria)
 
     @property
     def outputs(self) -> int:
         """As each part has."""
-        return self.parts[0].outputs
+        return self.criteria[0].outputs
 
     @property
     def lift(self) -> float:
         """As each part has."""
-        return self.parts[0].lift
+        return self.criteria[0].lift
 
     @property
     def cone(self) -> int:
         """The largest of the parts."""
-        return max(part.cone for part in self.parts)
+        return max(criterion.cone for criterion in self.criteria)
 
     @property
     def growth(self) -> float:
         """The largest of the parts."""
-        return max(part.growth for part in self.parts)
+        return max(criterion.growth for criterion in self.criteria)
 
     @property
     def unit(self) -> float:
         """The largest; parts in smaller units are converted."""
-        return max(part.unit for part in self.parts)
+        return max(criterion.unit for criterion in self.criteria)
 
     @property
     def spread(self) -> Array:
         """That of the part where it is largest, in the common unit, one number per criterion."""
-        spreads = [part.spread * (part.unit / self.unit) ** 2 for part in self.parts]
+        spreads = [criterion.spread * (criterion.unit / self.unit) ** 2 for criterion in self.criteria]
         return np.asarray(np.max(spreads, axis=0))
 
     def sample(self, t: Array) -> Samples:
         """The sums of values and of ceilings."""
         values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
         shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            scale, samples = weight * (part.unit / self.unit) ** 2, part.sample(t)
+        for criterion, weight in zip(self.criteria, self.weights, strict=True):
+            scale, samples = weight * (criterion.unit / self.unit) ** 2, criterion.sample(t)
             values += scale * samples.values
             ceiling += scale * samples.ceiling
             if samples.shrink is not None:
@@ -178,6 +178,9 @@ class Sum:
 
     def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
         """The slope of every part, as it is in the sum."""
-        scales = [weight * (part.unit / self.unit) ** 2 for part, weight in zip(self.parts, self.weights, strict=True)]
-        found = [part.slopes(t, shares)[0] for part in self.parts]
-        return tuple(slope.scaled(scale) for slope, scale in zip(found, scales, strict=True))
+        scales = [
+            weight * (criterion.unit / self.unit) ** 2
+            for criterion, weight in zip(self.criteria, self.weights, strict=True)
+        ]
+        slopes_of_criteria = [criterion.slopes(t, shares)[0] for criterion in self.criteria]
+        return tuple(slope.scale(scale) for slope, scale in zip(slopes_of_criteria, scales, strict=True))

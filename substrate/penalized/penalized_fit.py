@@ -28,7 +28,7 @@ from substrate.ingredients.complementary_slackness import ComplementarySlackness
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.penalized.variation.accuracy import trivial_cost, variation_unit
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, center
 
 __all__ = ["PenalizedFit", "TrainedPoint", "sparse_fit", "variation_fit"]
 
@@ -60,12 +60,12 @@ class PenalizedFit:
     @property
     def centred_features(self) -> Array:
         """P F."""
-        return centred(self.features, self.bias)
+        return center(self.features, self.bias)
 
     @property
     def centred_target(self) -> Array:
         """P y."""
-        return centred(self.target, self.bias)
+        return center(self.target, self.bias)
 
     @property
     def unit(self) -> float:
@@ -73,7 +73,7 @@ class PenalizedFit:
         largest = float(np.abs(self.features).max()) or 1.0
         return variation_unit(self.target) / (largest if self.balanced else 1.0)
 
-    def scaled(self, unit: float) -> "PenalizedFit":
+    def scale(self, unit: float) -> "PenalizedFit":
         """The same fit with targets in another unit."""
         y = self.target / unit
         return PenalizedFit(
@@ -146,11 +146,11 @@ class PenalizedFit:
 
 def variation_fit(coordinates: ComponentCoordinates, y: Array) -> PenalizedFit:
     """Structure detection; in orthonormal coordinates of the fitted values unless the coordinates are raw."""
-    if not coordinates.balanced:
-        parts = coordinates.parts
+    if not coordinates.is_balanced:
+        components = coordinates.parts
         return PenalizedFit(
-            features=parts.sum(axis=0),
-            parts=parts,
+            features=components.sum(axis=0),
+            parts=components,
             target=y,
             bias=coordinates.bias,
             balanced=coordinates.bias,
@@ -159,10 +159,10 @@ def variation_fit(coordinates: ComponentCoordinates, y: Array) -> PenalizedFit:
     d, n, r = coordinates.parts.shape
     stacked = np.vstack([coordinates.parts.reshape(d * n, r), coordinates.coefficients])
     divided = solve_triangular(coordinates.metric, stacked.T, trans="T").T
-    parts = divided[: d * n].reshape(d, n, r)
+    components = divided[: d * n].reshape(d, n, r)
     return PenalizedFit(
-        features=parts.sum(axis=0),
-        parts=parts,
+        features=components.sum(axis=0),
+        parts=components,
         target=y,
         bias=coordinates.bias,
         balanced=False,

@@ -90,29 +90,31 @@ class Proof:
     @property
     def proved(self) -> bool:
         """Whether the fitted values of every output are proved to be as near as the tolerance requires."""
-        return all(math.isfinite(one.accuracy) and one.accuracy <= one._allowed for one in self.each)
+        return all(
+            math.isfinite(output.accuracy) and output.accuracy <= output._tolerance_of_outputs for output in self.each
+        )
 
     @property
-    def _allowed(self) -> float:
+    def _tolerance_of_outputs(self) -> float:
         return max(self.tolerance * self.spread, self.rounding)
 
     @property
     def share(self) -> float:
         """The accuracy as a share of what is allowed, of several outputs the largest: at most one where proved."""
-        return max(_share(one.accuracy, one._allowed) for one in self.each)
+        return max(_share(output.accuracy, output._tolerance_of_outputs) for output in self.each)
 
     @property
     def digits(self) -> float:
         """Decimal digits of the spread of y to which the fitted values are known, of several outputs the fewest."""
-        return min(_digits(one.accuracy, one.spread) for one in self.each)
+        return min(_digits(output.accuracy, output.spread) for output in self.each)
 
     def __str__(self) -> str:
         if self.reason:
             return f"no proof: {self.reason}"
-        verdict = "proved" if self.proved else "not proved"
+        conclusion = "proved" if self.proved else "not proved"
         several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
         return (
-            f"{verdict}: {self.about} within {self.accuracy:.2e} of the exact optimum "
+            f"{conclusion}: {self.about} within {self.accuracy:.2e} of the exact optimum "
             f"(spread of y {self.spread:.3g}){several}, {self.digits:.1f} digits, {self.bits} bits"
         )
 
@@ -146,5 +148,5 @@ def proof_of_outputs(proofs: Sequence[Proof]) -> Proof:
     """Return one proof for several outputs: the largest bound, in its own units, and the proof of every output."""
     if len(proofs) == 1:
         return proofs[0]
-    largest = max(proofs, key=lambda one: one.accuracy)
+    largest = max(proofs, key=lambda output: output.accuracy)
     return replace(largest, outputs=tuple(proofs))

@@ -17,7 +17,7 @@ from substrate.certificates.balls import Balls, BallTable, root_of
 from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalized.huber.accuracy import HuberMachine, bound_huber
-from substrate.penalized.l1.accuracy import DualPoint, SparseMachine, bound_l1
+from substrate.penalized.l1.accuracy import DualPoint, SparseAnswer, bound_l1
 from substrate.proof import Proof, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import given_values, points_of, proof_of
 from substrate.proof.reduced import BasisRows, GivenRows
@@ -30,7 +30,7 @@ _REDUCED_BITS = 200
 _NOT_FINITE = "the model holds numbers that are not finite"
 
 
-def prove_sparse(kernel: Kernel, X: Any, machine: SparseMachine, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
+def prove_sparse(kernel: Kernel, X: Any, machine: SparseAnswer, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for one output of an L1 substrate with a coefficient for every row."""
     given = kernel.pairwise or not kernel.trusted
     keys = given_values(kernel, X).T if given else _dense(X)
@@ -49,13 +49,13 @@ def prove_reduced_l1(
     bits: int = _REDUCED_BITS,
 ) -> Proof:
     """Return the proof for one output of the L1 substrate on a basis; ``beta`` has an entry for every basis vector."""
-    machine = SparseMachine(y=y, zeta=zeta, a=beta, b=0.0, fitted=fitted, weights=v, zero_sum=False)
+    machine = SparseAnswer(y=y, zeta=zeta, a=beta, b=0.0, fitted=fitted, weights=v, zero_sum=False)
     keys = np.asarray(rows.X).T if isinstance(rows, GivenRows) else _dense(rows.points)
     return _prove_l1(lambda: rows.matrix(rows.X), keys, machine, tolerance, bits)
 
 
 def _prove_l1(
-    values: Callable[[], Sequence[Sequence[Any]]], keys: Array, machine: SparseMachine, tolerance: Tolerance, bits: int
+    values: Callable[[], Sequence[Sequence[Any]]], keys: Array, machine: SparseAnswer, tolerance: Tolerance, bits: int
 ) -> Proof:
     """Return the proof from the values of all columns, with more bits if needed; equal columns have equal keys."""
     v = np.ones(machine.y.size) if machine.weights is None else machine.weights

@@ -88,7 +88,7 @@ def prove_expansion(
     def bound() -> Any:
         return bound_expansion(machine, Balls, products, fitted)[0]
 
-    return _proved(bound, tolerance, bits)
+    return _prove(bound, tolerance, bits)
 
 
 def prove_primal(
@@ -111,7 +111,7 @@ def prove_primal(
         c = border.join(float(primal.bias[0]), slopes)
         return bound_primal(features, y, gamma, v, primal.weights[:, 0], c, fitted, border)[0]
 
-    return _proved(bound, tolerance, bits)
+    return _prove(bound, tolerance, bits)
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
@@ -134,8 +134,11 @@ def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> 
     points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
     if Z is not None:
-        others = points_of(Z)
-        return [sum((one * formula(x, z) for one, z in zip(a, others, strict=True)), ball(0.0)) for x in points]
+        columns = points_of(Z)
+        return [
+            sum((coefficient * formula(x, z) for coefficient, z in zip(a, columns, strict=True)), ball(0.0))
+            for x in points
+        ]
     sums = [ball(0.0) for _ in points]
     for i, x in enumerate(points):
         sums[i] += a[i] * formula(x, x)
@@ -156,7 +159,10 @@ def given_values(kernel: Kernel, X: Any) -> Array:
 
 
 def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
-    return [sum((ball(k) * one for k, one in zip(row, a, strict=True)), ball(0.0)) for row in matrix.tolist()]
+    return [
+        sum((ball(k) * coefficient for k, coefficient in zip(row, a, strict=True)), ball(0.0))
+        for row in matrix.tolist()
+    ]
 
 
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
@@ -171,16 +177,16 @@ def points_of(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
-def _proved(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
+def _prove(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
     """The proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
             try:
-                found = bound().value
+                bound_found = bound().value
             except ZeroDivisionError:  # a matrix of balls that may be singular
-                found = ball(float("nan"))
-            proof = proof_of(found, tolerance, bits)
-            wide = not found.is_finite() or bool(found.rad() > _WIDE * abs(found.mid()))
+                bound_found = ball(float("nan"))
+            proof = proof_of(bound_found, tolerance, bits)
+            wide = not bound_found.is_finite() or bool(bound_found.rad() > _WIDE * abs(bound_found.mid()))
         if proof.proved or not wide or 2 * bits > _MOST_BITS:
             return proof
         bits *= 2

@@ -71,12 +71,12 @@ class BasisRows:
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
         """Kernel values of rows (the basis itself unless given), in balls."""
-        left = self.points if X is None else X
+        points_of_rows = self.points if X is None else X
         if isinstance(self.kernel, Foreign):
-            return [balls(row) for row in np.asarray(self.kernel(left, self.points))]
-        rows, others = points_of(left), points_of(self.points)
-        formula = formula_of(self.kernel, len(others[0]))
-        return [[formula(x, z) for z in others] for x in rows]
+            return [balls(row) for row in np.asarray(self.kernel(points_of_rows, self.points))]
+        rows, columns = points_of(points_of_rows), points_of(self.points)
+        formula = formula_of(self.kernel, len(columns[0]))
+        return [[formula(x, z) for z in columns] for x in rows]
 
     def lengths(self) -> list[Any]:
         """k(x, x) of all rows, in balls."""
@@ -166,12 +166,12 @@ def prove_reduced(
     """The proof for one output; ``fitted`` is what predict returned for the rows."""
     rows = rows.distinct()
     n, T = int(rows.points.shape[0]), rows.directions()
-    known = rows.features_of_kernel
-    complete = T.shape[1] >= (n if known is None else min(n, known))
+    features = rows.features_of_kernel
+    complete = T.shape[1] >= (n if features is None else min(n, features))
     with precision(bits):
         optimum, change = _in_directions(rows, T, y, gamma, v, complete)
         best = _proof(optimum, change, v, fitted, tolerance, bits)
-    if best.proved or complete or rows.defined_by_values or (known is not None and known < n):
+    if best.proved or complete or rows.defined_by_values or (features is not None and features < n):
         return best
     for more in _MANY_BITS:
         with precision(more):
@@ -193,17 +193,17 @@ def _in_directions(
     columns = flint().arb_mat(n, r, [value for row in T for value in balls(row)])
     Z = _table(rows.matrix(rows.X), n) * columns if r else flint().arb_mat(y.size, 0)
     M = columns.transpose() * _table(rows.matrix(), n) * columns if r else flint().arb_mat(0, 0)
-    apart = sum((_square(M[i, j] - int(i == j)) for i in range(r) for j in range(r)), ball(0.0))
-    known = apart < 1  # else M is not known to be positive definite
-    optimum = _optimum(*rows.beside(Z, M), y, gamma, v) if known else None
+    distance = sum((_square(M[i, j] - int(i == j)) for i in range(r) for j in range(r)), ball(0.0))
+    is_known = distance < 1  # else M is not known to be positive definite
+    optimum = _optimum(*rows.beside(Z, M), y, gamma, v) if is_known else None
     if optimum is None or complete:
         return optimum, ball(0.0)
     weights, zero = balls(v), ball(0.0)
     inside: Any = M.solve(Z.transpose()) if r else None
     outside = zero
     for i, (length, weight) in enumerate(zip(rows.lengths(), weights, strict=True)):
-        rest = length - sum((Z[i, k] * inside[k, i] for k in range(r)), zero)
-        outside += weight * rest.max(zero)
+        remainder = length - sum((Z[i, k] * inside[k, i] for k in range(r)), zero)
+        outside += weight * remainder.max(zero)
     errors = [t - f for t, f in zip(balls(y), optimum, strict=True)]
     return optimum, change_by_cut(Balls(ball(gamma) * outside), Balls(weighted_root(errors, weights))).value
 
@@ -244,10 +244,10 @@ def _proof(
     """The proof from the exact fitted values on some directions, and what the others may change in them."""
     bound = flint().arb("inf")
     if optimum is not None:
-        apart = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
-        bound = weighted_root(apart, balls(v)) + change
-    made = proof_of(bound, tolerance, bits)
-    return ReducedProof.of(made.accuracy, tolerance, bits, made.reason)
+        differences = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]
+        bound = weighted_root(differences, balls(v)) + change
+    proof = proof_of(bound, tolerance, bits)
+    return ReducedProof.of(proof.accuracy, tolerance, bits, proof.reason)
 
 
 def _table(rows: Sequence[Sequence[Any]], width: int) -> Any:

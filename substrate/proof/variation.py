@@ -27,7 +27,7 @@ from substrate.certificates.balls import Balls, BallTable, root_of
 from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise, Kernel
-from substrate.penalized.variation.accuracy import Ties, VariationWitness, bound_variation, sum_of
+from substrate.penalized.variation.accuracy import EqualRows, VariationWitness, bound_variation, sum_of
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 from substrate.proof import Proof, ball, balls, flint, precision
 from substrate.proof.least_squares import proof_of
@@ -56,7 +56,7 @@ def prove_variation(
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
         return Proof.of(math.inf, tolerance, bits, "the model holds numbers that are not finite")
     with precision(bits):
-        matrices = [BallTable.of(BasisRows(part, X, X).matrix()) for part in kernel.components(X.shape[1])]
+        matrices = [BallTable.of(BasisRows(component, X, X).matrix()) for component in kernel.components(X.shape[1])]
         values = _BallComponents.of(matrices, coordinates)
         stored = sum_of([matrix @ column for matrix, column in zip(matrices, _columns(a, len(matrices)), strict=True)])
         try:
@@ -85,21 +85,21 @@ class _BallComponents:
         """Multiply the kernel values with the directions, and form H = F'PF + tau sum_l A^l' C^l."""
         (d, n, r), shared = coordinates.parts.shape, coordinates.coefficients
         directions = [
-            BallTable.of([balls(row) for row in (shared[k] if coordinates.decoupled else shared)]) for k in range(d)
+            BallTable.of([balls(row) for row in (shared[k] if coordinates.is_decoupled else shared)]) for k in range(d)
         ]
-        parts = [matrix.matrix * A.matrix for matrix, A in zip(matrices, directions, strict=True)]
-        F = sum(parts[1:], parts[0])
+        components = [matrix.matrix * A.matrix for matrix, A in zip(matrices, directions, strict=True)]
+        F = sum(components[1:], components[0])
         H, ridge = F.transpose() * F, None
         if coordinates.bias:
             means = flint().arb_mat(1, r, [sum(F[i, j] for i in range(n)) / n for j in range(r)])
             H = H - means.transpose() * means * ball(float(n))
         if coordinates.ridge > 0.0:
-            terms = [A.matrix.transpose() * C for A, C in zip(directions, parts, strict=True)]
+            terms = [A.matrix.transpose() * C for A, C in zip(directions, components, strict=True)]
             ridge = sum(terms[1:], terms[0]) * ball(coordinates.ridge)
             H = H + ridge
-        if not any(one != 0 for one in H.entries()):  # nothing is fitted
+        if not any(entry != 0 for entry in H.entries()):  # nothing is fitted
             H = flint().arb_mat(r, r, [ball(float(i == j)) for i in range(r) for j in range(r)])
-        products = tuple(BallTable(part) for part in parts)
+        products = tuple(BallTable(component) for component in components)
         return cls(products, None if ridge is None else BallTable(ridge), H, coordinates.bias)
 
     @classmethod
@@ -108,17 +108,17 @@ class _BallComponents:
     ) -> "_BallComponents":
         """Take features K^l T^l, each component with columns of its own, whose weights have the norm of w."""
         n, size = row_weights.size, max(sum(T.shape[1] for T in transforms), 1)  # one of no effect, if there is none
-        light, zero, first, parts = balls(row_weights), ball(0.0), 0, []
+        light, zero, first, components = balls(row_weights), ball(0.0), 0, []
         for table, T in zip(tables, transforms, strict=True):
             r = T.shape[1]
-            own = table.matrix * flint().arb_mat(*T.shape, [t for row in T for t in balls(row)])
+            directions_of_component = table.matrix * flint().arb_mat(*T.shape, [t for row in T for t in balls(row)])
             whole = flint().arb_mat(n, size, [zero] * (n * size))
             for i in range(n):
                 for j in range(r):
-                    whole[i, first + j] = own[i, j]
-            parts.append(whole)
+                    whole[i, first + j] = directions_of_component[i, j]
+            components.append(whole)
             first += r
-        F = sum(parts[1:], parts[0])
+        F = sum(components[1:], components[0])
         mass = sum(light, zero)
         means = [sum((light[i] * F[i, j] for i in range(n)), zero) / mass for j in range(size)]
         centred = flint().arb_mat(n, size, [F[i, j] - means[j] for i in range(n) for j in range(size)])
@@ -126,15 +126,15 @@ class _BallComponents:
         places = range(size)
         penalty = flint().arb_mat(size, size, [ball(ridge if i == j else 0.0) for i in places for j in places])
         H = pulled.transpose() * centred + penalty
-        return cls(tuple(BallTable(part) for part in parts), BallTable(penalty), H, True)
+        return cls(tuple(BallTable(component) for component in components), BallTable(penalty), H, True)
 
     def values(self, v: Array) -> list[Balls]:
         """Return C^l v of every component."""
-        return [part @ v for part in self.parts]
+        return [component @ v for component in self.parts]
 
     def adjoint(self, pulls: Sequence[Balls]) -> Balls:
         """Return the sum of C^l' z^l over the components."""
-        return sum_of([part.T @ z for part, z in zip(self.parts, pulls, strict=True)])
+        return sum_of([component.T @ z for component, z in zip(self.parts, pulls, strict=True)])
 
     def ridge_pull(self, v: Array) -> Any:
         """Return tau W'W v."""
@@ -144,11 +144,14 @@ class _BallComponents:
         """Return sqrt(q' H^-1 q)."""
         return _form(self.hessian, q)
 
-    def bound_step(self, ties: Ties, change: Balls, free: Any) -> Balls:
+    def bound_step(self, ties: EqualRows, change: Balls, free: Any) -> Balls:
         """Return the norm of the step that ties rows."""
-        rows = [[self.parts[part].matrix[row, j] * int(sign) for j in free.tolist()] for part, row, sign in ties.signed]
-        apart = [[x - z for x, z in zip(rows[k], rows[ties.reference[k]], strict=True)] for k in ties.others]
-        D = flint().arb_mat(apart)
+        rows = [
+            [self.parts[component].matrix[row, j] * int(sign) for j in free.tolist()]
+            for component, row, sign in ties.signed_places
+        ]
+        differences = [[x - z for x, z in zip(rows[k], rows[ties.reference[k]], strict=True)] for k in ties.others]
+        D = flint().arb_mat(differences)
         try:
             return _form(D * self._of(free).solve(D.transpose()), change)
         except ZeroDivisionError:  # these rows are not told apart
@@ -178,7 +181,7 @@ _REDUCED_BITS = 200
 
 
 def prove_reduced_variation(
-    parts: Sequence[Kernel],
+    components: Sequence[Kernel],
     X: Any,
     points: Any,
     transforms: Sequence[Array],
@@ -197,10 +200,10 @@ def prove_reduced_variation(
     """The proof for stored coefficients, one column per component; ``xi`` has one row per component, of any numbers."""
     v = np.concatenate([_weights(T, beta) for T, beta in zip(transforms, coefficients.T, strict=True)])
     v = v if v.size else np.zeros(1)
-    multipliers = np.zeros((len(parts), y.size))
+    multipliers = np.zeros((len(components), y.size))
     multipliers[:, np.asarray(numbers, dtype=int)] = xi if len(numbers) else 0.0
     with precision(bits):
-        tables = [BallTable.of(BasisRows(part, X, points).matrix(X)) for part in parts]
+        tables = [BallTable.of(BasisRows(component, X, points).matrix(X)) for component in components]
         values = _BallComponents.of_features(tables, transforms, ridge, row_weights)
         witness = VariationWitness(v, multipliers)
         try:

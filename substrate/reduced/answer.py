@@ -30,7 +30,7 @@ from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 
-__all__ = ["UNKNOWN", "AnswerJudge", "ReducedAnswer", "careful_pass"]
+__all__ = ["UNKNOWN", "AnswerBound", "ReducedAnswer", "careful_pass"]
 
 #: Number of rows whose kernel values are held at a time: slices of them need additional memory.
 _ROWS = 512
@@ -44,8 +44,8 @@ class CarefulErrors(Tally):
     """
 
     residuals: Residuals
-    unsure: Array
-    apart: Array
+    radius_squares: Array
+    distance_squares: Array
     outside: float = 0.0
 
 
@@ -67,7 +67,9 @@ class CarefulErrorsOfLeaf:
         """Over the micro-blocks of a leaf."""
         outputs, m = self.bias.size, self.values.n_basis
         slope = [Doubled.exact(np.zeros(m)) for _ in range(outputs)]
-        total, squares, targets, shifts, spreads, unsure, apart = (np.zeros(outputs) for _ in range(7))
+        total, squares, targets, shifts, spreads, radius_squares, distance_squares = (
+            np.zeros(outputs) for _ in range(7)
+        )
         norm = mass = diagonal = rounding = outside = 0.0
         count = 0
         for block in blocks:
@@ -75,34 +77,36 @@ class CarefulErrorsOfLeaf:
             p = self.values.careful_rounding(block.X)
             rounding = max(rounding, p)
             lengths = np.sqrt(np.maximum(self.values.diagonal(block), 0.0))
-            predicted, v = self._predicted(block)
+            predicted, v = self._predict(block)
             for first in range(0, block.X.shape[0], _ROWS):
-                some = slice(first, min(first + _ROWS, block.X.shape[0]))
-                known, light = block.Y[some] / self.unit, v[some]
-                tile = np.empty((known.shape[0], m))
-                self.values.fill_carefully(block.X[some], tile)
+                block_rows = slice(first, min(first + _ROWS, block.X.shape[0]))
+                targets_of_rows, light = block.Y[block_rows] / self.unit, v[block_rows]
+                tile = np.empty((targets_of_rows.shape[0], m))
+                self.values.fill_carefully(block.X[block_rows], tile)
                 adjoint = Doubled.exact(np.ascontiguousarray(tile.T))
                 for k in range(outputs):
-                    beta, zeros = self.coefficients[:, k], np.zeros(known.shape[0])
-                    values = Doubled(zeros + self.bias[k], None, p * lengths[some] * float(self.sizes @ np.abs(beta)))
+                    beta, zeros = self.coefficients[:, k], np.zeros(targets_of_rows.shape[0])
+                    values = Doubled(
+                        zeros + self.bias[k], None, p * lengths[block_rows] * float(self.sizes @ np.abs(beta))
+                    )
                     f = Doubled.exact(tile) @ beta + values
-                    errors = (Doubled.exact(known[:, k]) - f).rounded()
-                    e, gone = errors.middle, (Doubled.exact(predicted[some, k]) - f).midpoint
+                    errors = (Doubled.exact(targets_of_rows[:, k]) - f).round()
+                    e, gone = errors.middle, (Doubled.exact(predicted[block_rows, k]) - f).midpoint
                     slope[k] = slope[k] + adjoint @ (light * e)
                     total[k] += float(light @ e)
                     squares[k] += float(light @ np.square(e))
-                    unsure[k] += float(light @ np.square(errors.radius))
-                    apart[k] += float(light @ np.square(gone))
-                targets += light @ np.square(known)
-                shifts += light @ (known - self.centre)
-                spreads += light @ np.square(known - self.centre)
+                    radius_squares[k] += float(light @ np.square(errors.radius))
+                    distance_squares[k] += float(light @ np.square(gone))
+                targets += light @ np.square(targets_of_rows)
+                shifts += light @ (targets_of_rows - self.centre)
+                spreads += light @ np.square(targets_of_rows - self.centre)
                 norm += float(light @ np.square(tile).sum(axis=1))
                 mass += float(light.sum())
-                diagonal += float(light @ np.square(lengths[some]))
+                diagonal += float(light @ np.square(lengths[block_rows]))
                 if self.features is not None:
                     inner = np.ascontiguousarray(tile[:, : self.features[0].shape[0]])
-                    outside += _outside(*self.features, inner, lengths[some], light, p)
-        slopes = np.column_stack([one.midpoint for one in slope])
+                    outside += _outside(*self.features, inner, lengths[block_rows], light, p)
+        slopes = np.column_stack([number.midpoint for number in slope])
         sums = Residuals(
             count=count,
             slope=slopes,
@@ -116,9 +120,9 @@ class CarefulErrorsOfLeaf:
             diagonal=diagonal,
             rounding=rounding,
         )
-        return CarefulErrors(sums, unsure, apart, outside)
+        return CarefulErrors(sums, radius_squares, distance_squares, outside)
 
-    def _predicted(self, block: Block) -> tuple[Array, Array]:
+    def _predict(self, block: Block) -> tuple[Array, Array]:
         """What predict returns, in units of the targets, and the weights of the rows."""
         predicted = self.values.expand(block.X, self.coefficients, self.bias)
         if self.weights is None:
@@ -136,20 +140,22 @@ def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light:
         (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
         z[:, k] = high + low
         errors[:, k] = check + p * lengths * deviation.lengths[k] + sum_rounding(2) * np.abs(z[:, k])
-    rest = np.square(lengths) - np.square(z).sum(axis=1) + _quadratic(deviation, z, errors)
-    rest += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
-    rest += sum_rounding(2 * (T.shape[1] + 4)) * np.square(lengths)
-    return float(light @ np.maximum(rest, 0.0))
+    outside_squares = np.square(lengths) - np.square(z).sum(axis=1) + _quadratic(deviation, z, errors)
+    outside_squares += (2.0 * np.abs(z) * errors + np.square(errors)).sum(axis=1)
+    outside_squares += sum_rounding(2 * (T.shape[1] + 4)) * np.square(lengths)
+    return float(light @ np.maximum(outside_squares, 0.0))
 
 
 def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
     """A bound on z'E z, row by row."""
     sizes = np.abs(z) + errors
-    found = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(sizes @ deviation.lengths)
+    form_bound = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(
+        sizes @ deviation.lengths
+    )
     inexact = sum_rounding(2 * (z.shape[1] + 4)) * np.abs(deviation.matrix)
     inexact += 0.0 if deviation.errors is None else deviation.errors
-    found += np.einsum("ij,ij->i", sizes @ inexact, sizes)
-    return np.asarray(found + 2.0 * np.einsum("ij,ij->i", sizes @ np.abs(deviation.matrix), errors))
+    form_bound += np.einsum("ij,ij->i", sizes @ inexact, sizes)
+    return np.asarray(form_bound + 2.0 * np.einsum("ij,ij->i", sizes @ np.abs(deviation.matrix), errors))
 
 
 def careful_pass(
@@ -173,13 +179,13 @@ def careful_pass(
     sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
     slopes = sum_rounding(rows.n_rows.bit_length() + 6)
-    unsure = at_most(1.0) * np.sqrt(sums.unsure)
+    radius = at_most(1.0) * np.sqrt(sums.radius_squares)
     # blocks of another size may round differently, by a unit or two in the last place of the largest term
     place = sum_rounding(4) * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))
-    apart = np.sqrt(sums.apart) + unsure + place
+    distance = np.sqrt(sums.distance_squares) + radius + place
     outside = None if function.features is None else at_most(sums.outside)
     return sums.residuals, ErrorsRounded(
-        errors=unsure, apart=apart, kernel=sums.residuals.rounding, slopes=slopes, outside=outside
+        errors=radius, distance=distance, kernel=sums.residuals.rounding, slopes=slopes, outside=outside
     )
 
 
@@ -193,11 +199,11 @@ _MOST_STEPS = 2
 
 def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
     """Why the answer is not within its tolerance, and what to do."""
-    if not basis.cut:
+    if not basis.n_cut:
         return UNKNOWN
     return (
         "rounding",
-        f"{basis.cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and "
+        f"{basis.n_cut} of the {basis.dimension} directions of the basis cannot be told apart in double precision, and "
         "may change the answer by more than this tolerance; leave out vectors that are close to each other or let a "
         "rule choose the basis, use a narrower kernel, penalise more (a lower gamma), or scale the columns",
     )
@@ -232,7 +238,7 @@ class ReducedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerJudge:
+class AnswerBound:
     """The common data of the bounds of one machine.
 
     ``share`` is the permitted error relative to the spread of y, of which only a pass over the rows knows the size: the
@@ -252,7 +258,7 @@ class AnswerJudge:
         """A centre of the targets, in their unit."""
         return self.targets.means_in(self.unit)
 
-    def summed(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
+    def bound_from_sums(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
         """The answer from the sums of the fit, without a pass."""
         answer = self._answer(residuals, rounded, beta, bias)
         return replace(answer, facts=(*answer.facts, CHECKED))
@@ -277,8 +283,8 @@ class AnswerJudge:
             if best.passes or spectrum is None:
                 break
             slope = last.downhill(spectrum.features, spectrum.features.pull(weights, self.lam))
-            change, moved = spectrum.correction(slope, last.total, self.lam)
-            weights, shift = weights + change, shift + moved
+            change, change_of_bias = spectrum.correction(slope, last.total, self.lam)
+            weights, shift = weights + change, shift + change_of_bias
             b = spectrum.features.coefficients(weights)
             steps = (self.once_more(b, shift), b, shift)
             if not steps[0].row.relative < 0.5 * best.row.relative:
@@ -289,21 +295,27 @@ class AnswerJudge:
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
         """The answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
-        basis = self.curvature.penalised
-        cut = basis if basis.cut else None
-        known = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights, cut)
-        answer = self._answer(*known, beta, bias)
+        basis = self.curvature.penalty_matrix
+        cut = basis if basis.n_cut else None
+        last = careful_pass(self.rows, self.unit, beta, bias, sizes, self.centre, self.weights, cut)
+        answer = self._answer(*last, beta, bias)
         facts = (("check", "in doubled precision"),) if answer.passes else answer.facts[1:]
         return replace(answer, facts=(*answer.facts[:1], *facts))
 
     def _answer(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
         tolerances = residuals.tolerances(self.unit, self.targets, self.share)
-        found = reduced_accuracy(residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, tolerances)
-        row = accuracy_of_outputs(found.rows)
-        fact = cut_fact(self.curvature.penalised)
+        accuracy = reduced_accuracy(residuals, rounded, self.curvature, beta, bias, self.lam, self.unit, tolerances)
+        row = accuracy_of_outputs(accuracy.rows)
+        fact = cut_fact(self.curvature.penalty_matrix)
         gradient = to_numpy(residuals.slope)
-        facts = (fact,) if row.passes else (fact, reason_of_failure(self.curvature.penalised))
+        facts = (fact,) if row.passes else (fact, reason_of_failure(self.curvature.penalty_matrix))
         total = np.asarray(to_numpy(residuals.total))
         return ReducedAnswer(
-            row=row, facts=facts, helped=found.helped, slope=gradient, total=total, pull=found.pull, lost=found.lost
+            row=row,
+            facts=facts,
+            helped=accuracy.helped,
+            slope=gradient,
+            total=total,
+            pull=accuracy.pull,
+            lost=accuracy.lost,
         )

@@ -63,20 +63,20 @@ class Deviation:
     def norm(self, root: Array, lam: float) -> float:
         """A bound on the norm of lambda W E W', with W the inverse root of H, where lambda W'W is at most one."""
         xp = namespace_of(root)
-        found = float(xp.linalg.vector_norm(self.matrix))
-        if not found <= 1e-4:
-            found = min(found, lam * float(xp.linalg.vector_norm(root @ self.matrix @ root.T)))
+        norm = float(xp.linalg.vector_norm(self.matrix))
+        if not norm <= 1e-4:
+            norm = min(norm, lam * float(xp.linalg.vector_norm(root @ self.matrix @ root.T)))
         sizes = xp.abs(root)
-        found += self.relative * lam * float(xp.sum((sizes @ self.lengths) ** 2))
+        norm += self.relative * lam * float(xp.sum((sizes @ self.lengths) ** 2))
         if self.errors is not None:
-            found += lam * float(xp.linalg.vector_norm(sizes @ self.errors @ sizes.T))
-        return at_most(found)
+            norm += lam * float(xp.linalg.vector_norm(sizes @ self.errors @ sizes.T))
+        return at_most(norm)
 
     def quadratic(self, second: Array) -> float:
         """A bound on the sum of all z'E z, from the sum of all z z'."""
         xp, sizes = namespace_of(second), abs(second)
-        found = float(xp.sum(self.matrix * second)) + self.relative * float(self.lengths @ (sizes @ self.lengths))
-        return found if self.errors is None else found + float(xp.sum(self.errors * sizes))
+        form_bound = float(xp.sum(self.matrix * second)) + self.relative * float(self.lengths @ (sizes @ self.lengths))
+        return form_bound if self.errors is None else form_bound + float(xp.sum(self.errors * sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class DoubledMatrix:
     def times(self, vector: Array) -> tuple[Pair, Array]:
         """The product with a vector as a pair, and a bound on the error of every entry."""
         product, check = self._sliced.times(vector)
-        rest = self._low @ vector
+        low_part = self._low @ vector
         check = check + sum_rounding(vector.size + 2) * (self._sizes @ np.abs(vector)) + OF_PAIRS * np.abs(product[0])
-        return add(product, (rest, np.zeros_like(rest))), check
+        return add(product, (low_part, np.zeros_like(low_part))), check
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class BasisMatrix:
     def penalty(self, level: int) -> Penalty | None:
         """K_SS as it was computed (level 0), by the more accurate formula (1), and in doubled precision (2)."""
         while len(self._penalties) <= level:
-            self._penalties.append(self._computed(len(self._penalties)))
+            self._penalties.append(self._compute(len(self._penalties)))
         return self._penalties[level]
 
     def deviation(self, level: int) -> Deviation | None:
@@ -178,13 +178,13 @@ class BasisMatrix:
         """The level of the most digits."""
         return max(level for level in range(3) if self.penalty(level) is not None)
 
-    def _computed(self, level: int) -> Penalty | None:
+    def _compute(self, level: int) -> Penalty | None:
         f, K, sizes = self.features, self.matrix, self.sizes
         away = is_device_array(K)
         if level == 0:
             return Penalty(f, K, sizes, self.values.basis_rounding())
         if away:
-            f = EigenFeatures(*(to_numpy(part) for part in (f.transform, f.values)))
+            f = EigenFeatures(*(to_numpy(array) for array in (f.transform, f.values)))
             sizes = to_numpy(sizes)
         if level == 1:
             careful = None if away else self.values.careful_matrix()
@@ -204,7 +204,7 @@ class BasisMatrix:
         return self._dimension
 
     @property
-    def cut(self) -> int:
+    def n_cut(self) -> int:
         """How many directions of the span are not among the features."""
         return max(self.dimension - self.features.rank, 0)
 
@@ -257,8 +257,8 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
         rows = SlicedMatrix(np.ascontiguousarray(vectors.T))
         product = np.empty((n, F.shape[1]))
         for k in range(F.shape[1]):
-            (one, two), _ = rows.times(np.ascontiguousarray(high[:, k]))
-            product[:, k] = one + (two + vectors.T @ low[:, k])
+            (high_part, low_part), _ = rows.times(np.ascontiguousarray(high[:, k]))
+            product[:, k] = high_part + (low_part + vectors.T @ low[:, k])
         across, inner = product[strong], product[~strong]
         pulled = across / values[strong][:, None]
         inner = inner - across.T @ pulled
@@ -266,10 +266,10 @@ def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
         kept = faint > _FAINTEST * float(values[-1])
         directions = (F - V @ pulled) @ rotation[:, kept] / np.sqrt(faint[kept])
         T = np.concatenate([directions, V / np.sqrt(values[strong])], axis=1)[:, ::-1]
-        found = np.concatenate([faint[kept], values[strong]])[::-1]
+        eigenvalues = np.concatenate([faint[kept], values[strong]])[::-1]
         T = np.ascontiguousarray(T)
         dual = np.empty_like(T)
         for k in range(T.shape[1]):
-            (one, two), _ = doubled.times(np.ascontiguousarray(T[:, k]))
-            dual[:, k] = one + two
-    return EigenFeatures(T, np.ascontiguousarray(found), dual)
+            (high_part, low_part), _ = doubled.times(np.ascontiguousarray(T[:, k]))
+            dual[:, k] = high_part + low_part
+    return EigenFeatures(T, np.ascontiguousarray(eigenvalues), dual)

@@ -89,13 +89,13 @@ class Candidates:
 def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) -> Chosen:
     """Choose up to ``count``; stop where the mean relative diagonal left is at ``tolerance``, or nothing is left."""
     rows = candidates.rows
-    own = candidates.diagonal(rows)
-    whole = np.where(own > 0.0, own, 1.0)
-    floor = rank_cutoff(max(rows.size, 1)) * float(own.max(initial=0.0))
+    diagonal = candidates.diagonal(rows)
+    whole = np.where(diagonal > 0.0, diagonal, 1.0)
+    floor = rank_cutoff(max(rows.size, 1)) * float(diagonal.max(initial=0.0))
     L = np.zeros((count, rows.size))
     column_of = candidates.columns()
     chosen: list[int] = []
-    remaining = own.copy()
+    remaining = diagonal.copy()
     while len(chosen) < count:
         k, pivot = len(chosen), int(remaining.argmax())
         if remaining[pivot] <= floor:
@@ -114,16 +114,16 @@ def select_pivots(candidates: Candidates, count: int, tolerance: float = 0.0) ->
 def select_spread(candidates: Candidates, count: int, generator: Any) -> Chosen:
     """Choose up to ``count``; fewer where all others coincide with chosen ones."""
     rows = candidates.rows
-    own = candidates.diagonal(rows)
+    diagonal = candidates.diagonal(rows)
     chosen = [int(generator.choice(rows.size))]
     distances = np.full(rows.size, np.inf)
     column_of = candidates.columns()
     while len(chosen) < count:
         last = chosen[-1]
         column = column_of(last)
-        np.minimum(distances, np.maximum(own - 2.0 * column + own[last], 0.0), out=distances)
+        np.minimum(distances, np.maximum(diagonal - 2.0 * column + diagonal[last], 0.0), out=distances)
         distances[last] = 0.0
-        distances[distances <= relative_rounding(16.0) * own[last]] = 0.0  # a chosen point, up to rounding
+        distances[distances <= relative_rounding(16.0) * diagonal[last]] = 0.0  # a chosen point, up to rounding
         sums = np.cumsum(distances)
         if not sums[-1] > 0.0:
             return Chosen(rows[chosen], "every candidate on a chosen point")
@@ -150,8 +150,8 @@ def select_by_entropy(candidates: Candidates, count: int, generator: Any) -> Cho
     for start in range(0, trials, _AT_ONCE):
         places = generator.choice(outside.size, size=min(_AT_ONCE, outside.size, trials - start), replace=False)
         columns = candidates.block(outside[places], inside)
-        own = candidates.diagonal(outside[places])
-        for place, column, k in zip(places, columns, own, strict=True):
+        diagonal = candidates.diagonal(outside[places])
+        for place, column, k in zip(places, columns, diagonal, strict=True):
             out = int(generator.choice(count))
             # the change of the sum of all entries when row and column ``out`` become those of the candidate
             change = 2.0 * (column.sum() - column[out]) + k - (2.0 * (sums[out] - K[out, out]) + K[out, out])
@@ -177,33 +177,33 @@ def select_stochastically(candidates: Candidates, count: int, generator: Any, to
     rows, scoring = candidates.rows, candidates.scoring
     whole = candidates.diagonal(scoring)
     scale = 1.0 / np.sqrt(np.where(whole > 0.0, whole, np.inf))
-    left = rows.copy()
+    remaining = rows.copy()
     chosen: list[int] = []
     L = np.zeros((count, count))  # Cholesky factor of the kernel matrix of the chosen ones
     Z = np.zeros((count, scoring.size))  # features of the scoring rows
     error, in_vain = float((whole > 0.0).mean()), 0
-    while len(chosen) < count and left.size and in_vain < 3:
+    while len(chosen) < count and remaining.size and in_vain < 3:
         if error <= tolerance and tolerance > 0.0:  # at zero only a complete basis ends it
             return Chosen(np.array(chosen, dtype=np.intp), f"a mean reconstruction error of {max(error, 0.0):.2e}")
         k = len(chosen)
-        drawn = generator.choice(left.size, size=min(DRAWN, left.size), replace=False)
-        trial = left[drawn]
+        drawn = generator.choice(remaining.size, size=min(DRAWN, remaining.size), replace=False)
+        trial = remaining[drawn]
         features = _features(candidates, trial, chosen, L[:k, :k])
-        own = candidates.diagonal(trial)
-        rest = own - np.square(features).sum(axis=1)
-        outside = rest > rank_cutoff(rows.size) * own.max(initial=0.0)
+        diagonal = candidates.diagonal(trial)
+        residual_diagonal = diagonal - np.square(features).sum(axis=1)
+        outside = residual_diagonal > rank_cutoff(rows.size) * diagonal.max(initial=0.0)
         if not outside.any():
             in_vain += 1
             continue
         in_vain = 0
         R = (candidates.block(trial, scoring) - features @ Z[:k]) * scale
-        worth = np.where(outside, np.square(R).sum(axis=1) / np.where(outside, rest, 1.0), -np.inf)
-        best = int(worth.argmax())
-        L[k, :k], L[k, k] = features[best], np.sqrt(rest[best])
+        gains = np.where(outside, np.square(R).sum(axis=1) / np.where(outside, residual_diagonal, 1.0), -np.inf)
+        best = int(gains.argmax())
+        L[k, :k], L[k, k] = features[best], np.sqrt(residual_diagonal[best])
         Z[k] = R[best] / scale.clip(np.finfo(float).tiny) / L[k, k]
         chosen.append(int(trial[best]))
-        left = np.delete(left, drawn[best])
-        error -= float(worth[best]) / scoring.size
+        remaining = np.delete(remaining, drawn[best])
+        error -= float(gains[best]) / scoring.size
     ended = f"{count} vectors" if len(chosen) == count else "draws without a vector outside the span"
     return Chosen(np.array(chosen, dtype=np.intp), ended)
 

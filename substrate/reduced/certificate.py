@@ -41,7 +41,15 @@ from substrate.reduced.features import EigenFeatures
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 
-__all__ = ["Bound", "ErrorsRounded", "Residuals", "cut_fact", "reduced_accuracy", "reduced_rows", "rounded_errors"]
+__all__ = [
+    "ErrorsRounded",
+    "ReducedBound",
+    "Residuals",
+    "cut_fact",
+    "reduced_accuracy",
+    "reduced_rows",
+    "rounded_errors",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +129,8 @@ def reduced_rows(
         scale_w = lam * float(np.linalg.norm(u)) + norm_features * terms + magnified
         norm_squared, total = float(u[:kept] @ u[:kept]), float(residuals.total[k])
         # lambda times the objectives: lambda/2 u'u + 1/2 e'e, and a gap of 1/(2 lambda) ||lambda u - Z'e||^2
-        own = float(np.linalg.norm(gradients[:kept, k])) if features.free else in_w
-        gap = 0.5 * own**2 / lam + abs(b * total) + float(np.abs(u[kept:]) @ np.abs(gradients[kept:, k]))
+        gradient_norm = float(np.linalg.norm(gradients[:kept, k])) if features.free else in_w
+        gap = 0.5 * gradient_norm**2 / lam + abs(b * total) + float(np.abs(u[kept:]) @ np.abs(gradients[kept:, k]))
         value = 0.5 * lam * norm_squared + 0.5 * float(residuals.squares[k])
         spare = (tolerance * scale_w) ** 2 / lam + tolerance * float(np.sqrt(residuals.mass)) * abs(b) * terms
         spare += tolerance * float(np.abs(u[kept:]).sum()) * scale_w
@@ -184,7 +192,7 @@ class ErrorsRounded:
     """
 
     errors: Array
-    apart: Array
+    distance: Array
     kernel: float
     slopes: float
     pulled: Array | None = None
@@ -197,10 +205,10 @@ def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias
     m, beta = coefficients.shape[0], np.abs(coefficients)
     spread = math.sqrt(residuals.diagonal)
     values = residuals.norm * np.linalg.norm(beta, axis=0)
-    given = np.sqrt(residuals.targets) + math.sqrt(residuals.mass) * np.abs(bias)
-    off = values * sum_rounding(m + 2) + residuals.rounding * spread * (sizes @ beta)
-    off = np.asarray(at_most(1.0) * (off + sum_rounding(4) * (given + values)))
-    return ErrorsRounded(off, off, residuals.rounding, sum_rounding(terms + 8))
+    target_size = np.sqrt(residuals.targets) + math.sqrt(residuals.mass) * np.abs(bias)
+    radius = values * sum_rounding(m + 2) + residuals.rounding * spread * (sizes @ beta)
+    radius = np.asarray(at_most(1.0) * (radius + sum_rounding(4) * (target_size + values)))
+    return ErrorsRounded(radius, radius, residuals.rounding, sum_rounding(terms + 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +235,8 @@ class EnclosedSums:
         share = (rounded.kernel + rounded.slopes) * math.sqrt(residuals.diagonal)
         radius = to_numpy(curvature.sizes)[:, None] * (share * (length.sizes + 4.0 * np.abs(total) / root))
         if rounded.pulled is None or rounded.shifted is None:
-            off = root * rounded.slopes * length.sizes
-            return cls(Doubled(slope, None, radius), Double(total, off), length, curvature.mean)
+            slope_radius = root * rounded.slopes * length.sizes
+            return cls(Doubled(slope, None, radius), Double(total, slope_radius), length, curvature.mean)
         # the mean is right up to the rounding of its sum, and of its product with T
         mean = reach.summed + sum_rounding(curvature.features.n_basis + 4)
         radius = radius + to_numpy(curvature.columns)[:, None] * (rounded.pulled + mean * rounded.shifted)
@@ -244,22 +252,22 @@ def reduced_accuracy(
     lam: float,
     unit: float,
     tolerances: Sequence[Tolerance],
-) -> "Bound":
+) -> "ReducedBound":
     """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
     ``tolerances`` state the absolute error that is permitted for each. Coefficients and bias are in units of the
     targets, on the host. Values of K_SS with more digits are computed where
     the rows do not pass otherwise; then lambda T'K_SS beta is returned too, for a step by the gradient.
     """
-    best: Bound | None = None
-    basis = curvature.penalised
+    best: ReducedBound | None = None
+    basis = curvature.penalty_matrix
     for level in range(basis.first, 3):
         if basis.deviation(level) is None:
             continue
-        found = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, tolerances)
-        if best is None or found.share <= best.share:
-            best = found
-        if best.share <= 1.0 or not found.limited:
+        bound = _bound_at(residuals, rounded, curvature, level, coefficients, bias, lam, unit, tolerances)
+        if best is None or bound.share <= best.share:
+            best = bound
+        if best.share <= 1.0 or not bound.limited:
             break
         basis.first = min(level + 1, basis.best())
     assert best is not None
@@ -267,7 +275,7 @@ def reduced_accuracy(
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ReducedBound:
     """The rows of all outputs by one computation of K_SS.
 
     ``helped`` states that the gradient is a large part of one that fails, ``limited`` that the rounding of K_SS is;
@@ -304,7 +312,7 @@ def _bound_at(
     lam: float,
     unit: float,
     tolerances: Sequence[Tolerance],
-) -> Bound:
+) -> ReducedBound:
     r"""The rows by one computation of K_SS.
 
     .. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + \frac{|1^T V e|}{\sqrt{\sum_i v_i}} + \|e - \hat e\|_v
@@ -314,7 +322,7 @@ def _bound_at(
     The radius of s is in the coordinates of the basis, where a direction of H is small or large with its vector, and
     is taken through :math:`H^{-1} T^T` there; that of the product with T is in the features.
     """
-    features, basis = curvature.features, curvature.penalised
+    features, basis = curvature.features, curvature.penalty_matrix
     T = to_numpy(features.transform)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
@@ -326,51 +334,53 @@ def _bound_at(
     pull = matrix.product(coefficients[: features.n_basis - features.free]).above_zeros(features.free) * lam
     s = pull - sums.slope
     turned = Doubled.exact(np.ascontiguousarray(T.T))
-    known = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
-    if not reach.known:  # there is no bound, whatever the gradient is
-        made = [one.row(math.inf, FORMULA) for one in tolerances]
-        return Bound(made, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, known)
+    product = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
+    if not reach.is_known:  # there is no bound, whatever the gradient is
+        rows = [one.row(math.inf, FORMULA) for one in tolerances]
+        return ReducedBound(rows, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, product)
     g = turned @ s.without_radius() + Doubled.exact(mean[:, None]) * sums.total.without_radius()
-    gradient = g.rounded()
+    gradient = g.round()
     effect = reach.of_gradient(on_device_of(curvature.scatter, gradient.middle))
     length = sums.length.sizes
-    others = effect + reach.of_rounding(gradient.radius, lam) + rounded.errors + rounded.apart
+    further_radius = effect + reach.of_rounding(gradient.radius, lam) + rounded.errors + rounded.distance
     # an error of the total changes the mean of the fitted values, and g in one known direction
-    others += sums.total.sizes / root_mass + reach.of_gradient(sums.about[:, None])[0] * sums.total.radius
+    further_radius += sums.total.sizes / root_mass + reach.of_gradient(sums.about[:, None])[0] * sums.total.radius
     outside = surely = 0.0
-    if basis.cut:
+    if basis.n_cut:
         outside, surely = curvature.outside(residuals.diagonal, rounded.kernel, deviation)
         outside = outside if rounded.outside is None else min(outside, rounded.outside)
         inner, known_sizes = features.of_kernel, to_numpy(basis.sizes)
         lost = np.array([known_sizes @ _remainder(inner, beta) for beta in coefficients.T])
-        others += 2.0 * min(math.sqrt(outside), spread) * lost
+        further_radius += 2.0 * min(math.sqrt(outside), spread) * lost
     for sharp in (False, True):  # the sharper bound of the radii is computed where it may matter
-        moved = others + reach.of_radius(s.radius, sharp=sharp)
+        distance = further_radius + reach.of_radius(s.radius, sharp=sharp)
         if outside > 0.0:
-            moved = moved + change_by_cut(outside / lam, length + moved)
-        radii = at_most(1.0) * unit * moved / root_mass
-        made = [one.row(float(radius), FORMULA) for one, radius in zip(tolerances, radii, strict=True)]
-        if all(row.passes for row in made):
+            distance = distance + change_by_cut(outside / lam, length + distance)
+        radii = at_most(1.0) * unit * distance / root_mass
+        rows = [one.row(float(radius), FORMULA) for one, radius in zip(tolerances, radii, strict=True)]
+        if all(row.passes for row in rows):
             break
-    failing = np.array([not row.passes for row in made])
-    helped = bool(np.any(failing & (effect > 0.25 * moved)))
-    gone = bool(np.any(failing & (change_by_cut(surely / lam, length) > 0.1 * moved)))
+    failing = np.array([not row.passes for row in rows])
+    helped = bool(np.any(failing & (effect > 0.25 * distance)))
+    gone = bool(np.any(failing & (change_by_cut(surely / lam, length) > 0.1 * distance)))
     inexact = bool(np.any(failing)) and bool(
-        np.any(failing & (reach.of_radius(pull.radius, sharp=sharp) > 0.1 * moved))
+        np.any(failing & (reach.of_radius(pull.radius, sharp=sharp) > 0.1 * distance))
     )
-    return Bound(rows=made, helped=helped, limited=inexact or (outside > 0.0 and not gone), pull=known, lost=gone)
+    return ReducedBound(
+        rows=rows, helped=helped, limited=inexact or (outside > 0.0 and not gone), pull=product, lost=gone
+    )
 
 
 def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
     """The machine to which the accuracy refers, for the record."""
     text = "of the machine on all directions of the basis, in exact arithmetic"
-    if basis.cut:
-        text += f"; {basis.cut} of {basis.dimension} are below rounding and cut, and what they may change is included"
+    if basis.n_cut:
+        text += f"; {basis.n_cut} of {basis.dimension} are below rounding and cut, and what they may change is included"
     return "accuracy", text
 
 
 def _remainder(features: EigenFeatures, beta: Array) -> Array:
     """A bound on the entries of beta - T u, for the weights u of beta."""
     beta, T = beta[: features.n_basis], np.ascontiguousarray(to_numpy(features.transform))
-    rest: Doubled = beta - Doubled.exact(T) @ np.asarray(features.weights(beta))
-    return rest.rounded().sizes
+    remainder: Doubled = beta - Doubled.exact(T) @ np.asarray(features.weights(beta))
+    return remainder.round().sizes

@@ -98,12 +98,12 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
     generator, n, rule = choice.generator(), source.n_rows, choice.rule
     scoring = draw_rows(n, choice.n_scoring, generator)
     if not isinstance(rule, str):
-        return _given(rule, kernel, source, passes, scoring)
+        return _check_given_basis(rule, kernel, source, passes, scoring)
     count = _count(choice.n, n)
     if rule == "random":
         rows = np.sort(generator.choice(n, size=count, replace=False))
     else:
-        rows = draw_rows(n, _offered(choice), generator)
+        rows = draw_rows(n, _count_offered(choice), generator)
     if rows.size < count:
         if choice.n is not None:
             raise DeclarationError(
@@ -118,7 +118,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
         points = rows if kernel.pairwise else source.beside(X[rows])
         return KernelRows(BasisValues.of(kernel, points), source, passes.share(source, rows.size))
 
-    picked = _picked(choice, candidates, count, every, lam, generator)
+    picked = _pick(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
         picked = Chosen(rows[:1], "a kernel without a vector that is not zero")
     description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
@@ -140,14 +140,14 @@ def _count(wanted: int | None, n: int) -> int:
     return wanted
 
 
-def _offered(choice: Basis) -> int | None:
+def _count_offered(choice: Basis) -> int | None:
     """How many rows a rule chooses from, at most; None: all of them."""
     if choice.n_candidates is None:
         return None
     return int(choice.n_candidates) * (LIGHT_FACTOR if choice.rule in _LIGHT else 1)
 
 
-def _picked(
+def _pick(
     choice: Basis, candidates: Candidates, count: int, every: Callable[[], KernelRows], lam: float, generator: Any
 ) -> Chosen:
     stop = choice.reconstruction_tolerance
@@ -163,14 +163,14 @@ def _picked(
     return ways[choice.rule]()
 
 
-def _given(given: Any, kernel: Kernel, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
+def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
     n = source.n_rows
-    if is_device_array(given):
-        if given.ndim == 2 and where_it_lives(given) != source.home:
-            raise DataError(f"basis is {where_it_lives(given)}, the rows are {source.home}; move one of them")
-        given = to_numpy(given)
-    refuse_disguised(given, "basis")
-    values = given if is_sparse(given) else np.asarray(given)
+    if is_device_array(vectors):
+        if vectors.ndim == 2 and where_it_lives(vectors) != source.home:
+            raise DataError(f"basis is {where_it_lives(vectors)}, the rows are {source.home}; move one of them")
+        vectors = to_numpy(vectors)
+    refuse_disguised(vectors, "basis")
+    values = vectors if is_sparse(vectors) else np.asarray(vectors)
     if not is_sparse(values) and values.ndim == 1 and values.dtype.kind in "iu" and values.size:
         if values.min() < 0 or values.max() >= n:
             raise DataError(f"basis names row {values.max()} of {n}; rows run from 0 to {n - 1}")

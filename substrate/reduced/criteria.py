@@ -36,7 +36,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import ROUNDED_ONCE, eigenvalue_rounding, relative_rounding, sum_rounding
 from substrate.least_squares.criteria import Criterion, Samples
-from substrate.least_squares.evidence import cancelled
+from substrate.least_squares.evidence import ceiling_of_remainder
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Reach
@@ -47,7 +47,7 @@ from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
-__all__ = ["Doubt", "Lift", "ReducedFold", "RowSizes", "evidence_error", "mass_rounding", "sizes_of_rows"]
+__all__ = ["CriterionRadius", "Lift", "ReducedFold", "RowSizes", "evidence_error", "mass_rounding", "sizes_of_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,12 @@ class ReducedFold(Criterion):
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
         """From the spectrum of the other rows and the moments of the fold about the same origin."""
-        held = fold.about(spectrum.mean, spectrum.target_mean).transformed(spectrum.rotation)
-        known, sums = spectrum.on_host(), (to_numpy(part) for part in (held.second, held.cross, held.squares))
-        return cls(known, known.targets(), 0.0, pooled, held.count, held.mass, *sums)
+        held_out = fold.shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
+        host_spectrum, sums = (
+            spectrum.on_host(),
+            (to_numpy(array) for array in (held_out.second, held_out.cross, held_out.squares)),
+        )
+        return cls(host_spectrum, host_spectrum.targets(), 0.0, pooled, held_out.count, held_out.mass, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
@@ -89,10 +92,10 @@ class ReducedFold(Criterion):
                 product = np.einsum("ij,ij->j", weights, self.scatter @ weights) - 2.0 * (self.cross[:, k] @ weights)
                 values[:, k] = np.maximum(self.squares[k] + product, 0.0) / self.mass
                 ceiling[:, k] = 2.0 * (self.squares[k] + (c[:, k] ** 2 @ lowest) * spread) / self.mass
-        shaped = self._shaped(values, t)
+        shaped = self._shape(values, t)
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         whole = np.broadcast_to((self.squares.mean(keepdims=True) if self.pooled else self.squares), shaped.shape)
-        return Samples(shaped, np.maximum(top, cancelled(shaped, whole / self.mass, self.size)))
+        return Samples(shaped, np.maximum(top, ceiling_of_remainder(shaped, whole / self.mass, self.size)))
 
 
 #: Factor between two points of a search: errors are monotone in lambda term by term, and lambda changes little.
@@ -158,14 +161,14 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class CriterionRadius:
     """One spectrum and its rows; ``seen`` is the scatter of validation rows, if the criterion is theirs."""
 
     spectrum: ReducedSpectrum
     K_basis: Array
     sizes: RowSizes
     terms: int
-    seen: Array | None = None
+    leverages: Array | None = None
     count: int = 0
 
     def errors(self, lam: float, upper: float | None = None) -> tuple["Lift", Array]:
@@ -176,31 +179,33 @@ class Doubt:
         most = lam if upper is None else upper
         s, sp = self.sizes, self.spectrum
         spread = math.sqrt(s.diagonal)
-        given = MatrixColumns(np.arange(self.K_basis.shape[0]))  # taken as it is
-        curvature = sp.curvature(BasisMatrix(given, self.K_basis, sp.features), self.terms)
+        columns = MatrixColumns(np.arange(self.K_basis.shape[0]))  # taken as it is
+        curvature = sp.curvature(BasisMatrix(columns, self.K_basis, sp.features), self.terms)
         reach = curvature.at(lam, s.rounding, spread)
         r, c = sp.values.size, sp.cross
         decomposed = eigenvalue_rounding(r) * float(sp.values.max(initial=0.0)) / lam
-        if not reach.known or decomposed >= 0.25:
+        if not reach.is_known or decomposed >= 0.25:
             return Lift(1.0, 1.0), np.full(c.shape[1], math.inf)
         inverses = 1.0 / (sp.values + lam)
         weights = sp.rotation @ (c * inverses[:, None])
         above = 1.0 / (sp.values + most)
-        left = most**2 * sp.machine().support_squares(above[:, None], np.array([most]))[0]
-        errors = np.sqrt(left + relative_rounding(r) * sp.squares)
-        lever = reach.lever(self.seen)
-        own = s.rounding + sum_rounding(curvature.features.n_basis + 8.0)
-        slopes = reach.of_slopes(own * spread, self.seen)
-        moved = slopes * errors
-        rows = spread if self.seen is None else math.sqrt(max(self.count, 1) * s.largest)
-        moved += (
-            (2.0 * lever * spread + rows) * own * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
+        unexplained = most**2 * sp.machine().support_squares(above[:, None], np.array([most]))[0]
+        errors = np.sqrt(unexplained + relative_rounding(r) * sp.squares)
+        lever = reach.lever(self.leverages)
+        relative_radius = s.rounding + sum_rounding(curvature.features.n_basis + 8.0)
+        slopes = reach.of_slopes(relative_radius * spread, self.leverages)
+        radius = slopes * errors
+        rows = spread if self.leverages is None else math.sqrt(max(self.count, 1) * s.largest)
+        radius += (
+            (2.0 * lever * spread + rows)
+            * relative_radius
+            * (np.sqrt(self._diagonal()) @ np.abs(sp.features.transform @ weights))
         )
         summed = sum_rounding(self.terms + r + 8.0)
         lengths = self._lengths(reach)
         pull = float(np.linalg.norm(np.abs(reach.root) @ lengths)) if r else 0.0
-        moved += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
-        moved += (
+        radius += lever * 1.5 * summed * pull * (lengths @ np.abs(weights) + np.sqrt(sp.squares))
+        radius += (
             lever
             * decomposed
             * (math.sqrt(most) * np.linalg.norm(weights, axis=0) + ROUNDED_ONCE * np.sqrt(sp.squares))
@@ -208,10 +213,10 @@ class Doubt:
         every = 2.0 * reach.eta**2 + 2.0 * decomposed + 2.0 * summed * pull**2
         if curvature.accumulated:
             every += 2.0 * sp.error
-            moved += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.mass) * np.abs(sp.target_mean))
-        own_part = 2.0 * (slopes if self.seen is None else 0.0)
+            radius += lever * sp.error * (np.sqrt(sp.squares) + np.sqrt(sp.mass) * np.abs(sp.target_mean))
+        own_part = 2.0 * (slopes if self.leverages is None else 0.0)
         share = math.sqrt(s.largest) / spread if spread > 0.0 else 1.0
-        return Lift(own_part * share, own_part + every), _BETWEEN * np.asarray(moved)
+        return Lift(own_part * share, own_part + every), _BETWEEN * np.asarray(radius)
 
     def _diagonal(self) -> Array:
         return np.maximum(self.K_basis.diagonal(), 0.0)
@@ -241,10 +246,10 @@ def evidence_error(spectrum: ReducedSpectrum, lam: float, lifted: float, errors:
     of the product by :math:`\operatorname{tr}(H^{-1} dH)`, which over l - 1 is at most :math:`\eta\, l / (l - 1)`.
     """
     machine, lambdas = spectrum.machine(), np.array([lam])
-    left = lam * machine.quadratic(machine.inverses(lambdas), lambdas)[0]
+    quadratic = lam * machine.quadratic(machine.inverses(lambdas), lambdas)[0]
     sizes = np.sqrt(spectrum.squares) * errors
     if pooled:
-        left, sizes = left.sum(keepdims=True), sizes.sum(keepdims=True)
+        quadratic, sizes = quadratic.sum(keepdims=True), sizes.sum(keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(sizes > 0.0, sizes / left, 0.0)
+        share = np.where(sizes > 0.0, sizes / quadratic, 0.0)
     return np.asarray(share + lifted * machine.rows / machine.free)

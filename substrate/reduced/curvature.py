@@ -66,7 +66,7 @@ class Curvature:
     basis: BasisMatrix | None = None
 
     @property
-    def penalised(self) -> BasisMatrix:
+    def penalty_matrix(self) -> BasisMatrix:
         """The matrix of the penalty."""
         if self.basis is None:
             raise ValueError("the curvature of a machine without the penalty w'w has no matrix of the basis")
@@ -82,12 +82,19 @@ class Curvature:
         diagonal, ridges = xp.linalg.diagonal(A), self.features.ridges(lam)
         roots = xp.sqrt(xp.clip(diagonal, min=0.0) + ridges)
         lengths = xp.sqrt(xp.clip(diagonal, min=0.0) + self.mass * self.offsets * self.offsets)
-        own = rounding + (0.0 if self.accumulated else sum_rounding(m + 4))
+        relative_radius = rounding + (0.0 if self.accumulated else sum_rounding(m + 4))
         # of the products of features, and twice that of the sums by which they are centred, once for either factor
         summed = sum_rounding(3 * self.terms + r + 8)
         if r == 0:
             return Reach(
-                curvature=self, root=A, pull=A, eta=0.0, own=own, spread=spread, summed=summed, lengths=lengths
+                curvature=self,
+                root=A,
+                pull=A,
+                eta=0.0,
+                own=relative_radius,
+                spread=spread,
+                summed=summed,
+                lengths=lengths,
             )
         with blas_threads(r):
             try:
@@ -98,12 +105,19 @@ class Curvature:
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
                     raise
                 return Reach(
-                    curvature=self, root=A, pull=A, eta=math.inf, own=own, spread=spread, summed=summed, lengths=lengths
+                    curvature=self,
+                    root=A,
+                    pull=A,
+                    eta=math.inf,
+                    own=relative_radius,
+                    spread=spread,
+                    summed=summed,
+                    lengths=lengths,
                 )
             W = inner / roots
             pull = multiply_triangle(W, T.T)
             faint = float(xp.linalg.vector_norm(xp.abs(pull) @ s))
-        eta = 2.0 * own * spread * faint + (own * spread * faint) ** 2
+        eta = 2.0 * relative_radius * spread * faint + (relative_radius * spread * faint) ** 2
         eta += summed * float(xp.sum((xp.abs(W) @ lengths) ** 2))
         if self.accumulated and self.columns is not None:  # the sums, and their products with T from both sides
             once, after = self._of_sums()
@@ -119,7 +133,7 @@ class Curvature:
             root=W,
             pull=pull,
             eta=eta if math.isfinite(eta) else math.inf,
-            own=own,
+            own=relative_radius,
             spread=spread,
             summed=summed,
             lengths=lengths,
@@ -133,16 +147,16 @@ class Curvature:
         """
         if not self.whole or self.accumulated or deviation is None:
             return math.inf, 0.0
-        xp, own = namespace_of(self.scatter), rounding + sum_rounding(self.features.n_basis + 4)
+        xp, relative_radius = namespace_of(self.scatter), rounding + sum_rounding(self.features.n_basis + 4)
         second = self.scatter + self.mass * self.mean[:, None] * self.mean
         kept = self.features.rank - self.features.free
         second = second[:kept, :kept]
         squares = xp.clip(xp.linalg.diagonal(second), min=0.0)
         inside = float(xp.sum(squares)) - deviation.quadratic(second)
-        lengths = own * math.sqrt(diagonal) * deviation.lengths
-        off = 2.0 * float(xp.sqrt(squares) @ lengths) + float(lengths @ lengths)
-        off += sum_rounding(2 * (3 * self.terms + self.features.rank + 16)) * (diagonal + float(xp.sum(squares)))
-        return max(diagonal - inside, 0.0) + off, max(diagonal - float(xp.sum(squares)) - off, 0.0)
+        lengths = relative_radius * math.sqrt(diagonal) * deviation.lengths
+        radius = 2.0 * float(xp.sqrt(squares) @ lengths) + float(lengths @ lengths)
+        radius += sum_rounding(2 * (3 * self.terms + self.features.rank + 16)) * (diagonal + float(xp.sum(squares)))
+        return max(diagonal - inside, 0.0) + radius, max(diagonal - float(xp.sum(squares)) - radius, 0.0)
 
     def _of_sums(self) -> tuple[float, float]:
         """The relative rounding of sums of kernel values, and that of their products with T from both sides.
@@ -153,13 +167,13 @@ class Curvature:
         n = self.features.n_basis
         return sum_rounding(2 * (self.terms + 8)), sum_rounding(2 * (min(n, INNER) + -(-n // INNER) + 8))
 
-    def sums_moved(self, x: Array, beta: Array) -> Array:
+    def bound_change_of_sums(self, x: Array, beta: Array) -> Array:
         """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""
         xp, T = namespace_of(x), self.features.transform
         once, after = self._of_sums()
-        one = math.sqrt(once) * (self.columns @ xp.abs(beta))
+        single = math.sqrt(once) * (self.columns @ xp.abs(beta))
         two = math.sqrt(after) * ((xp.abs(T.T) @ self.columns) @ xp.abs(x))
-        return np.asarray(to_numpy(one + two))
+        return np.asarray(to_numpy(single + two))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +194,21 @@ class Reach:
     bent: float = 0.0
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether H is accurate enough for a bound."""
         return self.eta <= 0.5
 
     def of_gradient(self, g: Array) -> Array:
         """The bound for every column of g, on the host."""
-        if not self.known:
+        if not self.is_known:
             return np.full(g.shape[1], math.inf)
-        return self._moved(self.root @ g)
+        return self._bound_move(self.root @ g)
 
     def of_rounding(self, errors: Array, lam: float) -> Array:
         """The bound for a gradient of which only the sizes of its entries are known, one column per output."""
         if self.curvature.features.free == 0:  # H is at least lambda
             return np.asarray(np.linalg.norm(errors, axis=0) / math.sqrt(lam))
-        if not self.known:
+        if not self.is_known:
             return np.full(errors.shape[1], math.inf)
         return np.asarray(np.linalg.norm(np.abs(to_numpy(self.root)) @ errors, axis=0) / math.sqrt(1.0 - self.eta))
 
@@ -204,7 +218,7 @@ class Reach:
         All together by the norm of H^-1/2 g, or, where ``sharp``, one by one by the effect of each on the fitted
         values, if that is less.
         """
-        if not self.known:
+        if not self.is_known:
             return np.full(radius.shape[1], math.inf)
         c = self.curvature
         xp = namespace_of(c.scatter)
@@ -212,9 +226,11 @@ class Reach:
             return np.zeros(radius.shape[1])
         sizes = on_device_of(c.scatter, radius)
         whole = to_numpy(xp.linalg.vector_norm(xp.abs(self.pull) @ sizes, axis=0)) / math.sqrt(1.0 - self.eta)
-        return np.minimum(self._moved(self.pull) @ radius, whole) if sharp else np.asarray(whole)
+        return np.minimum(self._bound_move(self.pull) @ radius, whole) if sharp else np.asarray(whole)
 
-    def of_slopes(self, size: float, seen: Array | None = None, *, sharp: bool = True, summed: bool = False) -> float:
+    def of_slopes(
+        self, size: float, leverages: Array | None = None, *, sharp: bool = True, summed: bool = False
+    ) -> float:
         """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.
 
         ``seen`` is the scatter of other rows about the same mean, whose fitted values are bounded instead; with
@@ -223,39 +239,39 @@ class Reach:
         """
         c = self.curvature
         sizes = c.columns if summed else c.sizes
-        if not self.known or sizes is None:
+        if not self.is_known or sizes is None:
             return math.inf
         xp = namespace_of(c.scatter)
         if c.features.rank == 0:
             return 0.0
         pulled = self.pull * sizes
         # all together by the norm of H^-1/2 g, or one by one by the effect of each on the fitted values
-        whole = self.lever(seen) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
+        whole = self.lever(leverages) * float(xp.linalg.vector_norm(xp.sum(xp.abs(pulled), axis=1)))
         whole /= math.sqrt(1.0 - self.eta)
-        return size * (min(float(self._moved(pulled, seen).sum()), whole) if sharp else whole)
+        return size * (min(float(self._bound_move(pulled, leverages).sum()), whole) if sharp else whole)
 
-    def lever(self, seen: Array | None = None) -> float:
+    def lever(self, leverages: Array | None = None) -> float:
         """A bound on the norm of Z H^-1/2 up to the rounding of H: one for the rows of the fit."""
-        if seen is None:
+        if leverages is None:
             return 1.0
-        trace = float(namespace_of(seen).sum(self.root * (self.root @ seen)))
+        trace = float(namespace_of(leverages).sum(self.root * (self.root @ leverages)))
         return at_most(math.sqrt(max(trace, 0.0))) + 1e-6
 
-    def _moved(self, half: Array, seen: Array | None = None) -> Array:
+    def _bound_move(self, half: Array, leverages: Array | None = None) -> Array:
         """The bound from H^-1/2 g, column by column."""
         c = self.curvature
         xp = namespace_of(c.scatter)
         energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))
-        energy = self.lever(seen) * energy
+        energy = self.lever(leverages) * energy
         most = energy / math.sqrt(1.0 - self.eta)
         if not c.whole or c.features.rank == 0:
             return np.asarray(most)
         x = self.root.T @ half
-        squares = to_numpy(xp.sum(x * ((c.scatter if seen is None else seen) @ x), axis=0))
+        squares = to_numpy(xp.sum(x * ((c.scatter if leverages is None else leverages) @ x), axis=0))
         sums = to_numpy(self.lengths @ xp.abs(x))
         beta = c.features.transform @ x
-        off = self.spread * to_numpy(c.sizes @ xp.abs(beta))
-        found = np.sqrt(np.maximum(squares, 0.0)) + math.sqrt(self.summed) * sums + self.own * off
+        radius = self.spread * to_numpy(c.sizes @ xp.abs(beta))
+        bound = np.sqrt(np.maximum(squares, 0.0)) + math.sqrt(self.summed) * sums + self.own * radius
         if c.accumulated:
-            found += 2.0 * math.sqrt(self.summed) * off if c.columns is None else c.sums_moved(x, beta)
-        return np.asarray(np.minimum(found + self.eta / math.sqrt(1.0 - self.eta) * energy, most))
+            bound += 2.0 * math.sqrt(self.summed) * radius if c.columns is None else c.bound_change_of_sums(x, beta)
+        return np.asarray(np.minimum(bound + self.eta / math.sqrt(1.0 - self.eta) * energy, most))

@@ -57,12 +57,12 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
     """
     rows, scoring = candidates.rows, candidates.scoring
     whole = candidates.diagonal(scoring)
-    own = candidates.diagonal(rows)
+    diagonal = candidates.diagonal(rows)
     column_of = candidates.columns()
-    left = _Left(_scaled(candidates.block(scoring, rows), whole), count)
+    remaining = _RemainingVectors(_gap_at_multiple(candidates.block(scoring, rows), whole), count)
     # below this share of its size a candidate is the rounding of the terms subtracted from it
-    floor = rank_cutoff(rows.size) * float(own.max(initial=0.0))
-    outside = own > floor
+    floor = rank_cutoff(rows.size) * float(diagonal.max(initial=0.0))
+    outside = diagonal > floor
     chosen: list[int] = []
     error = float((whole > 0.0).mean())
     while len(chosen) < count:
@@ -70,17 +70,17 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
             return Chosen(rows[chosen], f"a mean reconstruction error of {max(error, 0.0):.2e}")
         if not outside.any():
             return Chosen(rows[chosen], "a complete basis")
-        best, worth = left.best(np.where(outside, own, np.inf))
-        column = left.take(best, column_of(best), float(own[best]))
-        own = own - column**2
-        own[best] = 0.0
-        outside &= own > floor
-        error -= worth / scoring.size
+        best, gain = remaining.best(np.where(outside, diagonal, np.inf))
+        column = remaining.take(best, column_of(best), float(diagonal[best]))
+        diagonal = diagonal - column**2
+        diagonal[best] = 0.0
+        outside &= diagonal > floor
+        error -= gain / scoring.size
         chosen.append(best)
     return Chosen(rows[chosen], f"{count} vectors")
 
 
-def _scaled(K: Array, whole: Array) -> Array:
+def _gap_at_multiple(K: Array, whole: Array) -> Array:
     """Kernel values over the root of k_ii, one row per scoring row; a zero feature vector gives zeros."""
     if (whole != 1.0).any():
         K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))[:, None]
@@ -92,7 +92,7 @@ def _squares(matrix: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->j", matrix, matrix))
 
 
-class _Left:
+class _RemainingVectors:
     r"""The remainder R of the kernel, as the kernel itself and the rank-one terms subtracted from it.
 
     R itself is never formed. With :math:`a r^T` the new term, a over the candidates and r over the scoring rows, the
@@ -111,21 +111,21 @@ class _Left:
         self.errors = np.zeros(K.shape[1])
         self.size, self.again = 0, 0
 
-    def best(self, own: Array) -> tuple[int, float]:
+    def best(self, diagonal: Array) -> tuple[int, float]:
         """The candidate of the largest gain over ``own`` (infinite: none), the first of equal ones; and its worth."""
         exact = self.errors <= _EXACT * self.gains
-        worth = np.where(exact, self.gains, 0.0) / own
-        most = np.where(exact, 0.0, self.gains + self.errors + _EXACT * self.known) / own
+        gains = np.where(exact, self.gains, 0.0) / diagonal
+        most = np.where(exact, 0.0, self.gains + self.errors + _EXACT * self.known) / diagonal
         at_once, self.again = _AT_ONCE, 0
         while True:
-            level = float(worth.max()) * (1.0 - _TIE)
+            level = float(gains.max()) * (1.0 - _TIE)
             (open_still,) = np.nonzero(most >= level) if most.any() else (np.arange(0),)
             if open_still.size == 0:
-                return int(np.flatnonzero((worth >= level) & (own < np.inf))[0]), float(worth.max())
+                return int(np.flatnonzero((gains >= level) & (diagonal < np.inf))[0]), float(gains.max())
             if open_still.size > at_once:  # those of the largest bounds may settle it for the others
                 open_still = open_still[np.argpartition(most[open_still], -at_once)[-at_once:]]
             self._compute(open_still)
-            worth[open_still], most[open_still] = self.gains[open_still] / own[open_still], 0.0
+            gains[open_still], most[open_still] = self.gains[open_still] / diagonal[open_still], 0.0
             self.again += open_still.size
             at_once *= 4
 
@@ -138,19 +138,19 @@ class _Left:
         k = self.size
         return np.asarray(self.K[:, i] - self.rows[:k].T @ self.columns[:k, i])
 
-    def take(self, best: int, kernel_column: Array, own: float) -> Array:
+    def take(self, best: int, kernel_column: Array, pivot: float) -> Array:
         """Subtract the candidate ``best``; returns the column of R, over its root."""
         k = self.size
-        column = (kernel_column - self.columns[:k, best] @ self.columns[:k]) / np.sqrt(own)
-        row = self._remainder(best) / np.sqrt(own)
+        column = (kernel_column - self.columns[:k, best] @ self.columns[:k]) / np.sqrt(pivot)
+        row = self._remainder(best) / np.sqrt(pivot)
         squared = float(row @ row)
         (large,) = np.nonzero(np.abs(row) > _FAINT * np.sqrt(squared / row.size))
         if max(large.size / row.size, self.again / column.size) * _FEW > 1.0:
             product = row @ self.K
         else:
-            product, rest = row[large] @ self.K[large], row.copy()
-            rest[large] = 0.0
-            self.errors += 2.0 * float(np.linalg.norm(rest)) * self.sizes * np.abs(column)
+            product, residual_row = row[large] @ self.K[large], row.copy()
+            residual_row[large] = 0.0
+            self.errors += 2.0 * float(np.linalg.norm(residual_row)) * self.sizes * np.abs(column)
         product -= (self.rows[:k] @ row) @ self.columns[:k]
         self.gains += column * (column * squared - 2.0 * product)
         self.columns[k], self.rows[k] = column, row
@@ -176,17 +176,17 @@ def select_by_pruning(candidates: Candidates, every: KernelRows, count: int, lam
     check_memory(56.0 * n * n, f"the sums over {n} candidates", "take fewer candidates, by n_candidates.")
     K = candidates.block(rows, rows)
     K = (K + K.T) / 2.0
-    known = every.target_summary()
-    origin = origin_of(every.source.beside(K), known, target_unit(known.extremes))
+    summary = every.target_summary()
+    origin = origin_of(every.source.beside(K), summary, target_unit(summary.extremes))
     total, _ = every.sums(MomentsOfLeaf(every.values, origin), "sums over the candidates").moments()
-    centred = total.about(total.first / total.mass, total.targets / total.mass)
+    centred = total.shift_to(total.first / total.mass, total.targets / total.mass)
     second, cross = to_numpy(centred.second), to_numpy(centred.cross)
     kept, steps = np.arange(n), 0
     with blas_threads(n):
         while kept.size > count:
-            here = np.ix_(kept, kept)
-            T = eigen_features(K[here]).transform
-            inner = T.T @ second[here] @ T
+            block = np.ix_(kept, kept)
+            T = eigen_features(K[block]).transform
+            inner = T.T @ second[block] @ T
             inner[np.diag_indices(inner.shape[0])] += lam
             beta = T @ np.linalg.solve(inner, T.T @ cross[kept])
             leaving = min(max(1, int(STEP * kept.size)), kept.size - count)

@@ -63,7 +63,7 @@ class EigenFeatures:
         return int(self.values.shape[0])
 
     @property
-    def well_conditioned(self) -> bool:
+    def is_well_conditioned(self) -> bool:
         """Whether all directions are kept and no eigenvalue is so small that mixing them would cost digits."""
         return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
 
@@ -121,8 +121,8 @@ class EigenFeatures:
             last = last if coefficients.ndim == 2 else last[:, 0]
             return xp.concat([self.of_kernel.weights(coefficients[:m]), last])  # type: ignore[no-any-return]
         if self.dual is not None:
-            found: Array = self.dual.T @ coefficients
-            return found
+            weights_of_features: Array = self.dual.T @ coefficients
+            return weights_of_features
         weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
         return weights
 
@@ -144,19 +144,19 @@ def eigen_features(K: Any) -> EigenFeatures:
 def product(left: Array, right: Array) -> Array:
     """The matrix product; the terms of an entry are added in parts, and their number determines its bound."""
     if right.shape[0] <= INNER or not right.shape[1]:
-        made: Array = left @ right
-        return made
+        product_: Array = left @ right
+        return product_
     if is_device_array(right):
-        made = left[:, :INNER] @ right[:INNER, :]
-        for part in strips(right.shape[0] - INNER, INNER):
-            some = slice(part.start + INNER, part.stop + INNER)
-            made += left[:, some] @ right[some, :]
-        return made
+        product_ = left[:, :INNER] @ right[:INNER, :]
+        for strip in strips(right.shape[0] - INNER, INNER):
+            columns = slice(strip.start + INNER, strip.stop + INNER)
+            product_ += left[:, columns] @ right[columns, :]
+        return product_
     from scipy.linalg.blas import dgemm
 
     total = np.zeros((left.shape[0], right.shape[1]), order="F")
-    for part in strips(right.shape[0], INNER):
-        total = dgemm(1.0, left[:, part], right[part], beta=1.0, c=total, overwrite_c=1)
+    for strip in strips(right.shape[0], INNER):
+        total = dgemm(1.0, left[:, strip], right[strip], beta=1.0, c=total, overwrite_c=1)
     return np.ascontiguousarray(total)
 
 

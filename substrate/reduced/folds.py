@@ -110,9 +110,9 @@ class StratifiedFolds:
     @classmethod
     def of(cls, count: int, source: Source, book: Array, passes: OpenPasses) -> Self:
         """One pass over the rows, whose targets are the code words of their classes."""
-        parts = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
-        counts = np.array([part[0] for part in parts])
-        sizes, first = counts.sum(axis=0), np.min([part[1] for part in parts], axis=0)
+        counts_of_blocks = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
+        counts = np.array([block_counts[0] for block_counts in counts_of_blocks])
+        sizes, first = counts.sum(axis=0), np.min([block_counts[1] for block_counts in counts_of_blocks], axis=0)
         if count > sizes.max():
             raise DataError(
                 f"cv={count} folds, and no class of {source.name} has more than {sizes.max()} rows; use fewer folds"
@@ -150,13 +150,13 @@ def _below(place: Any, residue: Any, count: int) -> Any:
 def folds_of(splits: Any, n: int) -> GivenFolds | None:
     """The validation rows of each split; training must be all the others, since sums allow only that."""
     folds = []
-    seen = np.zeros(n, dtype=bool)
+    is_used = np.zeros(n, dtype=bool)
     for number, (train, valid) in enumerate(splits):
-        if train.size + valid.size != n or seen[valid].any():
+        if train.size + valid.size != n or is_used[valid].any():
             raise DeclarationError(
                 f"split {number} of cv is no fold: each row must validate once at most and train otherwise; use KFold, "
                 "StratifiedKFold or GroupKFold"
             )
-        seen[valid] = True
+        is_used[valid] = True
         folds.append(valid)
     return GivenFolds.of(folds, n)

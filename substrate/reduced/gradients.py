@@ -43,7 +43,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE, Accuracy
 from substrate.least_squares.conjugate_gradient import Columns, Descent, IterationLimits
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.answer import AnswerBound, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.curvature import Curvature
@@ -101,33 +101,33 @@ def sampled_scatter(
     drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
     light = None if rows.weights is None else rows.weights[drawn]
     source = ArraySource(rows.passes.take_rows(rows.source, drawn), np.zeros((m, origin.targets.size)), weights=light)
-    some = KernelRows(rows.values, source, rows.passes)
-    weight = n / m if light is None else rows.mass / some.mass
-    statistic = accumulate(some, features, origin, lam / weight, method="accumulated")
+    sample = KernelRows(rows.values, source, rows.passes)
+    weight = n / m if light is None else rows.mass / sample.mass
+    statistic = accumulate(sample, features, origin, lam / weight, method="accumulated")
     if statistic.error > _LARGEST_ERROR:
-        statistic = accumulate(some, features, origin, lam / weight, method="row-wise")
+        statistic = accumulate(sample, features, origin, lam / weight, method="row-wise")
     mass = statistic.total.mass
     mean = statistic.total.first / mass
-    scatter = statistic.total.about(mean, statistic.total.targets / mass).second
+    scatter = statistic.total.shift_to(mean, statistic.total.targets / mass).second
     centred = weight * scatter
     centred[np.diag_indices(features.rank)] += lam
     with blas_threads(features.rank):
         factor = np.asarray(np.linalg.cholesky(centred), dtype=np.float64)
     full = mean + features.transform.T @ origin.kernel_values
     accumulated = statistic.method == "accumulated"
-    known = Curvature(
+    curvature = Curvature(
         features=features,
         scatter=scatter,
         mean=full,
         offsets=mean,
         mass=mass,
         sizes=basis.sizes,
-        terms=some.terms,
+        terms=sample.terms,
         accumulated=accumulated,
         whole=False,
         basis=basis,
     )
-    return SampledScatter(factor=factor, mean=full, mass=rows.mass, sampled=m, curvature=known)
+    return SampledScatter(factor=factor, mean=full, mass=rows.mass, sampled=m, curvature=curvature)
 
 
 #: Estimated relative error of the outputs at which the iteration ends: a tenth of the accuracy required of predictions.
@@ -154,7 +154,7 @@ class IteratedSolution:
     facts: tuple[tuple[str, str], ...] = ()
 
     @property
-    def converged(self) -> bool:
+    def is_converged(self) -> bool:
         """Whether every row of the certificate but that of the answer passes, including that of the iteration.
 
         The accuracy of the answer is required of the fit, not of the iteration.
@@ -214,7 +214,7 @@ class FeatureSystem:
         """R itself, one column after the other: the bias is a coordinate of these systems."""
         return np.asfortranarray(R)
 
-    def unfinished(self, R: Array, energy: Array) -> Columns:
+    def find_unfinished(self, R: Array, energy: Array) -> Columns:
         """The columns whose energy is above the goal."""
         return ~(energy <= self.goal)
 
@@ -238,7 +238,7 @@ def solve_by_gradients(
     basis = BasisMatrix(rows.values, K_basis, features)
     M, T = sampled_scatter(rows, features, origin, lam, basis), features.transform
     system = FeatureSystem(rows=rows, transform=T, lam=lam, scatter=M, goal=np.zeros(origin.targets.size))
-    judge = AnswerJudge(
+    judge = AnswerBound(
         rows=rows,
         curvature=replace(M.curvature, terms=rows.terms),
         lam=lam,
@@ -288,7 +288,7 @@ def solve_by_gradients(
 
 
 def _known_better(
-    judge: AnswerJudge,
+    judge: AnswerBound,
     rows: KernelRows,
     features: EigenFeatures,
     origin: Origin,
@@ -302,7 +302,7 @@ def _known_better(
     statistic = accumulate(rows, features, origin, judge.lam)
     total = statistic.total
     mean = total.first / total.mass
-    scatter = total.about(mean, total.targets / total.mass).second
+    scatter = total.shift_to(mean, total.targets / total.mass).second
     accumulated = statistic.method == "accumulated"
     whole = replace(
         judge.curvature, scatter=scatter, offsets=mean, mass=total.mass, whole=True, accumulated=accumulated

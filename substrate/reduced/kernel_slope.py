@@ -75,21 +75,25 @@ class RowSlopes:
 
     def of(self, centred: Array, errors: Array, v: Array) -> Array:
         """The rows of G for rows of the fit."""
-        made = centred @ self.quadratic + errors @ self.errors.T + (centred @ self.along) @ self.weights.T + self.shift
+        slopes = (
+            centred @ self.quadratic + errors @ self.errors.T + (centred @ self.along) @ self.weights.T + self.shift
+        )
         if self.left is not None:
             pulled = centred @ self.left
-            w, omega = _left_out(self.spectrum, centred, pulled, errors, v)
-            return np.asarray(v[:, None] * made + 2.0 * omega[:, None] * pulled - w @ self.weights.T)
+            w, omega = _leave_rows_out(self.spectrum, centred, pulled, errors, v)
+            return np.asarray(v[:, None] * slopes + 2.0 * omega[:, None] * pulled - w @ self.weights.T)
         if self.squared is not None:
-            made += v[:, None] * (centred @ self.squared)
-        return np.asarray(v[:, None] * made)
+            slopes += v[:, None] * (centred @ self.squared)
+        return np.asarray(v[:, None] * slopes)
 
     def with_trace(self, rate: float) -> "RowSlopes":
         """With ``rate`` times the slope of the trace of the scatter added."""
         return replace(self, quadratic=self.quadratic + 2.0 * rate * np.eye(self.quadratic.shape[0]))
 
 
-def _left_out(spectrum: ReducedSpectrum, centred: Array, pulled: Array, errors: Array, v: Array) -> tuple[Array, Array]:
+def _leave_rows_out(
+    spectrum: ReducedSpectrum, centred: Array, pulled: Array, errors: Array, v: Array
+) -> tuple[Array, Array]:
     """w, one column per output, and omega, summed over the outputs.
 
     They are the response of leave-one-out for rows times the roots of their weights, by lambda B_ii = 1 - h_ii and
@@ -156,10 +160,10 @@ def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
 def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:
     """Of ``share`` times the mean square error on a fold, the mean over the outputs; ``spectrum`` is of the others."""
     u = spectrum.weights(lam)
-    held = fold.about(spectrum.mean, spectrum.target_mean)
-    b = _inverse(spectrum, lam) @ (held.cross - held.second @ u)
-    factor = 2.0 * share / (held.mass * u.shape[1])
-    shift = factor / spectrum.mass * (u @ (held.targets - held.first @ u))
+    held_out = fold.shift_to(spectrum.mean, spectrum.target_mean)
+    b = _inverse(spectrum, lam) @ (held_out.cross - held_out.second @ u)
+    factor = 2.0 * share / (held_out.mass * u.shape[1])
+    shift = factor / spectrum.mass * (u @ (held_out.targets - held_out.first @ u))
     return RowSlopes(
         spectrum=spectrum,
         weights=u,
@@ -174,9 +178,9 @@ def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float
 def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) -> RowSlopes:
     """Of the mean square leave-one-out residual, the mean over the outputs; one pass."""
     u, inverse = spectrum.weights(lam), _inverse(spectrum, lam)
-    nothing = 0.0 * u
+    zeros = 0.0 * u
     bare = RowSlopes(
-        spectrum=spectrum, weights=u, quadratic=0.0 * inverse, errors=nothing, along=nothing, shift=np.zeros(u.shape[0])
+        spectrum=spectrum, weights=u, quadratic=0.0 * inverse, errors=zeros, along=zeros, shift=np.zeros(u.shape[0])
     )
     function = LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare, inverse)
     sums = rows.sums(function, "sums of left-out residuals")
@@ -196,7 +200,7 @@ def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) 
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutSums(Tally):
+class SlopeSums(Tally):
     """Sums over rows: of w; of w times features; of omega times features, and times their products."""
 
     total: Array
@@ -214,16 +218,16 @@ class LeftOutSumsOfLeaf:
     machine: RowSlopes
     inverse: Array
 
-    def __call__(self, blocks: Iterable[Block]) -> LeftOutSums:
+    def __call__(self, blocks: Iterable[Block]) -> SlopeSums:
         """Over its micro-blocks."""
         r, outputs = self.machine.weights.shape
-        sums = LeftOutSums(np.zeros(outputs), np.zeros((r, outputs)), np.zeros(r), np.zeros((r, r)))
+        sums = SlopeSums(np.zeros(outputs), np.zeros((r, outputs)), np.zeros(r), np.zeros((r, r)))
         for rows, Z, block in _features(self.values, self.transform, self.machine.spectrum.origin, blocks):
-            targets, v = _known(block, rows, self.machine.spectrum.origin)
+            targets, v = _read_targets(block, rows, self.machine.spectrum.origin)
             centred, errors = self.machine.parts(Z, targets)
-            w, omega = _left_out(self.machine.spectrum, centred, centred @ self.inverse, errors, v)
+            w, omega = _leave_rows_out(self.machine.spectrum, centred, centred @ self.inverse, errors, v)
             by_omega = centred * omega[:, None]
-            sums = sums + LeftOutSums(w.sum(axis=0), centred.T @ w, by_omega.sum(axis=0), by_omega.T @ centred)
+            sums = sums + SlopeSums(w.sum(axis=0), centred.T @ w, by_omega.sum(axis=0), by_omega.T @ centred)
         return sums
 
 
@@ -235,7 +239,7 @@ def _features(
         yield rows, Z, block
 
 
-def _known(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
+def _read_targets(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
     """The targets of rows in their unit, and their weights."""
     targets = block.Y[rows] / origin.unit
     return targets, np.ones(targets.shape[0]) if block.weights is None else block.weights[rows]
@@ -263,16 +267,16 @@ class ScaleSumsOfLeaf:
         T, origin = spectrum.features.transform, spectrum.origin
         sums = ScaleSums(np.zeros(len(kernel.scales())), np.zeros((T.shape[1],) * 2))
         for rows, Z, block in _features(self.values, T, origin, blocks):
-            targets, v = _known(block, rows, origin)
+            targets, v = _read_targets(block, rows, origin)
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)[rows]
             G = np.zeros(Z.shape)
             for number, machine in enumerate(self.machines):
                 centred, errors = machine.parts(Z, targets)
-                own = machine.of(centred, errors, v)
+                row_slopes = machine.of(centred, errors, v)
                 if labels is not None and machine.held is not None:
                     members = np.flatnonzero(labels == number)
-                    own[members] = v[members, None] * (errors[members] @ machine.held.T)
-                G += own
+                    row_slopes[members] = v[members, None] * (errors[members] @ machine.held.T)
+                G += row_slopes
             slopes = kernel.scale_gradient(block.X[rows], self.values.points, G @ T.T)
             sums = sums + ScaleSums(slopes, Z.T @ G)
         return sums

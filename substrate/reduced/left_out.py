@@ -78,7 +78,7 @@ class LeverageFactor:
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
     """The factor of the leverages at one lambda; a QR factorisation halves the work of every row."""
     xp = namespace_of(spectrum.values)
-    scale = 1.0 / xp.sqrt(spectrum.curved(lam))
+    scale = 1.0 / xp.sqrt(spectrum.curvatures(lam))
     W = (spectrum.directions * scale).T
     offset = scale * (spectrum.rotation.T @ spectrum.full_mean)
     with blas_threads(W.shape[1]):
@@ -193,8 +193,8 @@ class LeftOutOfLeaf:
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
         levered, lifted = (zeros_beside(c, (g.shape[1], c.shape[1])) for _ in range(2))
-        for block, here, rows in self.features.walk(blocks):
-            Y, weights = block.Y[here, :], None if block.weights is None else block.weights[here]
+        for block, numbers, rows in self.features.walk(blocks):
+            Y, weights = block.Y[numbers, :], None if block.weights is None else block.weights[numbers]
             if weights is None:
                 spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
             else:
@@ -202,9 +202,9 @@ class LeftOutOfLeaf:
             with np.errstate(over="ignore"):
                 reciprocal += xp.sum(1.0 / spare, axis=0)
             smallest = xp.minimum(smallest, xp.min(spare, axis=0))
-            known = Y / self.unit - self.centre
+            targets_of_rows = Y / self.unit - self.centre
             for k in range(c.shape[1]):
-                residuals = (known[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
+                residuals = (targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
                 if weights is not None:
                     residuals = residuals * xp.sqrt(weights)[:, None]
                 with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
@@ -212,7 +212,7 @@ class LeftOutOfLeaf:
                     residuals = residuals / spare
                     levered[:, k] += paired_sums(residuals, residuals, 0)
                     lifted[:, k] += paired_sums(residuals * (1.0 - spare), residuals, 0)
-        return ResidualSums(*(to_numpy(part) for part in (squares, reciprocal, smallest, levered, lifted)))
+        return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest, levered, lifted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +238,17 @@ class ReducedLeaveOneOut(LeftOutCriterion):
     @classmethod
     def of_rows(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
         """The criterion on the rows of the statistic and their targets."""
-        kept, known = None, spectrum.on_host()
-        if 8.0 * rows.n_rows * known.values.size <= KEPT:
-            parts = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
-            X, Y = (namespace_of(part[0]).concat(part, axis=0) for part in zip(*parts, strict=True))
+        kept, host_spectrum = None, spectrum.on_host()
+        if 8.0 * rows.n_rows * host_spectrum.values.size <= KEPT:
+            blocks = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
+            X, Y = (namespace_of(arrays[0]).concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
             kept = ArraySource(X, Y, weights=rows.weights)
         return cls(
-            spectrum=known,
-            targets=known.targets(),
+            spectrum=host_spectrum,
+            targets=host_spectrum.targets(),
             lift=0.0,
             pooled=pooled,
-            machine=known.machine(),
+            machine=host_spectrum.machine(),
             there=spectrum,
             rows=rows,
             kept=kept,
@@ -267,17 +267,17 @@ class ReducedLeaveOneOut(LeftOutCriterion):
             return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
-    def _left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
+    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """A pass over the rows, or over their features where these were kept."""
         spectrum, n = self.spectrum, self.spectrum.n
         sums = self.sums(g)
-        found = self._shaped(sums.squares / n, t)
+        means = self._shape(sums.squares / n, t)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.size / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
-            rounding = (found * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
-        levered = tuple(np.sqrt(self._shaped(part / n, t)) for part in (sums.levered, sums.lifted))
-        samples = Samples(found, rounding, spare=sums.smallest.reshape(t.shape), levered=levered)
+            rounding = (means * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
+        levered = tuple(np.sqrt(self._shape(sums_of_rows / n, t)) for sums_of_rows in (sums.levered, sums.lifted))
+        samples = Samples(means, rounding, spare=sums.smallest.reshape(t.shape), levered=levered)
         return samples, np.exp(t.ravel()) * sums.reciprocal
 
 

@@ -57,8 +57,8 @@ class LinearColumns:
 
     def __call__(self, X: Any) -> Array:
         """Return the columns of rows, dense, where the rows are."""
-        part = columns_of(X, self.numbers)
-        values: Array = (part - on_device_of(part, self.center)) / on_device_of(part, self.units)
+        columns = columns_of(X, self.numbers)
+        values: Array = (columns - on_device_of(columns, self.center)) / on_device_of(columns, self.units)
         return values
 
     def scale(self, coefficients: Array) -> Array:
@@ -74,15 +74,15 @@ class LinearColumns:
 
 def columns_of(X: Any, numbers: Iterable[int]) -> Array:
     """Return some columns, dense, where X is."""
-    some = list(numbers)
+    indices = list(numbers)
     if is_device_array(X):
-        return namespace_of(X).take(X, on_device_of(X, np.array(some)), axis=1)  # type: ignore[no-any-return]
-    part = X[:, some]
-    return np.asarray(part.toarray() if is_sparse(part) else part)
+        return namespace_of(X).take(X, on_device_of(X, np.array(indices)), axis=1)  # type: ignore[no-any-return]
+    columns = X[:, indices]
+    return np.asarray(columns.toarray() if is_sparse(columns) else columns)
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFactor(Tally):
+class LinearColumnFactor(Tally):
     """Rows, the triangular factor about their center, the ranges of the columns, and the sum of v k(x, x)."""
 
     count: int
@@ -93,16 +93,16 @@ class ColumnFactor(Tally):
     center: Array
     factor: Array
 
-    def __add__(self, other: "ColumnFactor") -> "ColumnFactor":
+    def __add__(self, other: "LinearColumnFactor") -> "LinearColumnFactor":
         center = self.center + (other.center - self.center) * (other.mass / (self.mass + other.mass))
-        both = np.concatenate([self.about(center), other.about(center)])
-        return self.combine(other, center=center, factor=np.linalg.qr(both, mode="r"))
+        stacked = np.concatenate([self.shift_to(center), other.shift_to(center)])
+        return self.combine(other, center=center, factor=np.linalg.qr(stacked, mode="r"))
 
-    def about(self, center: Array) -> Array:
+    def shift_to(self, center: Array) -> Array:
         """Return a factor about another center: its last columns less the first one times the difference."""
-        moved = self.factor.copy()
-        moved[:, 1:] += moved[:, :1] * (self.center - center)
-        return moved
+        shifted = self.factor.copy()
+        shifted[:, 1:] += shifted[:, :1] * (self.center - center)
+        return shifted
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +112,18 @@ class ColumnFactorOfLeaf:
     numbers: tuple[int, ...]
     kernel: Kernel
 
-    def __call__(self, blocks: Iterable[Block]) -> ColumnFactor:
+    def __call__(self, blocks: Iterable[Block]) -> LinearColumnFactor:
         """Over the micro-blocks of a leaf, all held at once."""
-        held = [(to_numpy(columns_of(block.X, self.numbers)), self._weighed(block)) for block in blocks]
-        z, v = np.concatenate([part for part, _ in held]), np.concatenate([weights for _, (weights, _) in held])
+        blocks_with_weights = [(to_numpy(columns_of(block.X, self.numbers)), self._weigh(block)) for block in blocks]
+        z, v = (
+            np.concatenate([columns for columns, _ in blocks_with_weights]),
+            np.concatenate([weights for _, (weights, _) in blocks_with_weights]),
+        )
         center = weighted_center(z, v)
-        lengths = sum(length for _, (_, length) in held)
+        lengths = sum(length for _, (_, length) in blocks_with_weights)
         mass = float(v.sum())
         factor = column_factor(z - center, v)
-        return ColumnFactor(
+        return LinearColumnFactor(
             count=v.size,
             mass=mass,
             low=z.min(axis=0),
@@ -130,7 +133,7 @@ class ColumnFactorOfLeaf:
             factor=factor,
         )
 
-    def _weighed(self, block: Block) -> tuple[Array, float]:
+    def _weigh(self, block: Block) -> tuple[Array, float]:
         v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)
         return v, float(v @ np.maximum(to_numpy(self.kernel.diag(block.X)), 0.0))
 
@@ -153,16 +156,18 @@ def survey_linear_columns(
             f"{len(numbers)} linear columns and the bias leave nothing of {source.n_rows} rows to the kernel; use "
             "fewer linear columns or more rows"
         )
-    found: ColumnFactor = passes.without_checkpoint().sums(
+    surveyed: LinearColumnFactor = passes.without_checkpoint().sums(
         source, ColumnFactorOfLeaf(numbers, kernel), "linear columns"
     )
-    middle = np.clip(found.center, found.low, found.high) if center is None else center
-    units = column_units(np.maximum(np.abs(found.low - middle), np.abs(found.high - middle)), names)
-    factor = found.about(middle)
+    middle = np.clip(surveyed.center, surveyed.low, surveyed.high) if center is None else center
+    units = column_units(np.maximum(np.abs(surveyed.low - middle), np.abs(surveyed.high - middle)), names)
+    factor = surveyed.shift_to(middle)
     factor[:, 1:] /= units
-    border = Border.of_factor(np.asarray(np.linalg.qr(factor, mode="r")), found.count, found.mass, units, middle, names)
+    border = Border.of_factor(
+        np.asarray(np.linalg.qr(factor, mode="r")), surveyed.count, surveyed.mass, units, middle, names
+    )
     # a column is at most one in its unit, and each of its values is rounded once
-    mean, floor = found.diagonal / found.mass, 0.0 if found.diagonal > 0.0 else 1.0
+    mean, floor = surveyed.diagonal / surveyed.mass, 0.0 if surveyed.diagonal > 0.0 else 1.0
     sizes = np.full(units.size, 1.0 / np.sqrt(mean + floor))
     return LinearColumns(
         numbers=numbers, center=middle, units=units, turn=units[:, None] * border.transform, sizes=sizes, floor=floor

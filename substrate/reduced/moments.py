@@ -67,7 +67,7 @@ class Moments(Tally):
     squares: Array
     mass: float
 
-    def transformed(self, T: Array) -> "Moments":
+    def transform(self, T: Array) -> "Moments":
         """The same for T'x instead of x."""
         first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
         return Moments(
@@ -80,7 +80,7 @@ class Moments(Tally):
             mass=self.mass,
         )
 
-    def about(self, mean: Array, target: Array) -> "Moments":
+    def shift_to(self, mean: Array, target: Array) -> "Moments":
         """The same about another origin."""
         first, targets = self.first - self.mass * mean, self.targets - self.mass * target
         second = self.second - self.first[:, None] * mean - mean[:, None] * first
@@ -110,12 +110,12 @@ class RowWeights(Protocol):
         """One weight per row."""
 
 
-def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, found: RowWeights | None) -> Array | None:
+def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, robust: RowWeights | None) -> Array | None:
     """The weights given for the rows of a tile, times those that are found from their errors; None: all are one."""
-    given: Array | None = None if block.weights is None else block.weights[rows]
-    if found is None:
-        return given
-    return found(tile, targets) if given is None else given * found(tile, targets)
+    weights: Array | None = None if block.weights is None else block.weights[rows]
+    if robust is None:
+        return weights
+    return robust(tile, targets) if weights is None else weights * robust(tile, targets)
 
 
 def probe(size: int) -> Array:
@@ -161,20 +161,20 @@ class FoldSums(Tally):
     seen: Seen
 
     @property
-    def probed(self) -> Array:
+    def probe_sums(self) -> Array:
         """Sums of products with the probe, of all rows."""
-        return sum((part.probed for part in self.parts[1:]), start=self.parts[0].probed)
+        return sum((fold.probed for fold in self.parts[1:]), start=self.parts[0].probed)
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """The moments of all rows, and of each fold."""
-        made = [part.moments() for part in self.parts]
-        total = made[0]
-        for part in made[1:]:
-            total = total + part
-        return total, tuple(made[1:])
+        moments = [fold.moments() for fold in self.parts]
+        total = moments[0]
+        for fold in moments[1:]:
+            total = total + fold
+        return total, tuple(moments[1:])
 
 
-class _Seen:
+class _Observations:
     """What is seen of the kernel values of a leaf; one row of every tile is computed again, all of them at the end."""
 
     def __init__(self, values: RowValues) -> None:
@@ -191,7 +191,7 @@ class _Seen:
         self.points.append(X[row : row + 1])
         self.rows.append(tile[row : row + 1].copy())
 
-    def done(self) -> Seen:
+    def finish(self) -> Seen:
         if not self.rows:
             return Seen()
         if is_sparse(self.points[0]):
@@ -223,23 +223,24 @@ class MomentsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> FoldSums:
         """Over the micro-blocks of a leaf."""
         size = self.values.n_basis if self.transform is None else self.transform.shape[1]
-        known, unit = self.origin.targets, self.origin.unit
+        target_means, unit = self.origin.targets, self.origin.unit
         tested = probe(size) if self.certifying else None
-        about = self.origin.kernel_values if self._about_while_added else None
+        about = self.origin.kernel_values if self._is_shifted_while_adding else None
         sums = [
-            product_sums(size, known, about, tested) for _ in range(1 + (0 if self.folds is None else self.folds.count))
+            product_sums(size, target_means, about, tested)
+            for _ in range(1 + (0 if self.folds is None else self.folds.count))
         ]
-        buffer, seen = self.values.buffer(), _Seen(self.values)
+        buffer, observations = self.values.buffer(), _Observations(self.values)
         for block in blocks:
             labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
             if self.certifying:
-                seen.add_block(block)
+                observations.add_block(block)
             for rows, tile in self.values.tiles(block, buffer):
-                given = block.Y[rows, :] / unit
-                weights = weights_of_tile(block, rows, tile, given, self.weights)
+                targets_of_tile = block.Y[rows, :] / unit
+                weights = weights_of_tile(block, rows, tile, targets_of_tile, self.weights)
                 if self.certifying:
-                    seen.add_tile(block, rows, tile, weights)
-                features, targets = self._features(tile), given - known
+                    observations.add_tile(block, rows, tile, weights)
+                features, targets = self._features(tile), targets_of_tile - target_means
                 if labels is None:
                     sums[0].add(features, targets, weights)
                     continue
@@ -248,15 +249,17 @@ class MomentsOfLeaf:
                     members = np.flatnonzero(present == number)  # rows in no fold come first
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
-        return FoldSums(tuple(Sums(one.count, *one.done()) for one in sums), seen.done())
+        return FoldSums(
+            tuple(Sums(sums_of_fold.count, *sums_of_fold.finish()) for sums_of_fold in sums), observations.finish()
+        )
 
     @property
-    def _about_while_added(self) -> bool:
+    def _is_shifted_while_adding(self) -> bool:
         """Whether the origin is subtracted from a few rows in cache, as they are added; features need it before."""
         return self.about and self.transform is None and not is_device_array(self.origin.kernel_values)
 
     def _features(self, tile: Array) -> Array:
-        if self.about and not self._about_while_added:
+        if self.about and not self._is_shifted_while_adding:
             tile -= self.origin.kernel_values
         if self.triangular:
             features: Array = multiply_rows(tile, self.transform)

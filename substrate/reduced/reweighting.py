@@ -81,8 +81,8 @@ def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: fl
     those of the weights, in which a row of weight 2 counts as two rows.
     """
     if rows.weights is not None:
-        parts = list(rows.each(ErrorsOfRows(rows.values, unit, coefficients, bias), "scale of the errors"))
-        return robust_scale(np.concatenate(parts), scale, rows.weights)
+        blocks = list(rows.each(ErrorsOfRows(rows.values, unit, coefficients, bias), "scale of the errors"))
+        return robust_scale(np.concatenate(blocks), scale, rows.weights)
     largest = 0.0
 
     def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
@@ -90,9 +90,9 @@ def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: fl
         values = ErrorsOfRows(values=rows.values, unit=unit, coefficients=coefficients, bias=bias, centre=centre)
         ends = [quantile_ranks(level, rows.n_rows) for level in levels]
         wanted = [rank for pair in ends for rank in pair]
-        found, size = order_statistics(lambda f: rows.sums(f, "scale of the errors"), values, rows.n_rows, wanted)
+        statistics, size = order_statistics(lambda f: rows.sums(f, "scale of the errors"), values, rows.n_rows, wanted)
         largest = size if centre is None else largest
-        return [0.5 * found[first] + 0.5 * found[last] for first, last in ends]
+        return [0.5 * statistics[first] + 0.5 * statistics[last] for first, last in ends]
 
     return scale_from(quantiles, lambda: largest, scale)
 

@@ -26,8 +26,8 @@ GROUP = 32
 
 def terms_in_parts(n_rows: int, size: int) -> int:
     """The number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete one."""
-    parts = -(-n_rows // size)
-    return min(n_rows, size) + min(parts, GROUP) + -(-parts // GROUP)
+    n_parts = -(-n_rows // size)
+    return min(n_rows, size) + min(n_parts, GROUP) + -(-n_parts // GROUP)
 
 
 def sum_products(left: Array, right: Array) -> Array:
@@ -41,14 +41,14 @@ def sum_products(left: Array, right: Array) -> Array:
         return sum_products(left[:, None], right)[0, :]
     xp, n = namespace_of(left), int(left.shape[0])
     whole = n - n % PART
-    made: Array = left[whole:, :].T @ right[whole:, :]
+    products: Array = left[whole:, :].T @ right[whole:, :]
     if whole:
-        some = (
+        stacks = (
             xp.reshape(left[:whole, :], (-1, PART, left.shape[1])),
             xp.reshape(right[:whole, :], (whole // PART, PART, -1)),
         )
-        made += xp.sum(xp.matmul(xp.permute_dims(some[0], (0, 2, 1)), some[1]), axis=0)
-    return made
+        products += xp.sum(xp.matmul(xp.permute_dims(stacks[0], (0, 2, 1)), stacks[1]), axis=0)
+    return products
 
 
 class ProductSums:
@@ -66,30 +66,32 @@ class ProductSums:
         """Add rows of features, from which the origin is subtracted in place, if one is given."""
         n, roots = features.shape[0], None if weights is None else np.sqrt(weights)
         beside = np.empty((self._sums[1].shape[1], n))  # one row each
-        known = beside[1 : 1 + targets.shape[1]]
-        beside[0], known[...] = 1.0, targets.T
+        targets_beside = beside[1 : 1 + targets.shape[1]]
+        beside[0], targets_beside[...] = 1.0, targets.T
         if roots is not None:  # sums of products: each factor is multiplied by the root of the weight
             beside[: 1 + targets.shape[1]] *= roots
         self.count += int(n)
         self._mass += float(n) if roots is None else float(roots @ roots)
-        self._targets += known @ beside[0]
-        self._squares += np.square(known).sum(axis=1)
+        self._targets += targets_beside @ beside[0]
+        self._squares += np.square(targets_beside).sum(axis=1)
         if not features.shape[1]:
             return
         from scipy.linalg.blas import dsyrk
 
         for rows in strips(n, CHUNK):
-            products, others, checks = self._group
-            part, near = features[rows], beside[:, rows]
+            products, cross_products, checks = self._group
+            rows_of_features, near = features[rows], beside[:, rows]
             if self._origin is not None:
-                part -= self._origin
+                rows_of_features -= self._origin
             if roots is not None:
-                part = part * roots[rows, None]
+                rows_of_features = rows_of_features * roots[rows, None]
             if self._tested is not None:
-                near[-1] = part @ self._tested
+                near[-1] = rows_of_features @ self._tested
                 checks += near[:-1] @ near[-1]
-            others += part.T @ near.T  # before the update, whose own copies replace these rows in the cache
-            self._group[0] = dsyrk(1.0, part.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
+            cross_products += (
+                rows_of_features.T @ near.T
+            )  # before the update, whose own copies replace these rows in the cache
+            self._group[0] = dsyrk(1.0, rows_of_features.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
             self._parts += 1
             if self._parts == GROUP:
                 self._end_group()
@@ -103,12 +105,12 @@ class ProductSums:
         for group in self._group[1:]:
             group[...] = 0.0
 
-    def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
+    def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
         """Sums of features, products (upper triangle), targets, products with them, their squares; mass; probed."""
         self._end_group()
-        second, others, checks = self._sums
-        first, cross = others[:, 0].copy(), np.ascontiguousarray(others[:, 1 : checks.size])
-        probed = np.zeros(0) if self._tested is None else np.concatenate([others[:, -1], checks])
+        second, cross_products, checks = self._sums
+        first, cross = cross_products[:, 0].copy(), np.ascontiguousarray(cross_products[:, 1 : checks.size])
+        probed = np.zeros(0) if self._tested is None else np.concatenate([cross_products[:, -1], checks])
         return first, second, self._targets, cross, self._squares, self._mass, probed
 
 
@@ -135,13 +137,13 @@ class ProductSumsOnDevice:
         self._squares += xp.sum(targets * targets, axis=0)
         if self._first.shape[0] == 0:
             return
-        both = sum_products(features, xp.concat([ones[:, None], targets], axis=1))
-        self._first += both[:, 0]
-        self._cross += both[:, 1:]
+        products_beside = sum_products(features, xp.concat([ones[:, None], targets], axis=1))
+        self._first += products_beside[:, 0]
+        self._cross += products_beside[:, 1:]
         for rows in strips(int(features.shape[0]), PART):
             self._second += features[rows, :].T @ features[rows, :]
 
-    def done(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
+    def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
         """As those in numpy; both triangles are there."""
         return self._first, self._second.T, self._targets, self._cross, self._squares, self._mass, self._probed
 

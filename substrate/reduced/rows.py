@@ -118,8 +118,8 @@ class RowValues(ABC):
         if is_device_array(X):
             return self.evaluate(X)
         out = np.empty((X.shape[0], self.n_basis))
-        for some in strips(X.shape[0], self.step):
-            self.fill(X[some], out[some])
+        for strip in strips(X.shape[0], self.step):
+            self.fill(X[strip], out[strip])
         return out
 
     def product(self, X: Any, V: Array) -> Array:
@@ -350,15 +350,15 @@ class KernelValues(BasisValues):
         """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
         if self.linear is not None:
             m = self.points.shape[0]
-            same = np.array_equal(values[:, m:], self.linear(X))
-            return self.of_kernel.deviation(X, values[:, :m]) if same else math.inf
-        again = np.empty_like(values)
-        self.fill_carefully(X, again)
-        gap = np.abs(values - again)
+            is_same = np.array_equal(values[:, m:], self.linear(X))
+            return self.of_kernel.deviation(X, values[:, :m]) if is_same else math.inf
+        repeated = np.empty_like(values)
+        self.fill_carefully(X, repeated)
+        gap = np.abs(values - repeated)
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = self.sizes(X)[:, None] * self.sizes(self.points)
-            found = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
-        return math.inf if math.isnan(found) else found  # max would pass over what is not a number
+            deviation = float(np.where(gap == 0.0, 0.0, gap / scale).max(initial=0.0))
+        return math.inf if math.isnan(deviation) else deviation  # max would pass over what is not a number
 
     def sizes(self, X: Any) -> Array:
         """Return the root of k(x, x) of points in numpy."""
@@ -427,14 +427,14 @@ class MatrixColumns(BasisValues):
 
     def fill(self, X: Any, out: Array) -> None:
         """Copy the columns of rows into ``out``."""
-        given = X[:, self.points]
-        out[...] = given.toarray() if is_sparse(given) else given
+        columns = X[:, self.points]
+        out[...] = columns.toarray() if is_sparse(columns) else columns
 
     def diagonal(self, block: Block) -> Array:
         """k(x, x) of the rows of a block: where row and column numbers agree."""
         numbers = np.arange(block.X.shape[0])
-        given = block.X[numbers, block.start + numbers]
-        return np.asarray(given, dtype=np.float64).ravel()
+        diagonal = block.X[numbers, block.start + numbers]
+        return np.asarray(diagonal, dtype=np.float64).ravel()
 
     def fill_carefully(self, X: Any, out: Array) -> None:
         """Copy the columns of rows into ``out``."""
@@ -466,12 +466,12 @@ class MatrixColumns(BasisValues):
 
     def distinct_vectors(self, K: Array) -> Array:
         """Return the numbers of the columns without repetitions, and without those of a zero diagonal."""
-        own = np.diagonal(K)
+        diagonal = np.diagonal(K)
         # ||phi(x) - phi(z)||^2 is zero; the first of equal ones counts
-        twins = (own[:, None] == K) & (own[None, :] == K)
-        first = np.argmax(twins | np.eye(own.size, dtype=bool), axis=1)
-        found = np.flatnonzero(first == np.arange(own.size))
-        return np.asarray(found[own[found] != 0.0])
+        twins = (diagonal[:, None] == K) & (diagonal[None, :] == K)
+        first = np.argmax(twins | np.eye(diagonal.size, dtype=bool), axis=1)
+        distinct = np.flatnonzero(first == np.arange(diagonal.size))
+        return np.asarray(distinct[diagonal[distinct] != 0.0])
 
     def basis_rounding(self) -> float:
         """Zero."""
@@ -505,8 +505,8 @@ class _AdjointOfLeaf:
     U: Array
 
     def __call__(self, blocks: Iterable[Block]) -> Array:
-        parts = [self.values.adjoint(block.X, self.U[block.rows, ...]) for block in blocks]
-        return sum(parts[1:], parts[0])
+        products = [self.values.adjoint(block.X, self.U[block.rows, ...]) for block in blocks]
+        return sum(products[1:], products[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,18 +532,18 @@ class KernelRows(Operator):
 
     def product(self, V: Array) -> Array:
         """Return the values of all rows times V, in one pass."""
-        parts = list(self.each(_ProductOfBlock(self.values, V), "products"))
-        found: Array = namespace_of(V).concat(parts, axis=0)
-        return found
+        blocks = list(self.each(_ProductOfBlock(self.values, V), "products"))
+        product: Array = namespace_of(V).concat(blocks, axis=0)
+        return product
 
     def adjoint(self, U: Array) -> Array:
         """Return the transposed values times U, which has one row per row, in one pass."""
-        found: Array = self.sums(_AdjointOfLeaf(self.values, U), "products")
-        return found
+        product: Array = self.sums(_AdjointOfLeaf(self.values, U), "products")
+        return product
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the values of some rows, in ascending order, with some basis vectors."""
-        return self.taken(rows)[:, columns]
+        return self.take_rows(rows)[:, columns]
 
     @property
     def n_rows(self) -> int:
@@ -596,13 +596,13 @@ class KernelRows(Operator):
         """A function of every micro-block."""
         return self.passes.each(self.source, function, what)
 
-    def without(self, row: int) -> Self:
+    def drop_row(self, row: int) -> Self:
         """All rows but one; they must be in memory."""
-        held = self.source.whole("rows are left out of arrays only")
-        others = np.flatnonzero(np.arange(self.n_rows) != row)
-        weights = None if held.weights is None else take_rows(held.weights, others)
-        rest = ArraySource(take_rows(held.X, others), take_rows(held.Y, others), weights=weights)
-        return replace(self, source=rest, passes=OpenPasses())
+        block = self.source.whole("rows are left out of arrays only")
+        kept_rows = np.flatnonzero(np.arange(self.n_rows) != row)
+        weights = None if block.weights is None else take_rows(block.weights, kept_rows)
+        source = ArraySource(take_rows(block.X, kept_rows), take_rows(block.Y, kept_rows), weights=weights)
+        return replace(self, source=source, passes=OpenPasses())
 
     def target_summary(self) -> TargetSummary:
         """Means and extremes of the targets."""
@@ -610,6 +610,6 @@ class KernelRows(Operator):
         summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
         return summary
 
-    def taken(self, rows: Any) -> Array:
+    def take_rows(self, rows: Any) -> Array:
         """The kernel values of some rows, in ascending order, as an array."""
         return self.values.matrix(self.source.take_rows(rows))

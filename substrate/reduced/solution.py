@@ -24,7 +24,7 @@ from substrate.certificates import Row
 from substrate.certificates.rows import ACCURATE
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import namespace_of, on_device_of, sum_squares, to_numpy, zeros_beside
-from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.answer import AnswerBound, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.certificate import Residuals, reduced_rows
 from substrate.reduced.moments import RowWeights, weights_of_tile
@@ -80,14 +80,14 @@ class ResidualsOfLeaf:
             count += int(block.X.shape[0])
             lengths, rounding = self.values.diagonal(block), max(rounding, self.values.rounding(block.X))
             for rows, tile in self.values.tiles(block, buffer):
-                known = block.Y[rows, :] / self.unit
-                errors = known - (tile @ self.coefficients + bias)
-                ones, about = xp.ones_like(known[:, 0]), known - centre
-                weights = weights_of_tile(block, rows, tile, known, self.weights)
+                scaled_targets = block.Y[rows, :] / self.unit
+                errors = scaled_targets - (tile @ self.coefficients + bias)
+                ones, about = xp.ones_like(scaled_targets[:, 0]), scaled_targets - centre
+                weights = weights_of_tile(block, rows, tile, scaled_targets, self.weights)
                 if weights is not None:
                     ones = xp.sqrt(weights)
                     tile *= ones[:, None]
-                    errors, known = errors * ones[:, None], known * ones[:, None]
+                    errors, scaled_targets = errors * ones[:, None], scaled_targets * ones[:, None]
                     about = about * ones[:, None]
                 squared = ones * ones
                 shifts += ones @ about
@@ -97,10 +97,10 @@ class ResidualsOfLeaf:
                 slope += sum_products(tile, errors)
                 total += sum_products(ones, errors)
                 squares += xp.sum(errors * errors, axis=0)
-                targets += xp.sum(known * known, axis=0)
+                targets += xp.sum(scaled_targets * scaled_targets, axis=0)
                 if self.squared:
                     norm += sum_squares(tile)
-        e, ee, tt, t, centred = (to_numpy(part) for part in (total, squares, targets, shifts, spreads))
+        e, ee, tt, t, centred = (to_numpy(array) for array in (total, squares, targets, shifts, spreads))
         return Residuals(
             count=count,
             slope=slope,
@@ -166,29 +166,29 @@ def solve_reduced(
     :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
     """
     features, unit = spectrum.features, spectrum.origin.unit
-    known = rows.target_summary() if targets is None else targets
+    summary = rows.target_summary() if targets is None else targets
     columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
     basis = BasisMatrix(rows.values.of_kernel, K_basis, features.of_kernel)
-    judge = AnswerJudge(
+    judge = AnswerBound(
         rows=rows,
         curvature=spectrum.curvature(basis, terms, columns),
         lam=lam,
         unit=unit,
-        targets=known,
+        targets=summary,
         weights=weights_of_rows,
         share=share,
     )
     weights = spectrum.weights(lam)
     bias, refinements = spectrum.bias(weights), 0
-    found: ReducedSolution | tuple[Array, Array] | None = None
+    solution: ReducedSolution | tuple[Array, Array] | None = None
     if sums is not None and sums.agree:
-        found = _from_sums(sums, judge, spectrum, K_basis, weights, bias)
-        if isinstance(found, ReducedSolution):
-            return found
-        weights, bias = found
+        solution = _from_sums(sums, judge, spectrum, K_basis, weights, bias)
+        if isinstance(solution, ReducedSolution):
+            return solution
+        weights, bias = solution
     # where the sums determine fewer digits than the rows do, it is refined although every check passes
     least = min(2, most) if not rows.on_device and spectrum.decomposition_error(lam) > _KNOWN else 0
-    least = 0 if found is not None else least  # what the decomposition lost was corrected
+    least = 0 if solution is not None else least  # what the decomposition lost was corrected
     while True:
         beta = features.coefficients(weights)
         residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
@@ -217,14 +217,14 @@ def solve_reduced(
 
 
 def _from_sums(
-    sums: KernelSums, judge: AnswerJudge, spectrum: ReducedSpectrum, K_basis: Array, weights: Array, bias: Array
+    sums: KernelSums, judge: AnswerBound, spectrum: ReducedSpectrum, K_basis: Array, weights: Array, bias: Array
 ) -> ReducedSolution | tuple[Array, Array]:
     """The solution, refined and certified by the sums alone; weights and bias where their rounding is too large.
 
     A solution whose rows fail is returned where a pass over the errors, too, could not certify it with these sums.
     """
     features, lam, unit, refinements = spectrum.features, judge.lam, judge.unit, 0
-    sliced, sizes = sums.sliced(), judge.curvature.sizes
+    sliced, sizes = sums.slice_sums(), judge.curvature.sizes
     # a step costs no more than a product: it is made where the decomposition determines fewer digits than the sums do
     least = 2 if spectrum.decomposition_error(lam) > _KNOWN else 0
     answer: ReducedAnswer | None = None
@@ -232,7 +232,7 @@ def _from_sums(
         beta = features.coefficients(weights)
         residuals, rounded = sums.residuals(beta, bias, sizes, sliced)
         if refinements >= least:
-            answer = judge.summed(residuals, rounded, beta, bias)
+            answer = judge.bound_from_sums(residuals, rounded, beta, bias)
             checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam, answer.pull)
             passes = answer.passes and all(row.passes for output in checks for row in output)
             if not (passes or answer.helped) or refinements >= _MOST_REFINEMENTS:

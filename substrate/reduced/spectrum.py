@@ -83,9 +83,9 @@ class ReducedSpectrum:
         features = EigenFeatures(*host, linear=linear)
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
         names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
-        moved: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
+        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         heavy = None if self.heavy is None else self.heavy.on_host()
-        return replace(self, features=features, origin=origin, heavy=heavy, **moved)
+        return replace(self, features=features, origin=origin, heavy=heavy, **arrays)
 
     @property
     def lift(self) -> float:
@@ -100,13 +100,13 @@ class ReducedSpectrum:
     @property
     def trace(self) -> float:
         """The norm of the scatter."""
-        return float(namespace_of(self.values).sum(self._penalised(self.values)))
+        return float(namespace_of(self.values).sum(self._take_penalised(self.values)))
 
-    def _penalised(self, entries: Array) -> Array:
+    def _take_penalised(self, entries: Array) -> Array:
         """Return the entries of the directions that are penalised."""
         return entries if not self.features.free else entries[: -self.features.free]
 
-    def curved(self, lam: float) -> Array:
+    def curvatures(self, lam: float) -> Array:
         """Return a + lambda, the curvature of every direction; one where nothing is penalised."""
         return self.values + self.features.ridges(lam)  # type: ignore[no-any-return]
 
@@ -117,7 +117,7 @@ class ReducedSpectrum:
         largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
         if self.features.free:  # what is eliminated was summed too
             xp = namespace_of(self.scatter)
-            largest = max(largest, float(xp.sum(self._penalised(xp.linalg.diagonal(self.scatter)))))
+            largest = max(largest, float(xp.sum(self._take_penalised(xp.linalg.diagonal(self.scatter)))))
         return max(largest, self.mass * float(mean @ mean))
 
     def targets(self, Y: Any = None) -> Targets:
@@ -130,16 +130,25 @@ class ReducedSpectrum:
         ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass beside the
         bias is :math:`l - \frac1l \sum_i v_i^2`.
         """
-        known = self.on_host()
+        host_spectrum = self.on_host()
         heavy = mass = None
-        if weighted and known.heavy is not None:
-            unit = known.n / known.mass
-            heavy, mass = unit * known.heavy.second.diagonal(), known.n - unit * known.heavy.total / known.mass
-        free, values, cross = known.features.free, known._penalised(known.values), known._penalised(known.cross)
-        squares = known.squares
+        if weighted and host_spectrum.heavy is not None:
+            unit = host_spectrum.n / host_spectrum.mass
+            heavy, mass = (
+                unit * host_spectrum.heavy.second.diagonal(),
+                host_spectrum.n - unit * host_spectrum.heavy.total / host_spectrum.mass,
+            )
+        free, values, cross = (
+            host_spectrum.features.free,
+            host_spectrum._take_penalised(host_spectrum.values),
+            host_spectrum._take_penalised(host_spectrum.cross),
+        )
+        squares = host_spectrum.squares
         if free:  # what the free columns explain is not among the directions
-            squares = np.maximum(squares - np.square(known.cross[-free:]).sum(axis=0), 0.0)
-        return LeastSquares.of_products(values, cross, squares, known.n, known.n - 1 - free, heavy=heavy, mass=mass)
+            squares = np.maximum(squares - np.square(host_spectrum.cross[-free:]).sum(axis=0), 0.0)
+        return LeastSquares.of_products(
+            values, cross, squares, host_spectrum.n, host_spectrum.n - 1 - free, heavy=heavy, mass=mass
+        )
 
     @property
     def directions(self) -> Array:
@@ -181,7 +190,7 @@ class ReducedSpectrum:
 
     def weights(self, lam: float) -> Array:
         """The weights u, one column per output, for targets in their unit."""
-        weights: Array = self.rotation @ (self.cross / self.curved(lam)[:, None])
+        weights: Array = self.rotation @ (self.cross / self.curvatures(lam)[:, None])
         return weights
 
     def bias(self, weights: Array) -> Array:
@@ -193,7 +202,7 @@ class ReducedSpectrum:
         """The change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
         mean = self.full_mean
         inner = self.rotation.T @ (slope - mean[:, None] * total)
-        change = self.rotation @ (inner / self.curved(lam)[:, None])
+        change = self.rotation @ (inner / self.curvatures(lam)[:, None])
         return change, total / self.mass - mean @ change
 
     def free_deviations(self, lam: float) -> Array:
@@ -203,7 +212,7 @@ class ReducedSpectrum:
         """
         free = self.features.free
         rows = self.features.transform[-free:, -free:] @ self.rotation[-free:, :]
-        return np.asarray(np.sqrt(np.square(to_numpy(rows)) @ (1.0 / to_numpy(self.curved(lam)))))
+        return np.asarray(np.sqrt(np.square(to_numpy(rows)) @ (1.0 / to_numpy(self.curvatures(lam)))))
 
     def degrees_of_freedom(self, lam: float) -> float:
         """The trace of the hat matrix."""
@@ -230,7 +239,7 @@ def reduced_spectrum(
     """Centre and decompose."""
     xp = namespace_of(moments.second)
     mean, target = moments.first / moments.mass, moments.targets / moments.mass
-    centred = moments.about(mean, target)
+    centred = moments.shift_to(mean, target)
     with blas_threads(mean.shape[0]):
         if features.free:
             values, rotation = _eliminate(centred.second, features.free)

@@ -84,7 +84,7 @@ def accumulate(
     lam: float,
     folds: Folds | None = None,
     method: str = "auto",
-    some: Any = None,
+    numbers: Any = None,
     weights: RowWeights | None = None,
     largest: float = LARGEST_ERROR,
 ) -> Statistic:
@@ -97,16 +97,16 @@ def accumulate(
     """
     first, accumulated = True, method == "accumulated"
     if method == "auto" or (accumulated and rows.on_device):
-        first, expected = _expected(rows, features, origin, lam, some)
+        first, expected = _estimate_error(rows, features, origin, lam, numbers)
     if accumulated or (method == "auto" and expected <= largest):
-        here, about = not rows.on_device, origin
-        if here and not first:  # then the sums are about zero, and so are their bounds
+        is_on_host, about = not rows.on_device, origin
+        if is_on_host and not first:  # then the sums are about zero, and so are their bounds
             about = replace(origin, kernel_values=0.0 * origin.kernel_values)
         function = MomentsOfLeaf(
-            values=rows.values, origin=about, folds=folds, weights=weights, about=first, certifying=here
+            values=rows.values, origin=about, folds=folds, weights=weights, about=first, certifying=is_on_host
         )
-        found = rows.sums(function, "sums of kernel values")
-        fast = _in_features(found, rows, features, about, lam, folds, first or here)
+        sums = rows.sums(function, "sums of kernel values")
+        fast = _in_features(sums, rows, features, about, lam, folds, first or is_on_host)
         if accumulated or fast.error <= largest:
             return fast  # else the estimate from some rows was too optimistic
     return _row_wise(rows, features, origin, folds, weights)
@@ -120,13 +120,13 @@ def accepted_error(n_rows: int) -> float:
 def _row_wise(
     rows: KernelRows, features: EigenFeatures, origin: Origin, folds: Folds | None, weights: RowWeights | None
 ) -> Statistic:
-    if rows.on_device or not features.well_conditioned:
+    if rows.on_device or not features.is_well_conditioned:
         function = MomentsOfLeaf(
             values=rows.values, origin=origin, transform=features.transform, folds=folds, weights=weights
         )
-        total, parts = rows.sums(function, "sums of features").moments()
+        total, fold_moments = rows.sums(function, "sums of features").moments()
         return Statistic(
-            features=features, origin=origin, total=total, folds=parts, method="row-wise", error=ROUNDED_ONCE
+            features=features, origin=origin, total=total, folds=fold_moments, method="row-wise", error=ROUNDED_ONCE
         )
     with blas_threads(features.n_basis):
         Q, R = np.linalg.qr(features.transform.T)
@@ -138,21 +138,21 @@ def _row_wise(
         folds=folds,
         weights=weights,
     )
-    total, parts = rows.sums(function, "sums of features").moments()
+    total, fold_moments = rows.sums(function, "sums of features").moments()
     with blas_threads(features.n_basis):
-        done = tuple(part.transformed(Q.T) for part in parts)
+        transformed = tuple(fold.transform(Q.T) for fold in fold_moments)
         return Statistic(
             features=features,
             origin=origin,
-            total=total.transformed(Q.T),
-            folds=done,
+            total=total.transform(Q.T),
+            folds=transformed,
             method="row-wise",
             error=ROUNDED_ONCE,
         )
 
 
 def _in_features(
-    found: FoldSums,
+    fold_sums: FoldSums,
     rows: KernelRows,
     features: EigenFeatures,
     origin: Origin,
@@ -161,7 +161,7 @@ def _in_features(
     first: bool,
 ) -> Statistic:
     """Return the sums of kernel values in feature coordinates; ``first`` states that they are about the origin."""
-    total, parts = found.moments()
+    total, fold_moments = fold_sums.moments()
     T, o = features.transform, origin.kernel_values
     squares, sums = None, None
     if not rows.on_device:
@@ -169,8 +169,8 @@ def _in_features(
         sums = KernelSums(
             moments=total,
             origin=origin,
-            probed=found.probed,
-            seen=found.seen,
+            probed=fold_sums.probe_sums,
+            seen=fold_sums.seen,
             terms=rows.product_terms + more,
             long=rows.terms + more,
         )
@@ -182,18 +182,22 @@ def _in_features(
         entry = _entry(total.second)
         scatter = None if first else paired_sums(T, total.second @ T, 0)
         if not first:
-            total, parts = (
-                total.about(o, 0.0 * origin.targets),
-                tuple(part.about(o, 0.0 * origin.targets) for part in parts),
+            total, fold_moments = (
+                total.shift_to(o, 0.0 * origin.targets),
+                tuple(fold.shift_to(o, 0.0 * origin.targets) for fold in fold_moments),
             )
-        moved, done = total.transformed(T), tuple(part.transformed(T) for part in parts)
-        own = namespace_of(moved.second).linalg.diagonal(moved.second) if scatter is None else scatter
-        error = _error(entry, own, features, lam)
+        total_in_features, folds_in_features = total.transform(T), tuple(fold.transform(T) for fold in fold_moments)
+        diagonal = (
+            namespace_of(total_in_features.second).linalg.diagonal(total_in_features.second)
+            if scatter is None
+            else scatter
+        )
+        error = _error(entry, diagonal, features, lam)
         return Statistic(
             features=features,
             origin=origin,
-            total=moved,
-            folds=done,
+            total=total_in_features,
+            folds=folds_in_features,
             method="accumulated",
             error=error,
             kernel_squares=squares,
@@ -226,9 +230,11 @@ def spread_rows(n: int) -> Any:
     return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
 
 
-def _expected(rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, some: Any) -> tuple[bool, float]:
+def _estimate_error(
+    rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, numbers: Any
+) -> tuple[bool, float]:
     """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
-    X = rows.source.take_rows(spread_rows(rows.n_rows)) if some is None else some
+    X = rows.source.take_rows(spread_rows(rows.n_rows)) if numbers is None else numbers
     T, many = features.transform, rows.n_rows
     with blas_threads(features.n_basis):
         if not rows.on_device:

@@ -71,13 +71,13 @@ class KernelSums:
         """Whether the products and the kernel values are those that an independent computation finds."""
         m, d = self.moments, self.lengths
         w = probe(d.size)
-        found = np.concatenate([m.second @ w, [m.first @ w], m.cross.T @ w])  # in the order of the pass
+        products = np.concatenate([m.second @ w, [m.first @ w], m.cross.T @ w])  # in the order of the pass
         sizes = np.concatenate([d, [math.sqrt(m.mass)], at_most(1.0) * np.sqrt(m.squares)]) * float(d @ np.abs(w))
         within = sum_rounding(2 * self.terms + 2 * d.size + 32) * sizes
-        known = self.seen.deviation <= 2.0 * self.seen.rounding + sum_rounding(16) < 1.0
-        return bool(known and np.all(np.abs(found - self.probed) <= within))
+        is_known = self.seen.deviation <= 2.0 * self.seen.rounding + sum_rounding(16) < 1.0
+        return bool(is_known and np.all(np.abs(products - self.probed) <= within))
 
-    def sliced(self) -> SlicedMatrix:
+    def slice_sums(self) -> SlicedMatrix:
         """The products and sums of kernel values, and the mass, for differences in doubled precision."""
         m = self.moments
         beside = np.append(m.first, m.mass)
@@ -104,12 +104,12 @@ class KernelSums:
             high, low = add(product, (np.append(m.cross[:, k], m.targets[k]), np.zeros_like(check)))
             pulls, total[k] = (high + low)[:-1], float(high[-1] + low[-1])
             slope[:, k] = pulls + o * total[k]
-            reached, given = float(d @ np.abs(beta[:, k])), at_most(math.sqrt(m.squares[k])) + root * abs(shift)
-            terms = reached + given
+            reached, target_size = float(d @ np.abs(beta[:, k])), at_most(math.sqrt(m.squares[k])) + root * abs(shift)
+            terms = reached + target_size
             # kernel values that are all at the origin have sums of zero, which no rounding can change
             unknown = (check[:-1][d > 0.0] / d[d > 0.0]).max(initial=0.0)
             pulled[k] = at_most(short * terms) + unknown
-            shifted[k] = at_most(short * reached + many * given) + float(check[-1]) / root
+            shifted[k] = at_most(short * reached + many * target_size) + float(check[-1]) / root
             inside = float(m.squares[k] - m.cross[:, k] @ beta[:, k] - m.targets[k] * shift)
             inside -= float(beta[:, k] @ pulls) + shift * float(total[k])
             squares[k] = max(inside, 0.0) + 4.0 * (many + sum_rounding(d.size)) * terms**2

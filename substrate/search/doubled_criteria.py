@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates.doubled_numbers import Doubled
+from substrate.certificates.doubled_numbers import DoubledNumbers
 from substrate.kernels import Kernel
 from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.namespaces import is_device_array
@@ -61,41 +61,41 @@ class FewRows:
     weights: Array
     constant: bool = True
 
-    def features(self) -> Doubled | None:
+    def features(self) -> DoubledNumbers | None:
         """L, one row for each point; None where there are too many, or where the kernel has no such formula."""
         if self.points.shape[0] > _ROWS or self.kernel.pairwise or is_device_array(self.points):
             return None
         if is_sparse(self.points):
             return None
-        found = doubled_matrix(self.kernel, self.points)
-        if found is None:
+        matrix = doubled_matrix(self.kernel, self.points)
+        if matrix is None:
             return None
-        return _pivoted(Doubled(*found[0]), self.pivots)
+        return _factor_by_pivots(DoubledNumbers(*matrix[0]), self.pivots)
 
-    def least_eigenvalue(self, L: Doubled, rows: Any) -> float:
+    def least_eigenvalue(self, L: DoubledNumbers, rows: Any) -> float:
         """The smallest eigenvalue of the kernel matrix of some rows, off the constant."""
-        values = np.linalg.svd(self._centred(L, rows)[1].pair[0], compute_uv=False)
+        values = np.linalg.svd(self._center(L, rows)[1].pair[0], compute_uv=False)
         return float(values[min(len(rows) - int(self.constant), values.size) - 1]) ** 2
 
-    def criteria(self, L: Doubled, criterion: str, splits: Sequence[Split], lambdas: Array) -> Array:
+    def criteria(self, L: DoubledNumbers, criterion: str, splits: Sequence[Split], lambdas: Array) -> Array:
         """The criterion at every lambda, one column per output, up to a factor that is the same for all of them."""
         if criterion not in ("folds", "validation"):
             return self._of_machine(L, criterion, splits[0][0], lambdas)
         return np.asarray(np.mean([self._of_split(L, split, lambdas) for split in splits], axis=0))
 
-    def _centred(self, L: Doubled, rows: Any) -> tuple[Doubled, Doubled, Doubled]:
+    def _center(self, L: DoubledNumbers, rows: Any) -> tuple[DoubledNumbers, DoubledNumbers, DoubledNumbers]:
         """The root of the weights of some rows over its length, and features and targets less their weighted means."""
-        root = Doubled(self.weights[rows]).sqrt()
-        Z, Y = root[:, None] * L[rows], root[:, None] * Doubled(self.Y[rows])
+        root = DoubledNumbers(self.weights[rows]).sqrt()
+        Z, Y = root[:, None] * L[rows], root[:, None] * DoubledNumbers(self.Y[rows])
         if not self.constant:
             return root * 0.0, Z, Y
         q = root / (root * root).sum().sqrt()
         return q, Z - q[:, None] * (q[:, None] * Z).sum(), Y - q[:, None] * (q[:, None] * Y).sum()
 
-    def _of_machine(self, L: Doubled, criterion: str, rows: Any, lambdas: Array) -> Array:
-        q, Z, Y = self._centred(L, rows)
+    def _of_machine(self, L: DoubledNumbers, criterion: str, rows: Any, lambdas: Array) -> Array:
+        q, Z, Y = self._center(L, rows)
         T, logarithms = _solve(Z, Z, lambdas)
-        E = Y[None] - _fitted(T, T, Y)
+        E = Y[None] - _fit(T, T, Y)
         if criterion == "evidence":
             # the determinant of K + lambda I off the border, over lambda in every direction
             stretch = (logarithms - Z.shape[1] * np.log(lambdas)) / (len(rows) - int(self.constant))
@@ -106,18 +106,18 @@ class FewRows:
         left_out = E / spare[:, :, None]
         return np.asarray((left_out * left_out).sum(axis=1).pair[0])
 
-    def _of_split(self, L: Doubled, split: Split, lambdas: Array) -> Array:
+    def _of_split(self, L: DoubledNumbers, split: Split, lambdas: Array) -> Array:
         """The weighted mean square error on the rows that validate."""
         train, check = split
-        _, Z, Y = self._centred(L, train)
-        known, features = Doubled(self.Y[check]), L[check]
+        _, Z, Y = self._center(L, train)
+        targets_val, features = DoubledNumbers(self.Y[check]), L[check]
         if self.constant:
-            v = Doubled(self.weights[train])
-            known = known - (v[:, None] * Doubled(self.Y[train])).sum() / v.sum()
+            v = DoubledNumbers(self.weights[train])
+            targets_val = targets_val - (v[:, None] * DoubledNumbers(self.Y[train])).sum() / v.sum()
             features = features - (v[:, None] * L[train]).sum() / v.sum()
-        both = (np.concatenate(parts) for parts in zip(Z.pair, features.pair, strict=True))
-        T, _ = _solve(Z, Doubled(*both), lambdas)
-        E = known[None] - _fitted(T[:, :, len(train) :], T[:, :, : len(train)], Y)
+        stacked = (np.concatenate(halves) for halves in zip(Z.pair, features.pair, strict=True))
+        T, _ = _solve(Z, DoubledNumbers(*stacked), lambdas)
+        E = targets_val[None] - _fit(T[:, :, len(train) :], T[:, :, : len(train)], Y)
         share = self.weights[check] / self.weights[check].sum()
         return np.asarray((share[None, :, None] * np.square(E.pair[0])).sum(axis=1))
 
@@ -138,7 +138,9 @@ def least_further(rows: FewRows, criterion: str, splits: Sequence[Split], search
         return None if L is None or L.shape[1] == 0 else _least(rows, L, criterion, splits, search)
 
 
-def _least(rows: FewRows, L: Doubled, criterion: str, splits: Sequence[Split], search: GammaSearch) -> Array | None:
+def _least(
+    rows: FewRows, L: DoubledNumbers, criterion: str, splits: Sequence[Split], search: GammaSearch
+) -> Array | None:
     end = 1.0 / search.gamma_range[1]
     if min(rows.least_eigenvalue(L, train) for train, _ in splits) > _SATURATED * end:
         return None
@@ -153,37 +155,37 @@ def _least(rows: FewRows, L: Doubled, criterion: str, splits: Sequence[Split], s
     return least if bool(agreed.all()) else None
 
 
-def _pivoted(K: Doubled, pivots: int) -> Doubled:
+def _factor_by_pivots(K: DoubledNumbers, pivots: int) -> DoubledNumbers:
     """L with K = L L', columns falling in size, by the largest pivot among the first points in every step."""
-    rest, columns = K[:, :pivots], []
+    remainder, columns = K[:, :pivots], []
     places = np.arange(pivots)
-    left = np.ones(pivots, dtype=bool)
+    is_left = np.ones(pivots, dtype=bool)
     largest = 0.0
     for _ in range(pivots):
-        diagonal = np.where(left, rest.pair[0][places, places], -np.inf)
+        diagonal = np.where(is_left, remainder.pair[0][places, places], -np.inf)
         best = int(diagonal.argmax())
         largest = max(largest, float(diagonal[best]))
         if not diagonal[best] > _CUT * largest:
             break
-        column = rest[:, best] / rest[best, best].sqrt()
-        rest = rest - column[:, None] * column[None, :pivots]
-        left[best] = False
+        column = remainder[:, best] / remainder[best, best].sqrt()
+        remainder = remainder - column[:, None] * column[None, :pivots]
+        is_left[best] = False
         columns.append(column)
-    L = Doubled(np.empty((K.shape[0], len(columns))))
+    L = DoubledNumbers(np.empty((K.shape[0], len(columns))))
     for number, column in enumerate(columns):
         L[:, number] = column
     return L
 
 
-def _solve(Z: Doubled, rows: Doubled, lambdas: Array) -> tuple[Doubled, Array]:
+def _solve(Z: DoubledNumbers, rows: DoubledNumbers, lambdas: Array) -> tuple[DoubledNumbers, Array]:
     """C^-1 times the transposed rows for C C' = Z'Z + lambda I, and log det of that, for every lambda."""
     r, count = Z.shape[1], lambdas.size
-    G = Doubled(np.zeros((r, r)))
+    G = DoubledNumbers(np.zeros((r, r)))
     for k in range(Z.shape[0]):
         G = G + Z[k][:, None] * Z[k][None, :]
-    A = Doubled(np.zeros((count, r, r))) + G[None]
+    A = DoubledNumbers(np.zeros((count, r, r))) + G[None]
     A = A + np.eye(r)[None] * lambdas[:, None, None]
-    T = Doubled(np.zeros((count, r, rows.shape[0]))) + Doubled(rows.pair[0].T, rows.pair[1].T)[None]
+    T = DoubledNumbers(np.zeros((count, r, rows.shape[0]))) + DoubledNumbers(rows.pair[0].T, rows.pair[1].T)[None]
     logarithms = np.zeros(count)
     for j in range(r):
         root = A[:, j, j].sqrt()
@@ -195,11 +197,11 @@ def _solve(Z: Doubled, rows: Doubled, lambdas: Array) -> tuple[Doubled, Array]:
     return T, logarithms
 
 
-def _fitted(there: Doubled, T: Doubled, Y: Doubled) -> Doubled:
+def _fit(transform: DoubledNumbers, T: DoubledNumbers, Y: DoubledNumbers) -> DoubledNumbers:
     """The transpose of one, times the other, times targets, for every lambda."""
-    count, r, rows = there.shape
-    total = Doubled(np.zeros((count, rows, Y.shape[1])))
+    count, r, rows = transform.shape
+    total = DoubledNumbers(np.zeros((count, rows, Y.shape[1])))
     for j in range(r):
         coordinate = (T[:, j][:, :, None] * Y[None]).sum(axis=1)
-        total = total + there[:, j][:, :, None] * coordinate[:, None, :]
+        total = total + transform[:, j][:, :, None] * coordinate[:, None, :]
     return total

@@ -59,18 +59,18 @@ class GammaSearch:
         return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
 
     @property
-    def certified(self) -> bool:
+    def is_certified(self) -> bool:
         """Whether there is a lower bound at all; a search on a grid has none."""
         return bool(np.isfinite(self.bounds).all())
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether every lower bound is within the gap, rounding included."""
-        return self.certified and self.rows()[0].passes
+        return self.is_certified and self.rows()[0].passes
 
     def rows(self) -> tuple[Row, ...]:
         """The gap of the worst output, and what is beyond a default range, as rows; none without a lower bound."""
-        if not self.certified:
+        if not self.is_certified:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
         floors = np.broadcast_to(self.floor, self.values.shape)
@@ -94,18 +94,18 @@ class GammaSearch:
         ends = [
             f"{name} end" for name, end in (("lower", low), ("upper", high)) if np.isclose(self.gamma, end, 1e-6).any()
         ]
-        found = f"{low:.3g} to {high:.3g}"
+        description = f"{low:.3g} to {high:.3g}"
         if ends:
-            found += f"; best at the {' and '.join(ends)}, gamma_range widens it"
+            description += f"; best at the {' and '.join(ends)}, gamma_range widens it"
         if self.ended:
             negligible = bool((self.values <= self.floor).all())
-            found += "; it ends where " + (
+            description += "; it ends where " + (
                 "the criterion is negligible" if negligible else "rounding hides what is beyond"
             )
         effort = f"{self.intervals} intervals, {self.evaluations} evaluations, rounding {rounding:.1e}"
-        if not self.certified:
+        if not self.is_certified:
             effort = f"{self.evaluations} points of a grid, without a lower bound"
-        return (("gamma searched", found), ("search of gamma", effort), *self._to_widen())
+        return (("gamma searched", description), ("search of gamma", effort), *self._to_widen())
 
     def _to_widen(self) -> tuple[tuple[str, str], ...]:
         """What to do where a row fails."""

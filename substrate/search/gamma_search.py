@@ -28,7 +28,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
 from substrate.least_squares.spectrum import Spectrum
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.polynomial_minimum import (
@@ -103,7 +103,7 @@ def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float
 
 
 def search_spectra(
-    criterion: Criterion | Sum, spectra: Sequence[Spectrum], gammas: Any = None, gap: float = GAP
+    criterion: Criterion | CriterionSum, spectra: Sequence[Spectrum], gammas: Any = None, gap: float = GAP
 ) -> GammaSearch:
     """Minimise over a given range of gamma, or over the range that matters, which ends where rounding fills the gap."""
     if gammas is not None:
@@ -114,7 +114,7 @@ def search_spectra(
 
 
 def search_widest(
-    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, usual: float | None = None
+    criterion: Criterion | CriterionSum, lambdas: tuple[float, float], gap: float = GAP, usual: float | None = None
 ) -> GammaSearch:
     """Minimise over a default range, which ends by the rule of :mod:`~substrate.search.range_end`.
 
@@ -125,15 +125,17 @@ def search_widest(
     low, high = lambdas
     survey = _Survey.of(criterion, max(_FURTHER * low, min(low, 2.0 * criterion.lift)), high, gap, usual)
     end = survey.end(usual)
-    found = search_gamma(criterion, (end, high), gap)
-    first, floor, begin = found, found.floor, end
-    while not found.closed and _STEP * end < high and (found.slack > 0.25 * gap * found.values).any():
+    result = search_gamma(criterion, (end, high), gap)
+    first, floor, begin = result, result.floor, end
+    while not result.is_closed and _STEP * end < high and (result.slack > 0.25 * gap * result.values).any():
         end *= _STEP
-        found = search_gamma(criterion, (end, high), gap)
-        if not is_affordable(found.values, first.values, gap, floor, HIGHEST_PRICE):
-            found, end = first, begin  # the proof would cost too much
+        result = search_gamma(criterion, (end, high), gap)
+        if not is_affordable(result.values, first.values, gap, floor, HIGHEST_PRICE):
+            result, end = first, begin  # the proof would cost too much
             break
-    return replace(found, ended=end > low * (1.0 + 1e-9), beyond=survey.beyond(end, found), outside=survey.outside(end))
+    return replace(
+        result, ended=end > low * (1.0 + 1e-9), beyond=survey.least_beyond_end(end, result), outside=survey.outside(end)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class _Survey:
     above.
     """
 
-    criterion: Criterion | Sum
+    criterion: Criterion | CriterionSum
     lambdas: Array
     values: Array
     lower: Array
@@ -154,7 +156,9 @@ class _Survey:
     gap: float
 
     @classmethod
-    def of(cls, criterion: Criterion | Sum, low: float, high: float, gap: float, usual: float | None) -> "_Survey":
+    def of(
+        cls, criterion: Criterion | CriterionSum, low: float, high: float, gap: float, usual: float | None
+    ) -> "_Survey":
         count = max(5, int(np.ceil(np.log(high / low) / _SURVEY)) + 1)
         lambdas = np.exp(np.linspace(np.log(high), np.log(low), count))
         lambdas[0], lambdas[-1] = high, low
@@ -173,18 +177,18 @@ class _Survey:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
             squared = np.square(upper)
-        known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
-        known[:2] = True
+        is_known: Any = (upper <= (1.0 + _KNOWN) * np.maximum(roots, np.sqrt(floor))).all(axis=1)
+        is_known[:2] = True
         least = np.subtract(values, rounding, out=np.zeros_like(values), where=rounding < values)
         lower = np.square(np.maximum(shrink * np.sqrt(least) - shift, 0.0))
-        known = np.logical_and.accumulate(known)
+        is_known = np.logical_and.accumulate(is_known)
         return cls(
             criterion=criterion,
             lambdas=lambdas,
             values=values,
             lower=lower,
             upper=squared,
-            known=known,
+            known=is_known,
             floor=floor,
             gap=gap,
         )
@@ -234,7 +238,7 @@ class _Survey:
         """The least criterion that was seen outside of a range with this end."""
         return np.asarray(np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0))
 
-    def beyond(self, end: float, found: GammaSearch) -> Array:
+    def least_beyond_end(self, end: float, result: GammaSearch) -> Array:
         """The least criterion to expect outside of a range with this end.
 
         What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the ones end
@@ -242,23 +246,23 @@ class _Survey:
         """
         outside = self.outside(end)
         if self.criterion.lift > 0.0:  # beyond 1/lift K + I/gamma is not positive definite
-            return np.asarray(np.minimum(outside, found.values))
+            return np.asarray(np.minimum(outside, result.values))
         last = int(np.flatnonzero(self.sharp)[-1])
         if self.lambdas[0] > STEP**2 * self.lambdas[last]:
             nearest = [int(np.abs(np.log(self.lambdas / self.lambdas[last] / STEP**k)).argmin()) for k in range(3)]
-            outside = np.minimum(outside, least_beyond(found.values, *self.values[nearest]))
-        return np.asarray(np.minimum(outside, found.values))
+            outside = np.minimum(outside, least_beyond(result.values, *self.values[nearest]))
+        return np.asarray(np.minimum(outside, result.values))
 
 
-def _rounding(criterion: Criterion | Sum, values: Array, ceiling: Array) -> Array:
+def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
     """A bound on the rounding of the sums in a value of the criterion."""
     eta = relative_rounding(criterion.size + 16)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
-    return np.asarray(np.where(np.isnan(found), np.inf, found))
+        rounding = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
+    return np.asarray(np.where(np.isnan(rounding), np.inf, rounding))
 
 
-def _negligible(criterion: Criterion | Sum) -> Array:
+def _negligible(criterion: Criterion | CriterionSum) -> Array:
     """A criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be gained."""
     share = max(NEGLIGIBLE, (relative_rounding(30.0 * criterion.size)) ** 2)
     return np.asarray(share * criterion.spread)
@@ -270,7 +274,10 @@ def gamma_ends(gammas: Any) -> tuple[float, float]:
 
 
 def search_gamma(
-    criterion: Criterion | Sum, lambdas: tuple[float, float], gap: float = GAP, most_intervals: int = _MOST_INTERVALS
+    criterion: Criterion | CriterionSum,
+    lambdas: tuple[float, float],
+    gap: float = GAP,
+    most_intervals: int = _MOST_INTERVALS,
 ) -> GammaSearch:
     """Minimise a criterion over lambda between two ends, every output on its own."""
     gap = positive(gap, "gap")
@@ -284,24 +291,24 @@ def search_gamma(
     while todo.size:
         intervals += len(todo)
         pieces = best.explore(todo)
-        again: list[tuple[float, float]] = []
+        halves: list[tuple[float, float]] = []
         for piece in pieces:
             above, below = piece.lower - piece.error, piece.below
             # halving helps as long as the bound suffers from the interpolant rather than from rounding, or from the
             # decomposition's error at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
-            moved = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
-            halve = open_still & ((piece.error > 2.0 * piece.rounding) | moved)
-            if halve.any() and intervals + len(again) + 2 <= most_intervals:
+            is_split = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
+            halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
+            if halve.any() and intervals + len(halves) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
-                again += [(piece.start, middle), (middle, piece.stop)]
+                halves += [(piece.start, middle), (middle, piece.stop)]
             else:
                 # the effect of rounding: half of the error, and as much in bounding the interpolant
                 taken = 3.0 * piece.rounding + np.maximum(above - below, 0.0)
                 slacks = np.where(below < bounds, taken, slacks)
                 bounds = np.minimum(bounds, below)
-        todo = np.array(again)
-    seen, curve = best.path()
+        todo = np.array(halves)
+    places, curve = best.path()
     return GammaSearch(
         gamma=1.0 / (np.exp(best.places) + criterion.lift),
         values=best.values,
@@ -312,7 +319,7 @@ def search_gamma(
         gap=gap,
         intervals=intervals,
         evaluations=best.evaluations,
-        seen=1.0 / (np.exp(seen) + criterion.lift),
+        seen=1.0 / (np.exp(places) + criterion.lift),
         curve=curve,
         floor=_negligible(criterion),
     )
@@ -337,7 +344,7 @@ class _Piece:
 class _Best:
     """The best points so far, and the evaluation of intervals."""
 
-    def __init__(self, criterion: Criterion | Sum, low: float, high: float, gap: float) -> None:
+    def __init__(self, criterion: Criterion | CriterionSum, low: float, high: float, gap: float) -> None:
         self.criterion, self.low, self.high, self.gap = criterion, low, high, gap
         self.values = np.full(criterion.outputs, np.inf)
         self.places = np.full(criterion.outputs, high)
@@ -352,7 +359,7 @@ class _Best:
         self._take(t.ravel(), samples.values.reshape(t.size, -1))
         pieces, candidates = [], []
         for number, (start, stop) in enumerate(todo):
-            piece, best_points = self._bounded(start, stop, samples, number)
+            piece, best_points = self._bound(start, stop, samples, number)
             pieces.append(piece)
             candidates += [0.5 * (start + stop) + 0.5 * (stop - start) * x for x in best_points]
         if candidates:
@@ -360,7 +367,7 @@ class _Best:
             self._take(trial.ravel(), self.criterion.sample(trial).values[0])
         return pieces
 
-    def _bounded(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
+    def _bound(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
         largest = values.max(axis=0)
@@ -369,15 +376,15 @@ class _Best:
         series = coefficients(values)
         lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
         for k in range(criterion.outputs):
-            known = float(self.values[k])
-            found = minimum_of_polynomial(series[:, k], known, 0.1 * self.gap * known + float(rounding[k]))
-            lower[k] = found.lower_bound
+            best_value = float(self.values[k])
+            minimum = minimum_of_polynomial(series[:, k], best_value, 0.1 * self.gap * best_value + float(rounding[k]))
+            lower[k] = minimum.lower_bound
             # the decomposition's error falls along the interval: each cell of the interpolant has its own
             shift = 0.0 if samples.shifts is None else largest_on_cells(samples.shifts[number, :, k])
-            roots = shrink[k] * np.sqrt(np.maximum(found.cells - error[k], 0.0)) - shift
+            roots = shrink[k] * np.sqrt(np.maximum(minimum.cells - error[k], 0.0)) - shift
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
-            if found.value < known * (1.0 + _TIE):
-                best_points.append(found.point)
+            if minimum.value < best_value * (1.0 + _TIE):
+                best_points.append(minimum.point)
         return _Piece(
             start=start, stop=stop, lower=lower, error=error, rounding=rounding, shrink=shrink, below=below
         ), best_points
@@ -394,8 +401,8 @@ class _Best:
             lowest = min(float(values[:, k].min()), float(self.values[k]))
             level = lowest * (1.0 + _TIE)
             places = t[values[:, k] <= level]
-            held = self.places[k] if self.values[k] <= level else -np.inf
-            self.places[k], self.values[k] = max(held, places.max(initial=-np.inf)), lowest
+            place = self.places[k] if self.values[k] <= level else -np.inf
+            self.places[k], self.values[k] = max(place, places.max(initial=-np.inf)), lowest
 
 
 def grid_gamma(

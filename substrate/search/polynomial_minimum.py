@@ -80,7 +80,7 @@ def _first_cells(degree: int) -> tuple[Array, Array]:
     return x, _polynomials(x, degree)
 
 
-def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Minimum:
+def minimum_of_polynomial(coefficients: Array, upper_bound: float, slack: float) -> Minimum:
     """Bound a polynomial on [-1, 1], given by its Chebyshev coefficients.
 
     The bound is within ``slack`` of the minimum, or above ``known - slack`` where the minimum is larger than ``known``.
@@ -102,21 +102,21 @@ def minimum_of_polynomial(coefficients: Array, known: float, slack: float) -> Mi
         best = int(p.argmin())
         if p[best] < value:
             point, value = float(centres[best]), float(p[best])
-        open_cells = lowest < min(value, known) - slack
+        open_cells = lowest < min(value, upper_bound) - slack
         np.minimum.at(cells, owners[~open_cells], lowest[~open_cells])
         if not open_cells.any():
             break
-        left, parents = centres[open_cells], owners
+        centres_left, parents = centres[open_cells], owners
         owners = np.tile(owners[open_cells], 2)
         width /= 2.0
-        centres = np.concatenate([left - width, left + width])
+        centres = np.concatenate([centres_left - width, centres_left + width])
         at = _polynomials(centres, degree) @ series
     else:  # rounding of p itself exceeds the slack: the remaining cells give the bound
         np.minimum.at(cells, parents, lowest)
-    return Minimum(min(ends, float(cells.min())), *_polished(series, point, value), cells)
+    return Minimum(min(ends, float(cells.min())), *_polish(series, point, value), cells)
 
 
-def _polished(series: Array, point: float, value: float) -> tuple[float, float]:
+def _polish(series: Array, point: float, value: float) -> tuple[float, float]:
     """Newton's steps to the stationary point next to the best one found, which differs from it by a cell at most."""
     x = point
     for _ in range(_MOST_STEPS):

@@ -78,7 +78,7 @@ def least_beyond(best: Any, at_end: Any, before_end: Any, before_that: Any) -> A
     return np.asarray(np.where(at_end <= _TURNED * np.asarray(best), np.maximum(at_end - falls, 0.0), at_end))
 
 
-def end_row(name: str, values: Any, beyond: Any, negligible: Any, given: str | None = None) -> Row:
+def end_row(name: str, values: Any, beyond: Any, negligible: Any, range_option: str | None = None) -> Row:
     """State what is expected beyond a range, of the worst output, as a row of a certificate.
 
     ``given`` is the parameter that widens it, unless it is that of a range.
@@ -89,7 +89,7 @@ def end_row(name: str, values: Any, beyond: Any, negligible: Any, given: str | N
             value=max(float(value - best), 0.0),
             scale=float(value + floor / _SAVED),
             tolerance=_SAVED,
-            formula=f"criterion - least one to expect beyond the range; {given or f'{name}_range'} widens it",
+            formula=f"criterion - least one to expect beyond the range; {range_option or f'{name}_range'} widens it",
         )
         for value, best, floor in np.broadcast(np.atleast_1d(values), np.atleast_1d(beyond), np.atleast_1d(negligible))
     ]

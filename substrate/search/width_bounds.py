@@ -111,11 +111,11 @@ class WidthFamily:
 
     def default_range(self) -> tuple[float, float]:
         """Logarithms of the ends: nearly the identity for 99 % of the pairs; ten times the largest distance."""
-        apart = self.distances[self.distances > 0.0]
-        if not apart.size:
+        distances_above_zero = self.distances[self.distances > 0.0]
+        if not distances_above_zero.size:
             return -1.0, 1.0
         below = 3.0 if isinstance(self.kernel, RBF) else 7.0
-        low, high = float(np.quantile(apart, _NEAREST)) / below, 10.0 * float(apart.max())
+        low, high = float(np.quantile(distances_above_zero, _NEAREST)) / below, 10.0 * float(distances_above_zero.max())
         if not (low > 0.0 and math.isfinite(high)):
             raise DeclarationError("distances of the rows overflow or vanish; scale the columns, or give sigma_range")
         return math.log(low), math.log(high)
@@ -226,11 +226,13 @@ class Zone:
                 self._norms[step] = steepest, largest_eigenvalue(root[:, None] * self.whole * root)
         return self._norms[step]
 
-    def unsure(self, lambdas: Array) -> Array:
+    def radius(self, lambdas: Array) -> Array:
         """A bound on what rounding changes, relative to K_0 + lambda."""
         spectrum = self.spectrum
-        known = spectrum.error + spectrum.lift  # a lift repairs rounding: these kernels are positive semi-definite
-        total = known + spectrum.skew * lambdas + self.half * self.errors[0] + self.bend * self.errors[1]
+        spectrum_error = (
+            spectrum.error + spectrum.lift
+        )  # a lift repairs rounding: these kernels are positive semi-definite
+        total = spectrum_error + spectrum.skew * lambdas + self.half * self.errors[0] + self.bend * self.errors[1]
         return np.asarray(total / (float(spectrum.values[0]) + lambdas))
 
 

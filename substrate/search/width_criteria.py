@@ -70,8 +70,8 @@ def bounded_cells(zone: Zone, targets: Targets, cells: Array, criterion: str, wa
     with np.errstate(all="ignore"):  # nothing is known where a norm overflows or the targets vanish
         cell = _Cells(zone, targets.coordinates, cells)
         values, lower = CELL_CRITERIA[criterion](cell, wanted)
-    known = cell.known & np.isfinite(lower)
-    return CellBounds(np.where(known, np.maximum(lower, 0.0), 0.0), values, cell.reach, cell.eta / cell.least)
+    is_known = cell.known & np.isfinite(lower)
+    return CellBounds(np.where(is_known, np.maximum(lower, 0.0), 0.0), values, cell.reach, cell.eta / cell.least)
 
 
 class _Cells:
@@ -88,7 +88,7 @@ class _Cells:
         self.g = self.machine.inverses(self.lam)
         self.least = float(values[0]) + self.lam
         norms = np.array([zone.norms(float(lam)) for lam in self.lam])
-        self.unsure = zone.unsure(self.lam)
+        self.unsure = zone.radius(self.lam)
         self.reach = self.h * norms[:, 0]
         self.rho = self.bend * norms[:, 1] + self.unsure
         self.size = self.reach + self.eta / self.least
@@ -165,11 +165,11 @@ class _Cells:
         root, Q = np.sqrt(self.inverse), np.sqrt(self.quadratic)
         whole, low = self.bends
         acting = np.sqrt(self.rho * self.total(self.alpha * whole)) + self.length(root * low) + self.unsure * Q
-        moved = np.minimum(acting, self.rho * Q)
+        shift = np.minimum(acting, self.rho * Q)
         by_first = self.h * self.length(root * self.turned) + self.eta * self.length(root * self.alpha)
-        crossed = (self.size + self.rho) * moved + self.rho * by_first
+        crossed = (self.size + self.rho) * shift + self.rho * by_first
         squared = sum(self.length(root * term) for term in self.second)
-        return np.asarray(moved + crossed + self.eps / self.rest * (squared + crossed))
+        return np.asarray(shift + crossed + self.eps / self.rest * (squared + crossed))
 
 
 def _form(left: Array, matrix: Array, right: Array) -> Array:
@@ -195,12 +195,12 @@ def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     return values, values * np.exp(-lost - rounding)
 
 
-def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
+def _generalized_cross_validation(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
     inverse, squares = cell.inverse, np.square(cell.g)
     length = cell.length(cell.alpha)
     # relative derivatives of the length of alpha and of the trace, and what either may lose or gain beyond
-    down, down_lambda = (cell.total(cell.alpha * inverse * other) / length**2 for other in (cell.turned, cell.alpha))
+    down, down_lambda = (cell.total(cell.alpha * inverse * factor) / length**2 for factor in (cell.turned, cell.alpha))
     second = sum(cell.length(inverse * term) for term in cell.second)
     loss = (cell.beyond / np.sqrt(cell.least) + second) / length
     machine = cell.machine if zone.masses is None else replace(cell.machine, masses=zone.masses.diagonal())
@@ -224,7 +224,7 @@ def _generalized(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     return values, values * np.square(np.where(falls < 1.0, np.maximum(root, 0.0), 0.0))
 
 
-def _left_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
+def _leave_one_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     basis, n, inverse = cell.zone.spectrum.basis, cell.zone.spectrum.n, cell.inverse
     squared = np.square(basis)
     B = squared @ cell.g
@@ -244,10 +244,10 @@ def _left_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     lost = _quotients(*shared, None)
     rough = values * np.square(np.maximum(1.0 - fixed - lost, 0.0))
     hoped = values * np.square(np.maximum(1.0 - fixed - _HOPE * lost, 0.0))
-    (some,) = np.nonzero(cell.known & (rough < wanted) & (hoped >= wanted))
-    if some.size:
-        exact = values * np.square(np.maximum(1.0 - fixed - _quotients(*shared, some), 0.0))
-        rough[some] = np.maximum(rough[some], exact[some])
+    (cells,) = np.nonzero(cell.known & (rough < wanted) & (hoped >= wanted))
+    if cells.size:
+        exact = values * np.square(np.maximum(1.0 - fixed - _quotients(*shared, cells), 0.0))
+        rough[cells] = np.maximum(rough[cells], exact[cells])
     return values, rough
 
 
@@ -258,28 +258,28 @@ def _quotients(
     by_lambda: Array,
     length: Array,
     leverages: tuple[Array, Array],
-    some: NDArray[np.intp] | None,
+    cells: NDArray[np.intp] | None,
 ) -> Array:
     """What the quotients by B_ii and the first derivatives lose, relative to the length of the residuals.
 
     The derivatives of B_ii in the width are computed for ``some`` of the cells; without these, bounded by a norm.
     """
     h, eta, (slopes_lambda, turned_lambda) = cell.h, cell.eta, leverages
-    if some is None:
+    if cells is None:
         slopes, turned = np.zeros_like(slopes_lambda), np.broadcast_to(cell.reach, slopes_lambda.shape)
         most, unknown = cell.reach + eta * slopes_lambda, cell.reach
     else:
         slopes, turned = np.zeros_like(slopes_lambda), np.zeros_like(slopes_lambda)
         basis, squared = cell.zone.spectrum.basis, np.square(cell.zone.spectrum.basis)
-        for j in some:
+        for j in cells:
             root = np.sqrt(cell.g[:, j])
             product = (basis * cell.g[:, j]) @ (cell.zone.slope * root)
             diagonal = squared @ cell.g[:, j]
             slopes[:, j] = np.einsum("ik,ik->i", product, basis * root) / diagonal
             turned[:, j] = h * np.sqrt(np.square(product).sum(axis=1) / diagonal)
         most, unknown = h * np.abs(slopes) + eta * slopes_lambda, np.zeros_like(cell.reach)
-    moved = cell.rho + np.square(turned + eta * turned_lambda + cell.rho) / cell.rest
-    curved = (1.0 + cell.eps) * (most**2 + moved * (1.0 + most))
+    shift = cell.rho + np.square(turned + eta * turned_lambda + cell.rho) / cell.rest
+    curved = (1.0 + cell.eps) * (most**2 + shift * (1.0 + most))
     most, curved = cell.each(most), cell.each(curved)
     sizes = h * np.abs(by_width) + cell.each(eta) * np.abs(by_lambda)
     beside = cell.length(np.abs(residuals) * curved + sizes * (most + curved)) / length
@@ -290,7 +290,7 @@ def _quotients(
 
 #: From cells and the value that a bound should reach to values in the middle and lower bounds.
 CELL_CRITERIA: Mapping[str, Callable[[_Cells, float], tuple[Array, Array]]] = {
-    "loo": _left_out,
-    "gcv": _generalized,
+    "loo": _leave_one_out,
+    "gcv": _generalized_cross_validation,
     "evidence": _evidence,
 }

@@ -201,7 +201,7 @@ def search_widths(
     gap: float,
     most: int,
     weights: Array | None = None,
-    known: float = np.inf,
+    best_value: float = np.inf,
     step: Callable[[str], None] | None = None,
 ) -> WidthSearch:
     """Minimise over widths (``logarithms``, in units of the family's) and lambda; outputs share both.
@@ -228,7 +228,7 @@ def search_widths(
     ]
     limits = Limits(most)
     space = _Zones(
-        family=family, Y=Y, criterion=criterion, weights=weights, start=zones, gap=gap, known=known, limits=limits
+        family=family, Y=Y, criterion=criterion, weights=weights, start=zones, gap=gap, known=best_value, limits=limits
     )
     search = BestFirst[_ZoneCell](space, limits, _progress(step), "")
     search.run()
@@ -239,8 +239,8 @@ def search_widths(
     elif ended and ended != space.collapsed:
         ended = "ended by max_evaluations before the gap was reached"
     widths = tuple(family.unit * float(np.exp(end)) for end in logarithms)
-    found = (*space.place, space.best, bound, space.floor)
-    return WidthSearch(*found, (widths[0], widths[1]), gap, space.solves, space.evaluated, ended)
+    result = (*space.place, space.best, bound, space.floor)
+    return WidthSearch(*result, (widths[0], widths[1]), gap, space.solves, space.evaluated, ended)
 
 
 def _progress(step: Callable[[str], None] | None) -> Progress:

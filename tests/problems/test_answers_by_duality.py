@@ -207,7 +207,7 @@ def test_a_change_of_what_predict_uses_is_noticed(name):
     target = (y > np.median(y)).astype(int) if "classes" in name else y
     model = EXACT[name].fit(X, target)
     assert model.certify(X, target).holds, str(model.certify(X, target))
-    said = model._evaluated(X)
+    said = model._evaluate(X)
     for attribute in ("support_values_", "bias_", "support_vectors_"):
         original = getattr(model, attribute)
         for position in (0, -1):
@@ -217,7 +217,7 @@ def test_a_change_of_what_predict_uses_is_noticed(name):
             else:
                 changed = float(changed) + 1e-4
             setattr(model, attribute, changed)
-            moved = np.sqrt(np.mean((model._evaluated(X) - said) ** 2))
+            moved = np.sqrt(np.mean((model._evaluate(X) - said) ** 2))
             if moved > 1e-5 * said.std():
                 assert not model.certify(X, target).holds, (attribute, position)
                 assert not model.prove(X, target).proved, (attribute, position)

@@ -16,11 +16,11 @@ from problems import (
     SparseLSSVMRegressorCV,
     load,
 )
-from problems.estimators.chosen.candidates import judge
+from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED, family_name
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import _errors, _same_relevance, halves
-from problems.estimators.chosen.width_verdict import Verdict, wrong_rows
+from problems.estimators.chosen.width_verdict import WidthComparison, wrong_rows
 from substrate.errors import DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
@@ -153,14 +153,14 @@ def test_of_classes_the_wrong_rows_have_to_become_fewer_too():
     def verdict(shared, each, weights=None):
         wrong = np.zeros((50, 2), dtype=bool)
         wrong[:shared, 0] = wrong[shared : shared + each, 1] = wrong[40:43] = True
-        return Verdict.of(losses, wrong, weights, 1.0)
+        return WidthComparison.of(losses, wrong, weights, 1.0)
 
-    assert Verdict.of(losses, None, None, 1.0).takes_each
+    assert WidthComparison.of(losses, None, None, 1.0).takes_each
     assert [verdict(b, 0).takes_each for b in range(4)] == [False, False, True, True]  # one row less is chance
     assert not verdict(3, 1).takes_each  # two more of four that differ are one standard error
     assert verdict(4, 1).takes_each
     assert not verdict(1, 4).takes_each
-    assert not Verdict.of(losses[:, ::-1], np.eye(50, 2, dtype=bool), None, 1.0).takes_each
+    assert not WidthComparison.of(losses[:, ::-1], np.eye(50, 2, dtype=bool), None, 1.0).takes_each
     for unit in (1e-300, 0.1, 1e150):  # equal weights change nothing, and a row of hardly any weight does not count
         for b, c in ((1, 0), (2, 0), (3, 1), (4, 1)):
             assert verdict(b, c, np.full(50, unit)).takes_each == verdict(b, c).takes_each
@@ -203,7 +203,7 @@ def test_too_few_rows_decide_nothing():
 def test_a_row_that_is_not_in_a_machine_of_two_classes_does_not_count():
     codes = np.repeat([[1.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [0.0, -1.0, -1.0]], 4, axis=0)
     part = Task(X[:12], codes, "loo", (), None, 1e-4, True)
-    best = judge(RBF(1.0), part)
+    best = evaluate(RBF(1.0), part)
     errors, _ = _errors(best.kernel, best.search.gamma, part, X[12:13], np.array([[1.0, 0.0, 0.0]]), np.ones(1))
     alone = LSSVMRegressor(RBF(1.0), float(best.search.gamma[0])).fit(X[:8], codes[:8, 0])
     assert_allclose(errors, (alone.predict(X[12:13]) - 1.0) ** 2, rtol=1e-9)
@@ -276,7 +276,7 @@ def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
 
 def test_matern_kernels_of_another_smoothness_are_another_family():
     task = Task(X, Y[:, None], "loo", (), None, 1e-4, False)
-    judged = [judge(kernel, task) for kernel in (Matern(1.0, 1.5), Matern(2.0, 2.5))]
+    judged = [evaluate(kernel, task) for kernel in (Matern(1.0, 1.5), Matern(2.0, 2.5))]
     assert _same_relevance(Matern((3.0, 0.5), 1.5), judged) == [Matern((6.0, 1.0), 2.5)]
 
 

@@ -33,7 +33,7 @@ from substrate import fuse
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.penalized.homotopy.signed_rows import interpreted
+from substrate.penalized.homotopy.signed_rows import run_interpreted
 
 KERNEL = RBF(1.0)
 REGRESSORS = {
@@ -57,7 +57,7 @@ ALL = [(over, kind) for over in GRIDS for kind in ("regression", "classification
 @pytest.fixture(autouse=True)
 def _plain_numpy():
     """The compiled twin has its own test; here its compilation would be most of the time."""
-    with interpreted():
+    with run_interpreted():
         yield
 
 

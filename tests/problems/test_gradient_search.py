@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV, SparseLSSVMClassifierCV, SparseLSSVMRegressorCV
 from problems.estimators.chosen import kernel_search
-from problems.estimators.chosen.candidates import judge
+from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.tasks import Task
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
@@ -52,10 +52,10 @@ def task_of(criterion, targets, weighted=False, gammas=None):
 
 
 def assert_slopes_are_differences(kernel, task):
-    judged = judge(kernel, task, slope=True)
+    judged = evaluate(kernel, task, slope=True)
     differences = []
     for name, scale in kernel.scales().items():
-        scores = [judge(kernel.with_scales({name: scale * np.exp(k * STEP)}), task).score for k, _ in STENCIL]
+        scores = [evaluate(kernel.with_scales({name: scale * np.exp(k * STEP)}), task).score for k, _ in STENCIL]
         differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (12.0 * STEP))
     assert_allclose(judged.slope, differences, rtol=1e-7, atol=1e-7 * max(np.abs(differences).max(), judged.score))
     return judged
@@ -95,7 +95,7 @@ def test_an_end_of_a_given_range_stays_and_the_upper_lambda_of_the_default_range
     assert abs(judged.slope).min() > 1e-5 * judged.score, "the factor of the kernel counts where gamma does not move"
     for seed in range(40):
         y = np.random.default_rng(seed).normal(size=(N, 1))
-        judged = judge(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False), slope=True)
+        judged = evaluate(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False), slope=True)
         if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
             break
     else:
@@ -192,7 +192,7 @@ def test_constant_columns_duplicates_ties_and_three_rows():
 def test_an_exact_fit_is_not_searched_any_further():
     grid = np.linspace(0.0, 1.0, 30)[:, None]
     task = Task(grid, 3.0 * grid, "loo", (), None, 1e-4, False)
-    judged = judge(Polynomial(2, 1.0), task, slope=True)
+    judged = evaluate(Polynomial(2, 1.0), task, slope=True)
     assert 0.0 < judged.score < 1e-12
     assert kernel_search.descend(judged, task, 40, None, Progress(40, shown=False)) == []
 
@@ -230,9 +230,9 @@ def test_interruption_is_not_swallowed(monkeypatch):
         calls.append(kernel)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return judge(kernel, task, slope)
+        return evaluate(kernel, task, slope)
 
-    monkeypatch.setattr(kernel_search, "judge", interrupted)
+    monkeypatch.setattr(kernel_search, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted(y=np.column_stack([TARGET, WIDE[:, 2]]))  # of two outputs every kernel on the way is judged
     assert len(calls) == 6

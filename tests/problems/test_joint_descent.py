@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMRegressorCV
 from problems.estimators.chosen import joint_criterion, kernel_search
-from problems.estimators.chosen.candidates import judge
-from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.candidates import evaluate
+from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.joint_descent import SETTLED, begun
 from problems.estimators.chosen.kernel_search import descend
 from problems.estimators.chosen.tasks import Task
@@ -108,7 +108,7 @@ def exact_criterion(kernel, task, floor, x, t):
 
 
 def assert_derivatives_are_exact(kernel, task):
-    joint, t = Joint.of(kernel, task), -1.3
+    joint, t = JointCriterion.of(kernel, task), -1.3
     x = np.log(np.atleast_1d(kernel.sigma))
     place = joint.at(kernel, x, t)
     before, flint.ctx.prec = flint.ctx.prec, 256
@@ -169,20 +169,20 @@ def rows_task(criterion="loo", points=ROWS, y=SIGNAL, gammas=None, weights=None,
 @pytest.mark.parametrize("most", [1, 12])
 @pytest.mark.some_cases(6)
 def test_the_end_of_a_descent_is_not_worse_than_its_start_and_the_budget_is_kept(kernel, task, most, monkeypatch):
-    tried, at = set(), Joint.at
+    tried, at = set(), JointCriterion.at
 
     def counted(self, kernel, *where):
         tried.add(kernel)
         return at(self, kernel, *where)
 
-    monkeypatch.setattr(Joint, "at", counted)
-    start = judge(kernel, task)
+    monkeypatch.setattr(JointCriterion, "at", counted)
+    start = evaluate(kernel, task)
     found = descend(start, task, most, None, QUIET)
     assert len(tried - {kernel}) <= most
     assert len(found) <= 1, "kernels on the way are not judged"
     for end in found:
         assert end.score <= start.score * (1.0 + 1e-4)
-        assert end.score == judge(end.kernel, task).score, "what is reported is the judgement"
+        assert end.score == evaluate(end.kernel, task).score, "what is reported is the judgement"
         assert end.kernel in tried
     if most > 1:
         assert found[0].score < 0.99 * start.score
@@ -190,12 +190,12 @@ def test_the_end_of_a_descent_is_not_worse_than_its_start_and_the_budget_is_kept
 
 def test_a_descent_that_settled_is_not_repeated():
     task = rows_task()
-    (end,) = descend(judge(RBF((1.0, 1.0, 1.0)), task), task, 80, None, QUIET)
+    (end,) = descend(evaluate(RBF((1.0, 1.0, 1.0)), task), task, 80, None, QUIET)
     assert end.settled
     assert descend(end, task, 80, None, QUIET) == []
     (again,) = descend(replace(end, settled=False), task, 80, None, QUIET) or [end]
     assert again.score == pytest.approx(end.score, rel=0.05), "the penalty starts anew"
-    assert not descend(judge(RBF((0.3, 3.0, 1.0)), task), task, 8, None, QUIET)[0].settled
+    assert not descend(evaluate(RBF((0.3, 3.0, 1.0)), task), task, 8, None, QUIET)[0].settled
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
@@ -204,7 +204,7 @@ def test_units_of_the_columns_and_of_the_targets_do_not_matter(unit):
     ends = []
     for scale, size in ((np.ones(3), 1.0), (units, unit)):
         task = rows_task(points=ROWS * scale, y=size * SIGNAL)
-        ends += descend(judge(RBF(tuple(scale)), task), task, 20, None, QUIET)
+        ends += descend(evaluate(RBF(tuple(scale)), task), task, 20, None, QUIET)
     assert_allclose(ends[1].score, unit**2 * ends[0].score, rtol=1e-6)
     assert_allclose(ends[1].kernel.sigma, units * ends[0].kernel.sigma, rtol=1e-4)
 
@@ -222,38 +222,38 @@ def test_a_ridge_without_slope_is_left():
 def test_three_rows_duplicates_constant_columns_and_constant_targets():
     same = np.column_stack([np.repeat(ROWS[:10], 2, axis=0), np.full(20, 7.0)])
     noisy = rows_task(points=same, y=np.repeat(SIGNAL[:10], 2) + np.tile([0.1, -0.1], 10))
-    (end,) = descend(start := judge(RBF((1.0,) * 4), noisy), noisy, 20, None, QUIET)
+    (end,) = descend(start := evaluate(RBF((1.0,) * 4), noisy), noisy, 20, None, QUIET)
     assert end.score < start.score
     assert np.isfinite(end.kernel.sigma).all()
     three = rows_task(points=ROWS[:3], y=SIGNAL[:3])
-    start = judge(RBF(1.0), three)
+    start = evaluate(RBF(1.0), three)
     assert all(end.score <= start.score for end in descend(start, three, 10, None, QUIET))
     still = rows_task(y=np.full(40, 0.1))
-    assert descend(judge(RBF(1.0), still), still, 10, None, QUIET) == []
+    assert descend(evaluate(RBF(1.0), still), still, 10, None, QUIET) == []
     alike = rows_task(points=np.ones((8, 2)), y=SIGNAL[:8])
-    start = judge(RBF((1.0, 1.0)), alike)
+    start = evaluate(RBF((1.0, 1.0)), alike)
     assert all(end.score <= start.score * (1.0 + 1e-9) for end in descend(start, alike, 10, None, QUIET))
 
 
 def test_what_has_no_factor_is_judged_on_the_way():
     two = rows_task(y=np.column_stack([SIGNAL, ROWS[:, 2]]))
-    assert not Joint.fits(RBF(1.0), two), "each output has a gamma of its own"
-    assert not Joint.fits(Linear(), rows_task())
-    assert not Joint.fits(as_kernel(lambda A, B: A @ B.T), rows_task())
-    found = descend(judge(RBF(1.0), two, slope=True), two, 6, None, QUIET)
+    assert not JointCriterion.fits(RBF(1.0), two), "each output has a gamma of its own"
+    assert not JointCriterion.fits(Linear(), rows_task())
+    assert not JointCriterion.fits(as_kernel(lambda A, B: A @ B.T), rows_task())
+    found = descend(evaluate(RBF(1.0), two, slope=True), two, 6, None, QUIET)
     assert len(found) > 1
     assert not any(one.tried for one in found)
 
 
 def test_a_matrix_without_a_factor_ends_a_descent(monkeypatch):
-    task, start = rows_task(), judge(RBF(1.0), rows_task())
+    task, start = rows_task(), evaluate(RBF(1.0), rows_task())
     monkeypatch.setattr(joint_criterion.FactoredPart, "value_and_slope", lambda *given: None)
     assert begun(RBF(1.0), task, 1.0, 1e-4, QUIET) is None
     assert min(one.score for one in descend(start, task, 6, None, QUIET)) < start.score, "by judgements"
 
 
 def test_interruption_of_a_descent_is_not_swallowed(monkeypatch):
-    calls, at = [], Joint.at
+    calls, at = [], JointCriterion.at
 
     def interrupted(self, *where):
         calls.append(where)
@@ -261,7 +261,7 @@ def test_interruption_of_a_descent_is_not_swallowed(monkeypatch):
             raise KeyboardInterrupt
         return at(self, *where)
 
-    monkeypatch.setattr(Joint, "at", interrupted)
+    monkeypatch.setattr(JointCriterion, "at", interrupted)
     with pytest.raises(KeyboardInterrupt):
         LSSVMRegressorCV(RBF("each"), search="gradient").fit(ROWS, SIGNAL)
 

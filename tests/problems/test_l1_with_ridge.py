@@ -13,7 +13,7 @@ from problems.estimators.full.l1_fit import Solving, sparse_accuracy
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Foreign, Linear
-from substrate.penalized.l1.accuracy import SparseMachine
+from substrate.penalized.l1.accuracy import SparseAnswer
 from substrate.penalized.l1.active_set import l1_rows, root_of, solve_l1, zeta_max
 
 KERNEL = RBF(1.0)
@@ -125,11 +125,11 @@ def test_bounds_are_small_at_the_optimum_and_true_beside_it(zeta, ridge):
     for size in (0.0, 1e-8, 1e-4, 0.1):
         a = solved.coefficients * (1.0 + size * rng.normal(size=y.size))
         fitted = K @ a + solved.bias
-        machine = SparseMachine(y, zeta, a, solved.bias, fitted, ridge)
+        machine = SparseAnswer(y, zeta, a, solved.bias, fitted, ridge)
         row, _ = sparse_accuracy(KERNEL, X, K, machine, how)
         assert row.value >= np.sqrt(np.mean((fitted - best) ** 2)) - 1e-12
         assert row.passes or size > 0.0
-        other, _ = sparse_accuracy(KERNEL, X, K, SparseMachine(y, zeta, a, solved.bias, fitted, 1.5 * ridge), how)
+        other, _ = sparse_accuracy(KERNEL, X, K, SparseAnswer(y, zeta, a, solved.bias, fitted, 1.5 * ridge), how)
         true = solve_l1(K, y, zeta, ridge=1.5 * ridge)
         assert other.value >= np.sqrt(np.mean((fitted - K @ true.coefficients - true.bias) ** 2)) - 1e-12
 

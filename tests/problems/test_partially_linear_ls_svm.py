@@ -358,7 +358,7 @@ def test_classifiers(coding, tmp_path):
         part = np.flatnonzero(labels != "c")
         sign = np.where(labels == "b", 1.0, -1.0) * model.code_book_[1, 0]
         predict = oracle(X, sign, v, rows=part)[0]
-        assert_allclose(model._evaluated(X)[:, 0], predict(X), atol=1e-8)
+        assert_allclose(model._evaluate(X)[:, 0], predict(X), atol=1e-8)
     assert model.predict_proba(X).shape == (N, 3)
     assert model.predict_set(X[:3]).shape == (3, 3)
     model.save(tmp_path / "model")

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor, load
-from problems.estimators.pruned.pruning_path import Line
+from problems.estimators.pruned.pruning_path import PruningLine
 from substrate.codings import code_book
 from substrate.datasets import ripley, sinc, sinc_outliers
 from substrate.errors import DataError, DeclarationError
@@ -103,9 +103,9 @@ def test_down_dating_that_drifts_is_replaced_by_refits(monkeypatch):
     X, y = data()
     expected = pruned(step=1, n_support=30).fit(X, y).pruning_path_
     lines = []
-    start = Line.__init__
-    monkeypatch.setattr(Line, "__init__", lambda self, *args: lines.append(1) or start(self, *args))
-    monkeypatch.setattr(Line, "_sound", lambda self, engine: False)
+    start = PruningLine.__init__
+    monkeypatch.setattr(PruningLine, "__init__", lambda self, *args: lines.append(1) or start(self, *args))
+    monkeypatch.setattr(PruningLine, "_sound", lambda self, engine: False)
     model = pruned(step=1, n_support=30).fit(X, y)
     found = model.pruning_path_
     assert len(lines) == 31  # one for every machine
@@ -117,8 +117,8 @@ def test_down_dating_that_drifts_is_replaced_by_refits(monkeypatch):
 
 def test_down_dating_is_sound_by_itself(monkeypatch):
     lines = []
-    start = Line.__init__
-    monkeypatch.setattr(Line, "__init__", lambda self, *args: lines.append(1) or start(self, *args))
+    start = PruningLine.__init__
+    monkeypatch.setattr(PruningLine, "__init__", lambda self, *args: lines.append(1) or start(self, *args))
     X, y = data(300)
     for gamma in (1e-3, 1.0, 1e4):
         PrunedLSSVMRegressor(KERNEL, gamma, step=1, n_support=2).fit(X, y)

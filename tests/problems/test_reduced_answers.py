@@ -60,7 +60,7 @@ def test_the_answer_comes_first_and_is_proved(fitted):
 @pytest.mark.some_cases(18)
 def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
     model, targets = fitted
-    kept, before = getattr(model, name), model._evaluated(X)
+    kept, before = getattr(model, name), model._evaluate(X)
     changes = {
         "support_values_": lambda: kept * (1.0 + 1e-4),
         "bias_": lambda: kept + 1e-4,
@@ -68,7 +68,7 @@ def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
         "kernel_": lambda: kept.with_params(**{key: 1.0001 for key in kept.get_params() if key.endswith("sigma")}),
     }
     setattr(model, name, changes[name]())
-    moved = float(np.sqrt(np.mean((model._evaluated(X) - before) ** 2)))
+    moved = float(np.sqrt(np.mean((model._evaluate(X) - before) ** 2)))
     assert moved > 1e-6 * model.certificate_.spread
     certificate, proof = model.certify(X, targets), model.prove(X, targets)
     setattr(model, name, kept)

@@ -15,7 +15,7 @@ from substrate.datasets import ripley
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.penalized.homotopy.homotopies import l1_path
-from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mended, reduced_l1_paths
+from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mend, reduced_l1_paths
 from substrate.reduced import Basis
 from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
@@ -110,11 +110,11 @@ def test_a_path_that_does_not_reach_is_refused():
 def test_a_solution_passes_and_a_perturbed_one_is_mended(share):
     rows, sums = sums_of()
     beta = coefficients_at(reduced_l1_paths(sums, share * TOP), share * TOP)
-    solved = mended(rows, sums, share * TOP, beta)
+    solved = mend(rows, sums, share * TOP, beta)
     assert all(row.passes for row in solved.checks[0])
     wrong = np.where(beta != 0.0, beta * (1.0 + 1e-5), 0.0)
-    assert not all(row.passes for row in mended(rows, sums, share * TOP, wrong, most=0).checks[0])
-    again = mended(rows, sums, share * TOP, wrong)
+    assert not all(row.passes for row in mend(rows, sums, share * TOP, wrong, most=0).checks[0])
+    again = mend(rows, sums, share * TOP, wrong)
     assert all(row.passes for row in again.checks[0])
     assert again.steps >= 1
     assert_allclose(again.coefficients, beta, atol=1e-6)
@@ -126,9 +126,9 @@ def test_a_vector_that_was_forgotten_comes_back():
     (used,) = np.nonzero(beta[:, 0])
     without = beta.copy()
     without[used[np.abs(beta[used, 0]).argmin()]] = 0.0
-    lonely = mended(rows, sums, 0.05 * TOP, without, most=0)
+    lonely = mend(rows, sums, 0.05 * TOP, without, most=0)
     assert {row.name for row in lonely.checks[0] if not row.passes} >= {"subgradient off the support"}
-    assert_allclose(mended(rows, sums, 0.05 * TOP, without).coefficients, beta, atol=1e-8)
+    assert_allclose(mend(rows, sums, 0.05 * TOP, without).coefficients, beta, atol=1e-8)
 
 
 def test_the_gap_bounds_the_distance_to_the_optimum():
@@ -143,7 +143,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum():
     best = coefficients_at(reduced_l1_paths(sums, zeta), zeta)
     for size in (1e-3, 0.1, 1.0):
         point = best + size * RNG.normal(size=best.shape)
-        (gap,) = (row for row in mended(rows, sums, zeta, point, most=0).checks[0] if row.name == "duality gap")
+        (gap,) = (row for row in mend(rows, sums, zeta, point, most=0).checks[0] if row.name == "duality gap")
         assert gap.value >= objective(point[:, 0]) - objective(best[:, 0]) > 0.0
 
 

@@ -87,7 +87,7 @@ def test_rows_that_are_still_joining_are_no_solution(monkeypatch):
 
 def test_the_check_sees_bounds_that_do_not_hold(monkeypatch):
     """A sweep that misses the rows above their bounds still measures them."""
-    honest = reduced_variation._joined
+    honest = reduced_variation._join_rows
     calls = []
 
     def blind(bounded, swept):
@@ -95,7 +95,7 @@ def test_the_check_sees_bounds_that_do_not_hold(monkeypatch):
         return honest(bounded, swept) if len(calls) == 1 else {}
 
     monkeypatch.setattr(reduced_variation, "_JOIN", 1)
-    monkeypatch.setattr(reduced_variation, "_joined", blind)
+    monkeypatch.setattr(reduced_variation, "_join_rows", blind)
     solved = solve_reduced_variation(rows_of(), 5.0, 0.5, 1e-6)
     wrong = {row.name for row in solved.rows if not row.passes}
     assert {"(27d) bounds at all rows", "duality gap over all rows"} <= wrong

@@ -322,7 +322,7 @@ class Unsettled(RBF):
     sigma: float | str = 1.0
     settled: bool = False
 
-    def _resolved(self, X):
+    def _resolve(self, X):
         return self if self.settled else Unsettled(2.0 * float(np.std(X)), True)
 
 

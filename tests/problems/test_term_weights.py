@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import ComponentwiseLSSVMRegressor, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
-from problems.estimators.chosen.candidates import judge, over_candidates
+from problems.estimators.chosen.candidates import evaluate, over_candidates
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.term_weights import weighed_starts, winner, with_factors, without_terms
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
@@ -67,29 +67,29 @@ def test_a_search_starts_from_the_given_factors_and_from_equal_shares():
 
 
 def test_a_term_is_dropped_where_the_criterion_allows_it():
-    start = judge(with_factors(SUM, [1.0, 1.0, 1.0], 3), task())
+    start = evaluate(with_factors(SUM, [1.0, 1.0, 1.0], 3), task())
     found = dropped(start)
     best = winner([start, *found])
     assert [factor > 0.0 for factor, _ in best.kernel.terms(3)] == [True, True, False]
     assert best.price == (1.0 + np.log(50.0) / 50.0) ** 2  # a factor and a width
     assert best.score / best.price <= min(one.score / one.price for one in found)
     assert len(dropped(start, 1)) == 1
-    assert dropped(judge(RBF(1.0), task())) == []
+    assert dropped(evaluate(RBF(1.0), task())) == []
 
 
 def test_a_term_that_is_needed_stays():
-    start = judge(with_factors(RBF(1.5).on(0) + Linear().on(1), [1.0, 1.0], 3), task())
+    start = evaluate(with_factors(RBF(1.5).on(0) + Linear().on(1), [1.0, 1.0], 3), task())
     assert winner([start, *dropped(start)]) is start
 
 
 def test_of_two_equal_terms_one_goes():
-    start = judge(with_factors(RBF(1.5) + RBF(1.5), [1.0, 1.0], 3), task())
+    start = evaluate(with_factors(RBF(1.5) + RBF(1.5), [1.0, 1.0], 3), task())
     best = winner([start, *dropped(start)])
     assert sorted(factor for factor, _ in best.kernel.terms(3)) == [0.0, 1.0]
 
 
 def test_the_bound_is_that_of_all_kernels_after_prices():
-    good, worse = judge(SUM, task()), judge(RBF(3.0), task())
+    good, worse = evaluate(SUM, task()), evaluate(RBF(3.0), task())
     assert winner([good, worse]) is good
     cheap = replace(worse, price=1.01 * worse.score / good.score)
     assert winner([good, cheap]) is cheap
@@ -103,7 +103,7 @@ def test_many_terms_are_dropped_together():
     y = np.sin(2.0 * wide[:, 0]) + 0.1 * np.random.default_rng(2).normal(size=40)
     asked = task(X=wide, Y=y[:, None])
     small = Componentwise(RBF(1.5), order=2, factors=[1.0] + [1e-6] * 20)
-    start = judge(small, asked)
+    start = evaluate(small, asked)
     found = without_terms([start], asked, wide, 40, 40, Progress(40, shown=False))
     assert winner([start, *found]).kernel.factors == (1.0,) + (0.0,) * 20
     assert len(found) <= 6
@@ -129,7 +129,7 @@ def test_no_worse_than_weights_drawn_at_random(searched):
     """As by a random search over the simplex of the weights, each at its best gamma."""
     drawn = np.random.default_rng(0).dirichlet(np.ones(3), size=10).tolist()
     for kernel in (SUM, searched.kernel_):
-        judged = [judge(with_factors(kernel, weights, 3), task()) for weights in drawn]
+        judged = [evaluate(with_factors(kernel, weights, 3), task()) for weights in drawn]
         random = min(one.score * one.search.unit**2 for one in judged)
         assert -searched.cv_results_["mean_test_score"].max() <= random
         assert (

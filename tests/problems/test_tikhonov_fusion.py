@@ -28,7 +28,7 @@ def test_no_gamma_validates_better():
     errors = [validation_error(gamma) for gamma in np.geomspace(max(low, 1e-3), min(high, 1e6), 45)]
     assert min(errors) >= found.criterion[0] * (1.0 - 1e-9)
     assert min(errors) >= found.lower_bound[0]
-    assert found.closed
+    assert found.is_closed
 
 
 def test_the_closed_form_is_the_machine_at_that_gamma():

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor, SparseLSSVMRegressor
 from substrate import fuse
-from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished
+from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance, tolerances_of
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Linear
-from substrate.least_squares.answer import Question
+from substrate.least_squares.answer import AnswerProblem
 from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit
 from substrate.reduced import Basis
 
@@ -84,8 +84,8 @@ def test_the_point_of_a_conic_solver_is_allowed_the_root(estimator):
 
 
 def test_the_root_is_never_less():
-    assert unpolished(ACCURATE) == UNPOLISHED == 1e-3
-    assert unpolished(4.0) == 4.0
+    assert unpolished_tolerance(ACCURATE) == UNPOLISHED == 1e-3
+    assert unpolished_tolerance(4.0) == 4.0
 
 
 @over_estimators
@@ -260,7 +260,7 @@ def test_iterations_end_at_the_error_that_the_targets_of_the_user_permit():
     ones, Y = np.ones(150), (y - c)[:, None]
     for targets, met in ((y, True), (y - c, False)):
         permitted = tolerances_of(targets[:, None], ones, 1e-4)
-        found = iterated_fit(Question(RBF(1.0), X, Y, (1.0,), ones, permitted), 500)
+        found = iterated_fit(AnswerProblem(RBF(1.0), X, Y, (1.0,), ones, permitted), 500)
         assert isinstance(found, IteratedFit)
         assert found.rows[0].passes
         assert (found.rows[0].value <= 1e-4 * np.std(y)) == met

@@ -26,7 +26,7 @@ from substrate.least_squares.spectrum import centred_spectrum
 from substrate.namespaces import to_numpy
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import SparseRows
-from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 from substrate.search.gamma_search import lambda_range
 
@@ -171,7 +171,7 @@ class RhoPath(KnotPath):
             rho=1.0, expansion=estimator.expansion, ridge=estimator.ridge, cutoff=estimator.cutoff, solver="auto"
         )
         coordinates = choices.coordinates(kernel_matrices(estimator.kernel_, X))
-        path = variation_path(list(right_divided(coordinates.parts, coordinates.metric)), coordinates.targets(y))
+        path = variation_path(list(divide_from_right(coordinates.parts, coordinates.metric)), coordinates.targets(y))
         u, (xi, used) = np.asarray(path.primal), _dense(path.dual)
         none = Affine(np.zeros(0), np.zeros((0, u.shape[1] + used.size)))
         return cls(
@@ -201,7 +201,7 @@ class RhoPath(KnotPath):
     def component(self, number: int, points: Array) -> Affine:
         """f^l at the points, without bias."""
         kernel, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
-        rows = kernel(points, self.X) @ (a[number] if self.coordinates.decoupled else a)
+        rows = kernel(points, self.X) @ (a[number] if self.coordinates.is_decoupled else a)
         return Affine(np.zeros(len(points)), self._of_u(rows))
 
     def component_multipliers(self, number: int) -> Affine:

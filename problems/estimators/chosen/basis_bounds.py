@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from substrate.arrays import Array
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, Samples
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
-from substrate.reduced.criteria import Doubt, Lift, ReducedFold, evidence_error, mass_rounding, sizes_of_rows
+from substrate.reduced.criteria import CriterionRadius, Lift, ReducedFold, evidence_error, mass_rounding, sizes_of_rows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import lambda_range, search_gamma, search_widest
@@ -47,55 +47,55 @@ _BETWEEN = 2.0
 
 
 def bounded_search(
-    criterion: Criterion | Sum,
-    prepared: Prepared,
+    criterion: Criterion | CriterionSum,
+    prepared: PreparedRows,
     spectrum: ReducedSpectrum,
     gamma_range: Any,
     gap: float,
     pooled: bool,
 ) -> GammaSearch:
     """Minimise over a range of gamma, with a lower bound of the criterion itself."""
-    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    lambdas = lambda_range([part.spectrum for part in parts], gamma_range)
-    known = _Known(criterion, *_doubts(criterion, prepared, spectrum), pooled, gap)
+    criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
+    lambdas = lambda_range([criterion_of_fold.spectrum for criterion_of_fold in criteria], gamma_range)
+    bounded = _BoundedCriterion(criterion, *_radii_of_folds(criterion, prepared, spectrum), pooled, gap)
     # a criterion by its interface, which is all that a search uses
     search = search_widest if gamma_range is None else search_gamma
-    return search(known, lambdas, gap)  # type: ignore[arg-type]
+    return search(bounded, lambdas, gap)  # type: ignore[arg-type]
 
 
-def _doubts(
-    criterion: Criterion | Sum, prepared: Prepared, spectrum: ReducedSpectrum
-) -> tuple[ReducedSpectrum, tuple[Doubt, ...]]:
+def _radii_of_folds(
+    criterion: Criterion | CriterionSum, prepared: PreparedRows, spectrum: ReducedSpectrum
+) -> tuple[ReducedSpectrum, tuple[CriterionRadius, ...]]:
     """The spectrum of all rows, on the host, and the errors of every part of the criterion."""
     rows, K, host = prepared.rows, to_numpy(prepared.K), spectrum.on_host()
     sizes = sizes_of_rows(rows)
-    if not isinstance(criterion, Sum):
-        return host, (Doubt(host, K, sizes, rows.terms),)
-    doubts = []
-    for part in criterion.parts:
-        if not isinstance(part, ReducedFold):
+    if not isinstance(criterion, CriterionSum):
+        return host, (CriterionRadius(host, K, sizes, rows.terms),)
+    radii = []
+    for criterion_of_fold in criterion.criteria:
+        if not isinstance(criterion_of_fold, ReducedFold):
             raise TypeError("a sum of criteria on a reduced basis is one of folds")
-        Q = part.spectrum.rotation  # the fold's scatter is in eigen-coordinates
-        doubts.append(
-            Doubt(
-                spectrum=part.spectrum,
+        Q = criterion_of_fold.spectrum.rotation  # the fold's scatter is in eigen-coordinates
+        radii.append(
+            CriterionRadius(
+                spectrum=criterion_of_fold.spectrum,
                 K_basis=K,
                 sizes=sizes,
                 terms=rows.terms,
-                seen=Q @ part.scatter @ Q.T,
-                count=part.count,
+                leverages=Q @ criterion_of_fold.scatter @ Q.T,
+                count=criterion_of_fold.count,
             )
         )
-    return host, tuple(doubts)
+    return host, tuple(radii)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _BoundedCriterion:
     """A criterion with the errors of rounding and decomposition among what is subtracted from its bounds."""
 
-    criterion: Criterion | Sum
+    criterion: Criterion | CriterionSum
     spectrum: ReducedSpectrum
-    doubts: tuple[Doubt, ...]
+    radii: tuple[CriterionRadius, ...]
     pooled: bool
     gap: float
     _errors: dict[tuple[int, float], tuple[Lift, Array]] = field(default_factory=dict)
@@ -142,20 +142,20 @@ class _Known:
         """
         samples, lambdas = self.criterion.sample(t), np.exp(t) + self.lift
         roots = np.sqrt(samples.values)
-        own, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
+        own_errors, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
         spare = self._spare(samples, t)
-        left: Any = np.ones(t.shape, dtype=bool)
+        is_left: Any = np.ones(t.shape, dtype=bool)
         for cells in _CELLS:
             places = np.floor(cells * np.log10(lambdas)).astype(int)
-            for place in np.unique(places[left]):
-                here = left & (places == place)
-                lift, errors[here] = self._errors_from(int(place), cells)
-                own[here], shared[here] = lift.own, lift.shared
-            shrink, shifts = self._taken(samples, spare, roots, own, shared, errors)
+            for place in np.unique(places[is_left]):
+                is_here = is_left & (places == place)
+                lift, errors[is_here] = self._errors_from(int(place), cells)
+                own_errors[is_here], shared[is_here] = lift.own, lift.shared
+            shrink, shifts = self._share_of_root(samples, spare, roots, own_errors, shared, errors)
             spared = np.where(shrink > 0.0, shrink - 1.0 + _MATTERS * self.gap, -1.0)
-            known: Any = shifts <= spared * np.where(shrink > 0.0, roots, 1.0)
-            left = ~known.all(axis=2)
-            if not left.any():
+            is_known: Any = shifts <= spared * np.where(shrink > 0.0, roots, 1.0)
+            is_left = ~is_known.all(axis=2)
+            if not is_left.any():
                 break
         # lambda ascends in an interval, so its first point has the largest errors
         first = np.minimum.accumulate(shrink[:, ::-1, :], axis=1)[:, -1, :]
@@ -163,11 +163,11 @@ class _Known:
         taken = shifts if samples.shifts is None else first[:, None, :] * samples.shifts + shifts
         return Samples(samples.values, samples.ceiling, inner * first, taken)
 
-    def _taken(
-        self, samples: Samples, spare: Array, roots: Array, own: Array, shared: Array, errors: Array
+    def _share_of_root(
+        self, samples: Samples, spare: Array, roots: Array, own_errors: Array, shared: Array, errors: Array
     ) -> tuple[Array, Array]:
         """The share of the root that is left at every point, and what is subtracted from that."""
-        if isinstance(self.criterion, Sum):
+        if isinstance(self.criterion, CriterionSum):
             return np.ones_like(roots), errors
         if isinstance(self.criterion, Evidence):
             return np.sqrt(np.maximum(1.0 - errors, 0.0)), np.zeros_like(roots)
@@ -175,13 +175,13 @@ class _Known:
             if samples.levered is None:  # every leverage is their mean, or what is known of each is that of the worst
                 averaged = isinstance(self.criterion, GeneralizedCrossValidation)
                 mean = np.clip(1.0 - spare, 0.0, 1.0) if averaged else np.ones_like(spare)
-                most = own + shared * np.sqrt(mean)
-                moved = (most / spare)[:, :, None] * roots
+                most = own_errors + shared * np.sqrt(mean)
+                shift = (most / spare)[:, :, None] * roots
             else:
-                most = own + shared
+                most = own_errors + shared
                 levered, by_leverage = samples.levered
-                moved = _BETWEEN * (own[:, :, None] * levered + shared[:, :, None] * by_leverage)
-            shifts = (errors + spare[:, :, None] * moved) / np.maximum(spare - most, 0.0)[:, :, None]
+                shift = _BETWEEN * (own_errors[:, :, None] * levered + shared[:, :, None] * by_leverage)
+            shifts = (errors + spare[:, :, None] * shift) / np.maximum(spare - most, 0.0)[:, :, None]
         lost = ~np.isfinite(shifts)
         return np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
 
@@ -195,22 +195,24 @@ class _Known:
 
     def _errors_at(self, lam: float, upper: float) -> tuple[Lift, Array]:
         criterion, n = self.criterion, self.spectrum.n
-        if isinstance(criterion, Sum):
+        if isinstance(criterion, CriterionSum):
             total = np.zeros(criterion.outputs)
-            for doubt, part, weight in zip(self.doubts, criterion.parts, criterion.weights, strict=True):
-                _, errors = doubt.errors(lam, upper)
-                total += weight * np.square(self._pooled(errors / math.sqrt(part.mass)))  # type: ignore[attr-defined]
+            for radius, criterion_of_fold, weight in zip(
+                self.radii, criterion.criteria, criterion.weights, strict=True
+            ):
+                _, errors = radius.errors(lam, upper)
+                total += weight * np.square(self._pool(errors / math.sqrt(criterion_of_fold.mass)))  # type: ignore[attr-defined]
             return Lift(0.0, 0.0), np.asarray(np.sqrt(total))
-        lift, errors = self.doubts[0].errors(lam, upper)
+        lift, errors = self.radii[0].errors(lam, upper)
         if isinstance(criterion, Evidence):
             mean = float(lift.mean(np.array(self.spectrum.degrees_of_freedom(lam) / n)))
-            known = evidence_error(self.spectrum, lam, mean, errors, self.pooled)
-            return lift, np.asarray(np.where(np.isnan(known), math.inf, known))
+            errors_found = evidence_error(self.spectrum, lam, mean, errors, self.pooled)
+            return lift, np.asarray(np.where(np.isnan(errors_found), math.inf, errors_found))
         if isinstance(criterion, GeneralizedCrossValidation) and isinstance(criterion.spectrum, ReducedSpectrum):
-            lift = Lift(lift.own + mass_rounding(criterion.spectrum, lam, self.doubts[0].terms), lift.shared)
-        return lift, self._pooled(errors / math.sqrt(n))
+            lift = Lift(lift.own + mass_rounding(criterion.spectrum, lam, self.radii[0].terms), lift.shared)
+        return lift, self._pool(errors / math.sqrt(n))
 
-    def _pooled(self, errors: Array) -> Array:
+    def _pool(self, errors: Array) -> Array:
         return np.sqrt(np.mean(np.square(errors), keepdims=True)) if self.pooled else errors
 
     def _spare(self, samples: Samples, t: Array) -> Array:

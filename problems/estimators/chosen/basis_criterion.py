@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.reduced.fit import ReducedFit
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.device_gram import gram_kind
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
 from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import namespace_of
 from substrate.reduced.criteria import ReducedFold
 from substrate.reduced.folds import Folds
@@ -43,8 +43,8 @@ _PLACES, _WEIGHTS, _STEP = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0
 
 
 def criterion_on(
-    which: str, prepared: Prepared, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
-) -> Criterion | Sum:
+    which: str, prepared: PreparedRows, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
+) -> Criterion | CriterionSum:
     """The criterion of one of the names of ``cv``, from the statistic of all rows."""
     if which != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
         return _dense_criterion(which, prepared, pooled)
@@ -54,20 +54,22 @@ def criterion_on(
         return GeneralizedCrossValidation.of(spectrum.with_squared_weights(prepared.rows).on_host(), pooled=pooled)
     if which == "evidence":
         return Evidence.of(spectrum.on_host(), pooled=pooled)
-    parts = []
+    criteria = []
     for fold in statistic.folds:
-        others = reduced_spectrum(prepared.features, statistic.origin, statistic.total - fold, statistic.error)
-        parts.append(ReducedFold.of(others, fold, pooled=pooled))
-    return Sum.of(parts, [1.0 / len(parts)] * len(parts))
+        spectrum_without_fold = reduced_spectrum(
+            prepared.features, statistic.origin, statistic.total - fold, statistic.error
+        )
+        criteria.append(ReducedFold.of(spectrum_without_fold, fold, pooled=pooled))
+    return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))
 
 
-def _dense_features(prepared: Prepared) -> tuple[Any, Any]:
+def _dense_features(prepared: PreparedRows) -> tuple[Any, Any]:
     """All rows as one block, and their features."""
     (block,) = prepared.rows.source.blocks(0, prepared.rows.n_rows, LEAF)
     return block, prepared.rows.values.matrix(block.X) @ prepared.features.transform
 
 
-def _dense_criterion(which: str, prepared: Prepared, pooled: bool) -> Criterion:
+def _dense_criterion(which: str, prepared: PreparedRows, pooled: bool) -> Criterion:
     """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
     block, Z = _dense_features(prepared)
     kind = OF_SPECTRUM.get(which, LeaveOneOut)
@@ -75,8 +77,8 @@ def _dense_criterion(which: str, prepared: Prepared, pooled: bool) -> Criterion:
 
 
 def slopes_on(
-    criterion: Criterion | Sum,
-    prepared: Prepared,
+    criterion: Criterion | CriterionSum,
+    prepared: PreparedRows,
     statistic: Statistic,
     search: GammaSearch,
     folds: Folds | None,
@@ -87,16 +89,22 @@ def slopes_on(
     ``search`` is that of weights of mean one. One pass over the rows, two for leave-one-out.
     """
     lam = 1.0 / float(search.gamma[0])
-    parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-    widest = max(range(len(parts)), key=lambda number: parts[number].spectrum.trace)
-    trace, rate = parts[widest].spectrum.trace, 0.0
+    criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
+    widest = max(range(len(criteria)), key=lambda number: criteria[number].spectrum.trace)
+    trace, rate = criteria[widest].spectrum.trace, 0.0
     if moving and trace > 0.0 and np.isclose(search.gamma[0], search.gamma_range, rtol=1e-6).any():
         values = criterion.sample(np.log(lam) + _STEP * _PLACES[None, :]).values[0, :, 0]
         rate = float(_WEIGHTS @ values) / _STEP / trace
-    if isinstance(criterion, Sum):
-        spectra = [part.spectrum for part in parts if isinstance(part.spectrum, ReducedSpectrum)]
-        share = 1.0 / len(parts)
-        machines = [fold_rows(one, fold, lam, share) for one, fold in zip(spectra, statistic.folds, strict=True)]
+    if isinstance(criterion, CriterionSum):
+        spectra = [
+            criterion_of_fold.spectrum
+            for criterion_of_fold in criteria
+            if isinstance(criterion_of_fold.spectrum, ReducedSpectrum)
+        ]
+        share = 1.0 / len(criteria)
+        machines = [
+            fold_rows(spectrum, fold, lam, share) for spectrum, fold in zip(spectra, statistic.folds, strict=True)
+        ]
     elif isinstance(criterion.spectrum, ReducedSpectrum):
         machines = [_machine(criterion, criterion.spectrum, prepared, lam)]
     else:
@@ -105,7 +113,7 @@ def slopes_on(
     return scale_slopes(prepared.rows, machines, folds)
 
 
-def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: Prepared, lam: float) -> RowSlopes:
+def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: PreparedRows, lam: float) -> RowSlopes:
     if isinstance(criterion, LeftOutCriterion):
         return leave_one_out_rows(spectrum, lam, prepared.rows)
     if isinstance(criterion, Evidence):
@@ -115,7 +123,7 @@ def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: Prepared
     raise TypeError(f"{type(criterion).__name__} has no slopes")
 
 
-def _dense_slopes(criterion: Criterion, prepared: Prepared, lam: float, rate: float) -> Array:
+def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate: float) -> Array:
     """From the slopes W in Z Z': they are 2 W Z in Z."""
     block, Z = _dense_features(prepared)
     (slope,) = criterion.slopes(np.log(np.array([lam]) - criterion.lift), np.ones(1))
@@ -128,22 +136,26 @@ def _dense_slopes(criterion: Criterion, prepared: Prepared, lam: float, rate: fl
     return through_rows + kernel.scale_gradient(values.points, values.points, inner)
 
 
-def refitted_row(fit: ReducedFit, best: Judged) -> Row:
+def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:
     """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
     if fit.factor is None:
         raise TypeError("a selection without leverages")
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
-    for part in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
-        own = (part.residuals / unit) ** 2
-        squares += float(namespace_of(own).sum(own if part.weights is None else part.weights[:, None] * own))
-    again = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
+    for block in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
+        squares_of_block = (block.residuals / unit) ** 2
+        squares += float(
+            namespace_of(squares_of_block).sum(
+                squares_of_block if block.weights is None else block.weights[:, None] * squares_of_block
+            )
+        )
+    refitted_error = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))
     tolerance = 1e-8 + 10.0 * best.error
-    scale = max(value, again) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
+    scale = max(value, refitted_error) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
     return Row(
         name="criterion refitted",
-        value=value - again,
+        value=value - refitted_error,
         scale=scale,
         tolerance=tolerance,
         formula="root, by spectrum - by the fitted machine",

@@ -22,22 +22,22 @@ import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
-from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.certified_search import most_evaluations
-from problems.estimators.chosen.families import at_all_widths, is_families, unresolved
+from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.model_search import RECOMMENDED, Search
 from problems.estimators.chosen.term_weights import winner
-from problems.estimators.chosen.width_rule import Way, Widths, best_to_search, refined
+from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.shared.base import Fitted, Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.progress import Progress, announce_steps
 from substrate.reduced.choice import ChosenBasis
@@ -51,11 +51,11 @@ __all__ = ["BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _BestKernel:
     """A judged kernel, with the data of its final fit."""
 
-    judged: Judged
-    prepared: Prepared
+    judged: EvaluatedKernel
+    prepared: PreparedRows
     spectrum: ReducedSpectrum
     statistic: Statistic
 
@@ -104,19 +104,21 @@ class BasisSearch(Search):
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def search(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[Judged], _Found]:
+    def search(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[EvaluatedKernel], _BestKernel]:
         """Return all judged kernels, and the best one with the data of its fit."""
         model = self.estimator
         if is_families(given := model.kernels):
             model._model.data_kernel(data, RBF())  # warns of columns on different scales
         middle = (
-            [model._model.data_kernel(data)] if given is None else model._model.data_kernels(unresolved(given), data)
+            [model._model.data_kernel(data)]
+            if given is None
+            else model._model.data_kernels(list_unresolved(given), data)
         )
         kernels = at_all_widths(given, middle)
         by_slopes = model.search == "gradient"
         if by_slopes:
             check_slopes(kernels, data.source.take_rows(np.arange(1)), self.criterion)
-        judged, best, first = list[Judged](), None, None  # of the others nothing is kept but their judgement
+        judged, best, first = list[EvaluatedKernel](), None, None  # of the others nothing is kept but their judgement
         for kernel in announce_steps(kernels, bool(model.verbose)):
             one = self.judge_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
             judged.append(one.judged)
@@ -128,7 +130,7 @@ class BasisSearch(Search):
             return judged, best
         basis, most = first.prepared.basis, most_evaluations(model.search, model.max_evaluations)
 
-        def judged_on_basis(kernel: Kernel) -> Judged:
+        def judged_on_basis(kernel: Kernel) -> EvaluatedKernel:
             nonlocal best
             with warnings.catch_warnings():
                 # a candidate that does not distinguish points loses; a warning for the first one was given
@@ -140,8 +142,10 @@ class BasisSearch(Search):
         progress = Progress(most, shown=bool(model.verbose))
         if not by_slopes:
             return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
-        way = Way.on_a_basis(judged_on_basis, data.width_rows(), data.source, self.criterion, float(model.gap), pooled)
-        judged = refined(judged, way, self.way(), most, None, progress)
+        way = WidthSetting.on_a_basis(
+            judged_on_basis, data.width_rows(), data.source, self.criterion, float(model.gap), pooled
+        )
+        judged = refine_widths(judged, way, self.way(), most, None, progress)
         top = winner(judged)
         if best.judged.kernel != top.kernel:
             best = self.judge_kernel(top.kernel, data, folds, pooled, basis)
@@ -180,7 +184,7 @@ class BasisSearch(Search):
         model = self.estimator
         rows = model._model.open_source(X, y)
         if rows is None:
-            X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=data.classes is None)
+            X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
         targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
         return np.empty((rows.n_rows, 0)), targets
@@ -193,7 +197,7 @@ class BasisSearch(Search):
         pooled: bool,
         basis: ChosenBasis | None = None,
         slopes: bool = False,
-    ) -> _Found:
+    ) -> _BestKernel:
         """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
         model = self.estimator
         start = time.perf_counter()
@@ -204,17 +208,17 @@ class BasisSearch(Search):
         lowest = 0.0 if gammas is None else 1.0 / gammas[1]
         rows, features, origin = prepared.rows, prepared.features, prepared.origin
         if lowest > 0.0:
-            statistic = accumulate(rows, features, origin, lowest, folds, some=prepared.spread)
+            statistic = accumulate(rows, features, origin, lowest, folds, numbers=prepared.spread)
         else:  # the range reaches down to where rounding begins
             statistic = accumulate(rows, features, origin, lowest, folds, "row-wise")
         spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
         criterion = criterion_on(self.criterion, prepared, statistic, spectrum, pooled)
-        parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
+        parts = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
         search = bounded_search(criterion, prepared, spectrum, gammas, float(model.gap), pooled)
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
         scores = np.array([score := float(search.values[0])])
-        if isinstance(criterion, Sum):
+        if isinstance(criterion, CriterionSum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
         slope = None
@@ -224,7 +228,7 @@ class BasisSearch(Search):
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)
             search = replace(search, gamma=gamma_there, gamma_range=(low, high), seen=search.seen / unit)
-        judged = Judged(
+        judged = EvaluatedKernel(
             kernel=kernel,
             search=search,
             score=score,
@@ -233,9 +237,9 @@ class BasisSearch(Search):
             seconds=time.perf_counter() - start,
             slope=slope,
         )
-        return _Found(judged, prepared, spectrum, statistic)
+        return _BestKernel(judged, prepared, spectrum, statistic)
 
-    def fit_final(self, judged: list[Judged], best: _Found) -> ReducedFit:
+    def fit_final(self, judged: list[EvaluatedKernel], best: _BestKernel) -> ReducedFit:
         """Fit the chosen machine to all rows, with the rows of the search."""
         unit = best.prepared.weighed.unit
         gamma = unit * float(best.judged.search.gamma[0])

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.chosen.tasks import Part, Task, centred_points, criterion_of
+from problems.estimators.chosen.tasks import CriterionShare, Task, centred_points, criterion_of
 from substrate.arrays import Array, positive
 from substrate.certificates.rounding import relative_rounding
 from substrate.device_gram import gram_kind
@@ -35,7 +35,7 @@ from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import ROBUST, Split, checked_splits
 from substrate.least_squares.spectrum import Spectrum
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
@@ -44,12 +44,12 @@ from substrate.threads import blas_threads
 
 __all__ = [
     "SMOOTH",
-    "Judged",
+    "EvaluatedKernel",
+    "evaluate",
     "held_out_rows",
-    "judge",
     "judged_by",
     "over_candidates",
-    "tabulated",
+    "tabulate",
     "trainable_splits",
 ]
 
@@ -58,7 +58,7 @@ SMOOTH: tuple[str, ...] = ("loo", "gcv", "evidence", "folds", "validation")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvaluatedKernel:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
@@ -83,7 +83,7 @@ class Judged:
     settled: bool = False
 
     @property
-    def priced(self) -> float:
+    def price_of_kernel(self) -> float:
         """The score by which kernels are compared."""
         return self.score / self.price
 
@@ -114,10 +114,10 @@ def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) 
         train, test = train_test_split(every, test_size=share, random_state=random_state, stratify=labels)
     except ValueError:  # a class too small to be cut in proportion: one row of each trains
         _, first = np.unique(labels, return_index=True) if labels is not None else (None, every[:0])
-        rest = np.setdiff1d(every, first)
-        some = rest if rest.size > 1 else every
-        train, test = train_test_split(some, test_size=share, random_state=random_state)
-        train = np.union1d(train, first if rest.size > 1 else train)
+        remaining = np.setdiff1d(every, first)
+        rows = remaining if remaining.size > 1 else every
+        train, test = train_test_split(rows, test_size=share, random_state=random_state)
+        train = np.union1d(train, first if remaining.size > 1 else train)
     return np.sort(train), np.sort(test)
 
 
@@ -141,27 +141,29 @@ def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) 
     return pairs
 
 
-def judge(kernel: Kernel, task: Task, slope: bool = False) -> Judged:
+def evaluate(kernel: Kernel, task: Task, slope: bool = False) -> EvaluatedKernel:
     """Find the best gamma of one kernel, and the slope of the score there."""
     start = time.perf_counter()
     if task.weights is None:
-        found = _judge(kernel, task, slope)
+        evaluated = _evaluate(kernel, task, slope)
     else:
-        found = _judged_by_weights(kernel, task, to_numpy(task.weights), slope)
-    return replace(found, seconds=time.perf_counter() - start)
+        evaluated = _evaluate_by_weights(kernel, task, to_numpy(task.weights), slope)
+    return replace(evaluated, seconds=time.perf_counter() - start)
 
 
-def _judged_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> Judged:
+def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> EvaluatedKernel:
     """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
-    found = _judge(kernel, replace(task, weights=v / size, gammas=gammas), slope)
-    low, high = found.search.gamma_range
-    gamma, seen = found.search.gamma / size, found.search.seen / size
-    return replace(found, search=replace(found.search, gamma=gamma, gamma_range=(low / size, high / size), seen=seen))
+    evaluated = _evaluate(kernel, replace(task, weights=v / size, gammas=gammas), slope)
+    low, high = evaluated.search.gamma_range
+    gamma, places = evaluated.search.gamma / size, evaluated.search.seen / size
+    return replace(
+        evaluated, search=replace(evaluated.search, gamma=gamma, gamma_range=(low / size, high / size), seen=places)
+    )
 
 
-def _judge(kernel: Kernel, task: Task, slope: bool) -> Judged:
+def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
     if task.check is None:
         task = replace(task, X=centred_points(kernel, task.X)[0])
     else:
@@ -175,30 +177,42 @@ def _judge(kernel: Kernel, task: Task, slope: bool) -> Judged:
         gram.check_definite()
     with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
         criterion, pieces = criterion_of(gram, task)
-        parts = criterion.parts if isinstance(criterion, Sum) else (criterion,)
-        spectra = [part.spectrum for part in parts if isinstance(part.spectrum, Spectrum)]
+        criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
+        spectra = [
+            criterion_of_fold.spectrum
+            for criterion_of_fold in criteria
+            if isinstance(criterion_of_fold.spectrum, Spectrum)
+        ]
         if task.criterion in SMOOTH:
             search = search_spectra(criterion, spectra, task.gammas, task.gap)
         else:
             search = grid_gamma(spectra[0], task.Y, lambda_range(spectra, task.gammas), _loss(task))
     low = 1.0 / float(search.gamma.max())
-    error = max(part.spectrum.decomposition_error(low) for part in parts)
+    error = max(criterion_of_fold.spectrum.decomposition_error(low) for criterion_of_fold in criteria)
     scales = _scales(task, search.unit)
     score = float(np.mean(search.values / scales))
     splits = np.array([score])
-    if task.criterion == "folds" and len(parts) == len(task.splits):
+    if task.criterion == "folds" and len(criteria) == len(task.splits):
         t = np.log(1.0 / search.gamma - criterion.lift)[None, :]
         columns = range(search.gamma.size)
-        at = [part.sample(t).values[0][columns, columns] * (part.unit / search.unit) ** 2 for part in parts]
+        at = [
+            criterion_of_fold.sample(t).values[0][columns, columns] * (criterion_of_fold.unit / search.unit) ** 2
+            for criterion_of_fold in criteria
+        ]
         splits = np.array([float(np.mean(values / scales)) for values in at])
     slopes = _slope(gram, task, criterion, pieces, search.gamma, scales) if slope else None
-    return Judged(
+    return EvaluatedKernel(
         kernel=kernel, search=search, score=score, split_scores=splits, error=error, seconds=0.0, slope=slopes
     )
 
 
 def _slope(
-    gram: Gram, task: Task, criterion: Criterion | Sum, pieces: tuple[Part, ...], gamma: Array, scales: Array
+    gram: Gram,
+    task: Task,
+    criterion: Criterion | CriterionSum,
+    pieces: tuple[CriterionShare, ...],
+    gamma: Array,
+    scales: Array,
 ) -> Array:
     """The derivatives of the score in the logarithms of the scales of the kernel."""
     if gram.kernel is None:
@@ -216,16 +230,16 @@ def _slope(
     if task.check is not None:
         X_check = task.check[0]
         below = np.zeros((X_check.shape[0], gram.n))
-    for part, slope in zip(pieces, slopes, strict=True):
+    for piece, slope in zip(pieces, slopes, strict=True):
         if slope.within is not within:
-            within[np.ix_(part.train, part.train)] += slope.within
+            within[np.ix_(piece.train, piece.train)] += slope.within
         if slope.below is not None:
-            below[np.ix_(part.check, part.train)] += slope.below
+            below[np.ix_(piece.check, piece.train)] += slope.below
     if task.gammas is None:
         change = float(np.vdot(within, K))
         if task.check is not None:
             change += float(np.vdot(below, kernel(X_check, X)))
-        widest = max(pieces, key=lambda part: part.criterion.spectrum.trace)
+        widest = max(pieces, key=lambda piece: piece.criterion.spectrum.trace)
         spectrum = widest.criterion.spectrum
         if spectrum.trace > relative_rounding(1e3) * spectrum.norm:  # the trace of a constant kernel is rounding
             v = np.ones(widest.train.size) if task.weights is None else to_numpy(task.weights)[widest.train]
@@ -235,8 +249,8 @@ def _slope(
             else:
                 within[np.ix_(widest.train, widest.train)] += np.outer(rate / v.sum() * v, v)
             within[widest.train, widest.train] -= rate * v
-    found: Array = kernel.scale_gradient(X, X, within)
-    return found if task.check is None else found + kernel.scale_gradient(X_check, X, below)
+    gradient: Array = kernel.scale_gradient(X, X, within)
+    return gradient if task.check is None else gradient + kernel.scale_gradient(X_check, X, below)
 
 
 def _scales(task: Task, unit: float) -> Array:
@@ -252,17 +266,17 @@ def _loss(task: Task) -> Callable[[Array], Array]:
     if task.criterion in ROBUST:
         robust = ROBUST[task.criterion]
 
-        def by_output(residuals: Array) -> Array:
+        def sum_by_output(residuals: Array) -> Array:
             values = np.asarray(robust(residuals))
             return values.mean(axis=1, keepdims=True) if task.pooled else values
 
-        return by_output
+        return sum_by_output
     wrong, Y = task.wrong, to_numpy(task.Y)
     assert wrong is not None
     return lambda residuals: np.array([[wrong(Y - residuals[:, k])] for k in range(residuals.shape[1])])
 
 
-def over_candidates(judged: Sequence[Judged], best: Judged) -> GammaSearch:
+def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:
     """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
 
     What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
@@ -279,17 +293,17 @@ def over_candidates(judged: Sequence[Judged], best: Judged) -> GammaSearch:
     return replace(best.search, bounds=np.min(bounds, axis=0), beyond=beyond)
 
 
-def tabulated(judged: Sequence[Judged], one: bool) -> dict[str, Any]:
+def tabulate(judged: Sequence[EvaluatedKernel], is_single: bool) -> dict[str, Any]:
     """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
-    unit = judged[0].search.unit if one else 1.0  # several outputs are each in units of their variance
+    unit = judged[0].search.unit if is_single else 1.0  # several outputs are each in units of their variance
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])
     deviations = splits.std(axis=1)
-    priced = np.array([candidate.priced for candidate in judged])
-    ranks = np.array([1 + int((priced < own).sum()) for own in priced], dtype=np.int32)
+    priced = np.array([candidate.price_of_kernel for candidate in judged])
+    ranks = np.array([1 + int((priced < price).sum()) for price in priced], dtype=np.int32)
     with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
         scores, splits, deviations = (values * unit * unit for values in (scores, splits, deviations))
-    gammas = [float(j.search.gamma[0]) if one else [float(g) for g in j.search.gamma] for j in judged]
+    gammas = [float(j.search.gamma[0]) if is_single else [float(g) for g in j.search.gamma] for j in judged]
     seconds = np.array([candidate.seconds for candidate in judged])
     results: dict[str, Any] = {
         "params": [{"kernel": j.kernel, "gamma": gamma} for j, gamma in zip(judged, gammas, strict=True)],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.kernel_search import MOST_FACTORS, MOST_KERNELS
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import ascending_pair, positive
@@ -33,9 +33,9 @@ _LOWEST, _HIGHEST, _LIMIT = 0.1, 1e8, 1e9
 _POLISHING = 12
 
 
-def most_evaluations(search: str | None, given: int | None, by_factors: bool = False) -> int:
+def most_evaluations(search: str | None, limit: int | None, by_factors: bool = False) -> int:
     """The most kernels or kernel matrices that a search looks at; ``by_factors``: without judging each of them."""
-    return int(given or (MOST_ZONES if search == "certified" else MOST_FACTORS if by_factors else MOST_KERNELS))
+    return int(limit or (MOST_ZONES if search == "certified" else MOST_FACTORS if by_factors else MOST_KERNELS))
 
 
 def check_certified(search: str | None, criterion: str, widths: Any, gap: float) -> None:
@@ -54,7 +54,7 @@ def check_certified(search: str | None, criterion: str, widths: Any, gap: float)
 
 def certified_search(
     kernels: list[Kernel], task: Task, widths: Any, gap: float, most: int, step: Callable[[str], None]
-) -> list[Judged]:
+) -> list[EvaluatedKernel]:
     """Search the rectangle of every kernel; each winner, polished, with the bound over all rectangles."""
     _check_task(task)
     size = 1.0 if task.weights is None else float(to_numpy(task.weights).mean())
@@ -62,23 +62,26 @@ def certified_search(
     gammas = _gammas(task, size)
     lambdas = (1.0 / (size * gammas[1]), 1.0 / (size * gammas[0]))
     families = list(dict.fromkeys(_unit_width(WidthFamily.of(kernel, task.X)) for kernel in kernels))
-    found: list[tuple[WidthFamily, WidthSearch]] = []
-    known = np.inf
+    searches: list[tuple[WidthFamily, WidthSearch]] = []
+    best_value = np.inf
     for kernel in families:
         family = WidthFamily.of(kernel.resolved(task.X), task.X)
         ends = family.default_range() if widths is None else _logarithms(widths, family)
         each = max(1, most // len(families))
-        search = search_widths(family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, known, step)
-        found.append((family, search))
-        known = min(known, search.value)
-    lowest = min(search.bound for _, search in found)
-    judged: list[Judged] = []
-    for family, search in found:
-        by_kernel = _polished(family, search, replace(task, gammas=gammas))
+        search = search_widths(family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, best_value, step)
+        searches.append((family, search))
+        best_value = min(best_value, search.value)
+    lowest = min(search.bound for _, search in searches)
+    judged: list[EvaluatedKernel] = []
+    for family, search in searches:
+        by_kernel = _polish(family, search, replace(task, gammas=gammas))
         all_kernels = replace(
-            search, bound=lowest, zones=sum(one.zones for _, one in found), cells=sum(one.cells for _, one in found)
+            search,
+            bound=lowest,
+            zones=sum(width_search.zones for _, width_search in searches),
+            cells=sum(width_search.cells for _, width_search in searches),
         )
-        judged += [replace(one, widths=all_kernels) for one in by_kernel]
+        judged += [replace(width_search, widths=all_kernels) for width_search in by_kernel]
     return judged
 
 
@@ -120,16 +123,16 @@ def _logarithms(widths: Any, family: WidthFamily) -> tuple[float, float]:
     return float(np.log(low / family.unit)), float(np.log(high / family.unit))
 
 
-def _polished(family: WidthFamily, search: WidthSearch, task: Task) -> list[Judged]:
+def _polish(family: WidthFamily, search: WidthSearch, task: Task) -> list[EvaluatedKernel]:
     """The kernel of the best point and others around it, each at its own best gamma."""
     from scipy.optimize import minimize_scalar
 
     ends = [float(np.log(end / family.unit)) for end in search.widths]
     low, high = max(search.t - _near(search), ends[0]), min(search.t + _near(search), ends[1])
-    judged = [judge(family.kernel_at(search.t), task)]
+    judged = [evaluate(family.kernel_at(search.t), task)]
 
     def value(t: Any) -> float:
-        judged.append(judge(family.kernel_at(float(t)), task))
+        judged.append(evaluate(family.kernel_at(float(t)), task))
         return judged[-1].score
 
     if low < high and judged[0].score > 0.0:

@@ -7,17 +7,17 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import (
-    Judged,
-    judge,
+    EvaluatedKernel,
+    evaluate,
 )
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
-from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
-from problems.estimators.chosen.model_search import Parted, Search
+from problems.estimators.chosen.model_search import RowSplit, Search
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
-from problems.estimators.chosen.width_rule import Way, best_to_search, refined
+from problems.estimators.chosen.width_rule import WidthSetting, best_to_search, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -60,7 +60,7 @@ class DenseSearch(Search):
             model.ridge_ = np.full(model.support_.size, 1.0 / model.gamma_)
             model.gamma_range_, model.n_iter_ = np.array(model.path_["coverage"]), 1
 
-    def weigh(self, given: Any, weights: Array, part: Parted) -> tuple[Array | None, Array | None]:
+    def weigh(self, given: Any, weights: Array, part: RowSplit) -> tuple[Array | None, Array | None]:
         """Return the weights of the training rows and of those held out; None where all are equal."""
         model = self.estimator
         by_class = getattr(model, "class_weight", None) is not None
@@ -69,7 +69,7 @@ class DenseSearch(Search):
         if model.loss != "squared":
             asked = "class_weight" if by_class else "sample_weight"
             raise DeclarationError(f"loss={model.loss!r} counts rows; {asked} goes with loss='squared'")
-        return take_rows(weights, part.rows), None if part.held is None else weights[part.held]
+        return take_rows(weights, part.rows), None if part.held_out is None else weights[part.held_out]
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
         """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""
@@ -78,11 +78,11 @@ class DenseSearch(Search):
             return border, None
         return border, self.estimator._model.take_linear(check[0]) - border.center
 
-    def search(self, kernels: list[Kernel], task: Task) -> list[Judged]:
+    def search(self, kernels: list[Kernel], task: Task) -> list[EvaluatedKernel]:
         """Judge the candidates, and go on from the best of them as ``search`` says."""
         model = self.estimator
         by_slopes = model.search == "gradient"
-        factors = by_slopes and any(Joint.fits(kernel, task) for kernel in kernels)
+        factors = by_slopes and any(JointCriterion.fits(kernel, task) for kernel in kernels)
         most = most_evaluations(model.search, model.max_evaluations, factors)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
@@ -95,7 +95,7 @@ class DenseSearch(Search):
         finally:
             progress.close()
 
-    def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[Judged]:
+    def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[EvaluatedKernel]:
         """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
         model = self.estimator
         by_slopes, judged = model.search == "gradient", None
@@ -103,17 +103,17 @@ class DenseSearch(Search):
             few = max(len(families.MULTIPLES), most // 8)
             judged = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
         if judged is None:
-            slopes = by_slopes and len(kernels) == 1 and not Joint.fits(kernels[0], task)
+            slopes = by_slopes and len(kernels) == 1 and not JointCriterion.fits(kernels[0], task)
             judged = best_of(kernels, task, model.n_jobs, progress, slopes)
         if by_slopes:
-            return refined(judged, Way.on_all_rows(task), self.way(), most, model.n_jobs, progress)
+            return refine_widths(judged, WidthSetting.on_all_rows(task), self.way(), most, model.n_jobs, progress)
         if model.search is not None:
             judged += nelder_mead(best_to_search(judged), task, most, progress)
         return judged
 
     def fit_best(
-        self, X: Any, Y: Array, judged: list[Judged], task: Task, whole: bool = True
-    ) -> tuple[list[Judged], Judged, SaddleFit]:
+        self, X: Any, Y: Array, judged: list[EvaluatedKernel], task: Task, whole: bool = True
+    ) -> tuple[list[EvaluatedKernel], EvaluatedKernel, SaddleFit]:
         """Return the winner of a search, fitted.
 
         Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
@@ -128,7 +128,7 @@ class DenseSearch(Search):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
             if not low < top:
                 break
-            shorter = judge(kernel, replace(task, gammas=(low, float(top))))
+            shorter = evaluate(kernel, replace(task, gammas=(low, float(top))))
             if not is_affordable(shorter.search.values, best.search.values, task.gap, best.search.floor, HIGHEST_PRICE):
                 break  # too high a cost for a certificate
             beyond = best.search.beyond
@@ -140,7 +140,7 @@ class DenseSearch(Search):
         return found if _is_known(found[2]) else (judged, best, fit)
 
     def fit_final(
-        self, X: Any, Y: Array, judged: list[Judged], best: Judged, given: Array | None, whole: bool
+        self, X: Any, Y: Array, judged: list[EvaluatedKernel], best: EvaluatedKernel, given: Array | None, whole: bool
     ) -> SaddleFit:
         """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         model = self.estimator
@@ -171,7 +171,7 @@ def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
     return gram if points is X else gram_kind(points).of(kernel, points)
 
 
-def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: Array) -> Row:
+def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array) -> Row:
     """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
     ridge = ridge_of(float(best.search.gamma[0]), weights)
     diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
@@ -180,17 +180,17 @@ def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: Judged, weights: A
     residuals = leave_one_out_residuals(alpha, diagonal)
     unit = target_unit(residuals)
     v = to_numpy(weights)[:, None]
-    again = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
+    refitted_error = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))
     value = best.search.unit * float(np.sqrt(best.search.values[0]))
     # a factor of K + D loses digits by the condition of the system, a spectrum of PKP does not
     condition = float((to_numpy(gram.diagonal) * v[:, 0]).sum()) * float(best.search.gamma[0])
     tolerance = 1e-9 + 10.0 * best.error + min(relative_rounding(10.0) * condition, 1e-6)
     # where the residuals vanish, the rest is the rounding of y
     floor = 10.0 * roundoff(gram.n, 1.0) / tolerance * float(np.abs(Y).max())
-    scale = max(value, again) + floor
+    scale = max(value, refitted_error) + floor
     return Row(
         name="criterion refitted",
-        value=value - again,
+        value=value - refitted_error,
         scale=scale,
         tolerance=tolerance,
         formula="root, by spectrum - by Cholesky factor",

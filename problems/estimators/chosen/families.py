@@ -27,7 +27,7 @@ __all__ = [
     "check_kernels",
     "family_name",
     "is_families",
-    "unresolved",
+    "list_unresolved",
 ]
 
 #: The parameters of ``recommended``, those of them that an estimator has.
@@ -63,7 +63,7 @@ def check_kernels(kernels: Any, pairwise: bool) -> None:
         raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
 
 
-def unresolved(kernels: Any) -> list[Kernel]:
+def list_unresolved(kernels: Any) -> list[Kernel]:
     """The given kernels, or one of each family, with widths that may depend on the data."""
     return list(FAMILIES) if is_families(kernels) else [as_kernel(kernel) for kernel in kernels]
 
@@ -72,22 +72,22 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
     """The candidates, each once: families at all their widths, a list at those it states."""
     if not is_families(kernels):
         return list(dict.fromkeys(resolved))
-    found: list[Kernel] = []
+    kernels_found: list[Kernel] = []
     for kernel in resolved:
         if isinstance(kernel, (RBF, Laplacian, Matern)):
             middle: Any = kernel.sigma
-            found += [replace(kernel, sigma=min(max(c * middle, _LEAST), _MOST)) for c in MULTIPLES]
+            kernels_found += [replace(kernel, sigma=min(max(c * middle, _LEAST), _MOST)) for c in MULTIPLES]
         else:
-            found.append(kernel)
-    return list(dict.fromkeys(found))
+            kernels_found.append(kernel)
+    return list(dict.fromkeys(kernels_found))
 
 
 def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
     """Of candidates of families, one of each, at the middle of its widths."""
-    found: dict[str, list[Kernel]] = {}
+    by_family: dict[str, list[Kernel]] = {}
     for kernel in kernels:
-        found.setdefault(family_name(kernel), []).append(kernel)
-    return [own[len(own) // 2] for own in found.values()]
+        by_family.setdefault(family_name(kernel), []).append(kernel)
+    return [kernels_of_family[len(kernels_of_family) // 2] for kernels_of_family in by_family.values()]
 
 
 def family_name(kernel: Kernel) -> str:

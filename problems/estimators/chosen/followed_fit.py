@@ -9,7 +9,7 @@ from problems.estimators.full.variation_fit import Variation, VariationFit, with
 from substrate.arrays import Array
 from substrate.penalized.homotopy.homotopies import variation_path
 from substrate.penalized.variation.accuracy import VariationWitness, refined_witness, solution_rows
-from substrate.penalized.variation.active_rows import VariationSolution, right_divided, sides_of
+from substrate.penalized.variation.active_rows import VariationSolution, divide_from_right, sides_of
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["best_answer"]
@@ -26,16 +26,16 @@ def best_answer(
     fit = with_answer(kernel, X, coordinates, y, variation, variation.fit(coordinates, y), tol)
     if isinstance(variation.rho, np.ndarray) or (fit.exact and fit.rows[0].passes):
         return fit
-    followed = _followed(coordinates, y, variation.rho)
+    followed = _follow(coordinates, y, variation.rho)
     if followed is None:
         return fit
-    other = with_answer(kernel, X, coordinates, y, variation, followed, tol)
-    return fit if fit.exact and fit.rows[0].relative < other.rows[0].relative else other
+    followed_answer = with_answer(kernel, X, coordinates, y, variation, followed, tol)
+    return fit if fit.exact and fit.rows[0].relative < followed_answer.rows[0].relative else followed_answer
 
 
-def _followed(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
+def _follow(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
     """The machine at rho from its own path, where that reaches it."""
-    B = right_divided(coordinates.parts, coordinates.metric)
+    B = divide_from_right(coordinates.parts, coordinates.metric)
     path = variation_path(list(B), coordinates.targets(y))
     if not path.covers(rho):
         return None

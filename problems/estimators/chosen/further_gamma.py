@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from substrate.arrays import Array, is_sparse
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced.folds import Folds
@@ -17,7 +17,7 @@ from substrate.streaming.source import LEAF
 __all__ = ["look_further", "look_further_on_a_basis"]
 
 
-def look_further(best: Judged, task: Task) -> Judged:
+def look_further(best: EvaluatedKernel, task: Task) -> EvaluatedKernel:
     """Return the winner with the least criterion that is seen beyond its range, for rows and splits of a task."""
     n, Y = task.Y.shape[0], task.Y
     if task.gammas is not None or best.search.beyond is None or task.border.slopes or _is_alien(best, task.X):
@@ -43,7 +43,9 @@ def look_further(best: Judged, task: Task) -> Judged:
     return _with_least(best, rows, task.criterion, splits)
 
 
-def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, folds: Folds | None) -> Judged:
+def look_further_on_a_basis(
+    best: EvaluatedKernel, prepared: PreparedRows, criterion: str, folds: Folds | None
+) -> EvaluatedKernel:
     """Return the winner with the least criterion that is seen beyond its range, for a machine on a basis."""
     rows, basis = prepared.rows, prepared.rows.values.points
     m, n = basis.shape[0], rows.n_rows
@@ -59,23 +61,23 @@ def look_further_on_a_basis(best: Judged, prepared: Prepared, criterion: str, fo
     if folds is not None:
         labels = np.asarray(folds.labels(slice(0, n), block.Y))
         splits = [(numbers[labels != fold], numbers[labels == fold]) for fold in range(folds.count)]
-    known = (np.zeros((m, Y.shape[1])), np.ones(m))
+    start = (np.zeros((m, Y.shape[1])), np.ones(m))
     points = FewRows(
         kernel=best.kernel,
         points=np.concatenate([basis, block.X]),
         pivots=m,
-        Y=np.concatenate([known[0], Y]),
-        weights=np.append(known[1], weights),
+        Y=np.concatenate([start[0], Y]),
+        weights=np.append(start[1], weights),
     )
     return _with_least(best, points, criterion, splits)
 
 
-def _is_alien(best: Judged, X: Any) -> bool:
+def _is_alien(best: EvaluatedKernel, X: Any) -> bool:
     """Whether there are no points on the host from which the kernel could be computed with more digits."""
     return best.kernel.pairwise or is_sparse(X) or is_device_array(X)
 
 
-def _with_least(best: Judged, rows: FewRows, criterion: str, splits: Any) -> Judged:
+def _with_least(best: EvaluatedKernel, rows: FewRows, criterion: str, splits: Any) -> EvaluatedKernel:
     least = least_further(rows, criterion, splits, best.search)
     if least is None:
         return best

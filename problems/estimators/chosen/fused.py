@@ -24,11 +24,11 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.leave_one_out import checked_splits
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "Round", "Rounds", "fit_classes", "fit_numbers"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_classes", "fit_numbers"]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class FusionRound:
     """Training and validation rows: points and targets, one column per machine (0: not in it)."""
 
     X: Any
@@ -45,7 +45,7 @@ class Round:
 class Rounds:
     """One round, or one per fold, and the rows of the final machine."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[FusionRound, ...]
     rows: Any
     how: str
 
@@ -91,7 +91,7 @@ class FusedSearch(Selector):
     sparse: ClassVar[bool] = False
 
     @abstractmethod
-    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+    def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Return the best value of the hyper-parameter with one kernel."""
 
     @abstractmethod
@@ -144,18 +144,18 @@ class FusedSearch(Selector):
         if model.__sklearn_tags__().input_tags.pairwise:
             model._resolved_kernel(X)  # refuses a matrix that is not square, before it is split
         if Y_val is not None:
-            return Rounds((Round(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
+            return Rounds((FusionRound(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
         if model.cv is not None:
             splitter = LeaveOneOut() if isinstance(model.cv, str) else check_cv(model.cv, labels, classifier=classifier)
             splits = checked_splits(splitter.split(every, labels), every.size)
             rounds = tuple(
-                Round(*self.part(X, Y, train, train), *self.part(X, Y, test, train)) for train, test in splits
+                FusionRound(*self.part(X, Y, train, train), *self.part(X, Y, test, train)) for train, test in splits
             )
             how = "every row left out in turn" if isinstance(model.cv, str) else f"{len(splits)} folds"
             return Rounds(rounds, every, how)
         stratify = labels if classifier else None
         train, test = held_out_rows(every.size, model.validation_fraction, model.random_state, stratify)
-        cut = Round(*self.part(X, Y, train, train), *self.part(X, Y, test, train))
+        cut = FusionRound(*self.part(X, Y, train, train), *self.part(X, Y, test, train))
         return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
 
     def refuse_small(self, rounds: Rounds) -> Rounds:
@@ -245,7 +245,7 @@ def fit_numbers(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = No
     estimator._begin_fit()
     search.check_rules()
     search.check_pair(X_val, y_val)
-    X, y, _ = estimator._checked(X, y, None, numeric=True, multi_output=False)
+    X, y, _ = estimator._check_data(X, y, None, numeric=True, multi_output=False)
     known = None
     if X_val is not None:
         X_val, y_val = estimator._validation(X_val, y_val)
@@ -263,7 +263,7 @@ def fit_classes(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = No
     search.check_rules()
     estimator._check_coding()
     search.check_pair(X_val, y_val)
-    X, labels, _ = estimator._checked(X, y, None, numeric=False)
+    X, labels, _ = estimator._check_data(X, y, None, numeric=False)
     classes = Classes.of(labels, estimator.coding)
     known = None
     if X_val is not None:

@@ -47,7 +47,7 @@ class ProjectionModel(Model):
         """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
         model = self.estimator
         fresh = type(model)(model.kernel)
-        X, y, _ = fresh._checked(X, y, None, numeric=True)
+        X, y, _ = fresh._check_data(X, y, None, numeric=True)
         pairwise, train = model.kernel_.pairwise, model.support_
         if train.size and int(train.max()) >= y.size:
             raise DataError(f"the model was fitted to row {int(train.max())}, these are {y.size} rows")
@@ -110,7 +110,7 @@ class FusedLeastSquaresRegressor(Regressor):
         cutoff = positive(self.cutoff, "cutoff")
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
-        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
         if X_val is None:
             rows, checks = self._split(y.size)
             y_train, y_check = y[rows], y[checks]
@@ -121,9 +121,9 @@ class FusedLeastSquaresRegressor(Regressor):
             kernel, gram = self._gram(X)
             below = kernel(X_check, X)
         warn_of_overfitting(y_train.size, y_check.size)
-        both, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
+        all_targets, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
         basis = StackedBasis.of(Phi, cutoff)
-        solved = basis.project(both)
+        solved = basis.project(all_targets)
         self.criterion_ = float(np.mean(solved.errors[y_train.size :] ** 2))
         facts = (
             *gram.record(),
@@ -132,7 +132,7 @@ class FusedLeastSquaresRegressor(Regressor):
             (NO_BOUND, _REASON),
         )
         predicted = Phi @ solved.coefficients + solved.bias
-        self.certificate_ = Certificate(self._title, _checks(basis, both, predicted, self._tolerance()), facts)
+        self.certificate_ = Certificate(self._title, _checks(basis, all_targets, predicted, self._tolerance()), facts)
         warn_unless_holds(self.certificate_)
         self._keep_expansion(X, rows, kernel, solved.coefficients, solved.bias)
         return self
@@ -185,14 +185,14 @@ class _StoredProjection:
     def certify(self) -> Added:
         """Check that what ``predict`` returns is the projection of the targets."""
         model = self.model.estimator
-        both, predicted, Phi, record = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
+        all_targets, predicted, Phi, record = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
         basis = StackedBasis.of(Phi, positive(model.cutoff, "cutoff"))
-        return _checks(basis, both, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
+        return _checks(basis, all_targets, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
 
     def prove(self) -> Proof:
         """Return no bound: the cut-off has no exact optimum."""
         model = self.model.estimator
-        _, y, _ = type(model)(model.kernel)._checked(self.X, self.y, None, numeric=True)
+        _, y, _ = type(model)(model.kernel)._check_data(self.X, self.y, None, numeric=True)
         spread, rounding = spread_of(y, np.ones(y.size))
         return Proof(
             accuracy=math.inf, spread=spread, tolerance=model._tolerance(), rounding=rounding, bits=0, reason=_REASON
@@ -203,12 +203,12 @@ def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -
     """The projection solves least squares on the kept directions, and the model predicts the projection."""
     solved, weights = basis.project(t), np.ones(t.size)
     spread, rounding = spread_of(t, weights)
-    apart = root_mean_square(predicted - (t - solved.errors), weights)
+    distance = root_mean_square(predicted - (t - solved.errors), weights)
     scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
     return (
         Distance(
             name="predictions are the projection",
-            value=apart,
+            value=distance,
             scale=scale,
             tolerance=tolerance,
             formula=formula,

@@ -293,7 +293,9 @@ def fuse_estimator(
     name = over.name() if hasattr(over, "name") else over
     twin = _TWINS.get(type(estimator))
     if twin is None or name != twin._chooses:
-        offered = ", ".join(f"{other._chooses} of {one.__name__}" for one, other in _TWINS.items())
+        offered = ", ".join(
+            f"{fused_class._chooses} of {plain_class.__name__}" for plain_class, fused_class in _TWINS.items()
+        )
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
     _refuse_more_weights(estimator, name)
     if data is None:
@@ -301,14 +303,16 @@ def fuse_estimator(
     if (validation is None) == (cv is None):
         raise DeclarationError("an estimator is fused with validation=(X, y) or with cv, one of them")
     fused: Any = twin(gap=gap, cv=cv)
-    own = fused.get_params(deep=False)
-    given = estimator.get_params(deep=False)
-    fused.set_params(**{key: value for key, value in given.items() if key in own and key not in ("gap", "cv")})
+    parameters = fused.get_params(deep=False)
+    parameters_given = estimator.get_params(deep=False)
+    fused.set_params(
+        **{key: value for key, value in parameters_given.items() if key in parameters and key not in ("gap", "cv")}
+    )
     model = fused.fit(*data, *(validation or ()))
     path = model.path_
     stop = str(path.get("stop", "the range of gamma was searched"))
-    known = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
-    record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *known)
+    path_numbers = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
+    record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *path_numbers)
     values, proved = {name: getattr(model, f"{name}_")}, {name: record.coverage}
     return Fusion(
         values=values,

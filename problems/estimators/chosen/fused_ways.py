@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.followed_fit import best_answer
-from problems.estimators.chosen.fused import Choice, Final, FusedSearch, Round
+from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
-from problems.estimators.full.group_weights import GroupWeights, stated
+from problems.estimators.full.group_weights import GroupWeights, state_weights
 from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
 from problems.estimators.full.variation_fit import Variation, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
@@ -26,7 +26,7 @@ from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import ReadOff, read_off
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
-from substrate.penalized.l1.accuracy import SparseMachine
+from substrate.penalized.l1.accuracy import SparseAnswer
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
@@ -49,10 +49,10 @@ def _gram(kernel: Kernel, X: Any) -> Gram:
     return gram
 
 
-def _kernel_rows(kernel: Kernel, one: Round) -> Array:
+def _kernel_rows(kernel: Kernel, round_: FusionRound) -> Array:
     """Kernel values of validation and training rows."""
-    rows = np.empty((one.Y_check.shape[0], one.Y.shape[0]))
-    kernel.fill(one.X_check, None if kernel.pairwise else one.X, rows)
+    rows = np.empty((round_.Y_check.shape[0], round_.Y.shape[0]))
+    kernel.fill(round_.X_check, None if kernel.pairwise else round_.X, rows)
     return rows
 
 
@@ -87,7 +87,7 @@ class OverZeta(FusedSearch):
             checked_range(model.ridge_range, "ridge_range", positive=True)
         super().check_rules()
 
-    def each_fold(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Iterator[_Fold]:
+    def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_Fold]:
         """Yield every machine of every round that validates some rows."""
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
@@ -107,7 +107,7 @@ class OverZeta(FusedSearch):
                     known=check.y - center,
                 )
 
-    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+    def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose zeta, or zeta and the ridge, with one kernel."""
         model = self.estimator
         if model.ridge_range is not None:
@@ -116,28 +116,28 @@ class OverZeta(FusedSearch):
         tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
         if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
             read = read_off(tracks, paths)
-            return _chosen(kernel, "zeta", replace(read, value=largest), folds)
+            return _choose(kernel, "zeta", replace(read, value=largest), folds)
         if model.zeta_min is not None:
-            return _chosen(kernel, "zeta", read_off(tracks, paths), folds)
+            return _choose(kernel, "zeta", read_off(tracks, paths), folds)
         gap, negligible = float(model.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, _, y, _ in machines]))
         first = read_off(tracks, paths, gap)
         if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
             folds, machines, _ = self.paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
             tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
             first = read_off(tracks, paths, gap)
-        if not is_affordable(first.error, first.seen, gap, negligible, HIGHEST_PRICE):
+        if not is_affordable(first.error, first.least_squares_seen, gap, negligible, HIGHEST_PRICE):
             first = read_off(tracks, paths)  # the proof costs too much
         read, beyond, how = first, first.beyond, Solving("auto", model._tolerance())
         while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
-                return _chosen(kernel, "zeta", first, folds, beyond)
+                return _choose(kernel, "zeta", first, folds, beyond)
             read = read_off(tracks, paths, gap, _RETREAT * read.value)
             if not is_affordable(read.error, first.error, gap, negligible, HIGHEST_PRICE):
-                return _chosen(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
-        return _chosen(kernel, "zeta", read, folds, beyond)
+                return _choose(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
+        return _choose(kernel, "zeta", read, folds, beyond)
 
     def paths(
-        self, kernel: Kernel, rounds: tuple[Round, ...], zeta_min: float | None
+        self, kernel: Kernel, rounds: tuple[FusionRound, ...], zeta_min: float | None
     ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
         """Return the paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
         folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
@@ -148,7 +148,7 @@ class OverZeta(FusedSearch):
             largest = max(largest, one.noise)
         return folds, machines, largest
 
-    def choose_both(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+    def choose_both(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
         model = self.estimator
         known = list(self.each_fold(kernel, rounds))
@@ -206,7 +206,7 @@ class FusedVariationModel(VariationModel):
 
     def group_facts(self) -> tuple[tuple[str, str], ...]:
         """Return the weight of every group of inputs, where there are some."""
-        return stated(self.estimator.rho_) if self.estimator.groups is not None else ()
+        return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
 
 
 class OverRho(FusedSearch):
@@ -247,7 +247,7 @@ class OverRho(FusedSearch):
         ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
         return tuple(ranges.get(name, _EVERY) for name in names)
 
-    def choose(self, kernel: Kernel, rounds: tuple[Round, ...]) -> Choice:
+    def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho, or one for each group, with one kernel."""
         model = self.estimator
         machines, whole = [], self.at(1.0)
@@ -270,7 +270,7 @@ class OverRho(FusedSearch):
             return joint_choice(kernel, names, folds, ends, float(model.gap), model.max_evaluations)
         folds = [VariationFold.of(*machine) for machine in machines]
         read = read_off([fold.knots for fold in folds], [fold.path for fold in folds])
-        choice = _chosen(kernel, "rho", read, folds)
+        choice = _choose(kernel, "rho", read, folds)
         if len(folds) == 1:
             choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
@@ -286,7 +286,7 @@ class OverRho(FusedSearch):
             coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
             fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
-        chosen = stated(value) if isinstance(value, Mapping) else ()
+        chosen = state_weights(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
         t = np.array([fit.maximal_variation for fit in fits])
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
@@ -305,13 +305,13 @@ def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta:
     """Whether double precision determines the L1 substrate at zeta to the tolerance, by the point of its path."""
     point = path.at(zeta)
     fitted = matrix @ point.primal + point.bias
-    machine = SparseMachine(
+    machine = SparseAnswer(
         y=y, zeta=max(zeta, float(np.finfo(np.float64).tiny)), a=point.primal, b=point.bias, fitted=fitted
     )
     return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
 
 
-def _chosen(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:
+def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:
     low, high = read.coverage
     stops = dict.fromkeys(fold.path.stop for fold in folds)
     path = {

@@ -40,7 +40,7 @@ from substrate.namespaces import is_device_array
 from substrate.search.gamma_search import gamma_ends
 from substrate.threads import blas_threads
 
-__all__ = ["Joint", "Place"]
+__all__ = ["JointCriterion", "Place"]
 
 #: Smallest and largest ridge of a default range, as a share of the trace of the centred matrix, in logarithms.
 _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
@@ -59,16 +59,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointCriterion:
     """F of a task as a function of a kernel and t; ``floor`` is epsilon, zero where a range is given."""
 
     X: Any
-    parts: tuple[FactoredPart, ...]
+    criteria: tuple[FactoredPart, ...]
     weights: Array
     size: float
     floor: float
     ends: tuple[float, float]
-    given: bool
+    is_given: bool
     pairs: PairDistances | None = None
     X_check: Any = None
 
@@ -82,7 +82,7 @@ class Joint:
         return task.criterion in (*OF_SPECTRUM, "folds", "validation")
 
     @classmethod
-    def of(cls, kernel: Kernel, task: Any) -> "Joint | None":
+    def of(cls, kernel: Kernel, task: Any) -> "JointCriterion | None":
         """Of a task and a kernel that fit; None for any other."""
         if not cls.fits(kernel, task):
             return None
@@ -101,15 +101,15 @@ class Joint:
         """F at several t; infinity where it is not known."""
         K, _, trace, total = self._matrix(kernel)
         below = None if self.X_check is None else kernel(self.X_check, self.X)
-        found = []
+        values = []
         for t in ts:
             lam, value = self._lambda(t, trace, total), 0.0
-            for part in self.parts if self._usable(lam, total) else ():
+            for criterion in self.criteria if self._usable(lam, total) else ():
                 with blas_threads(self.weights.size):
-                    one = part.value_and_slope(*_rows(part, K, below), lam, False)
-                value += np.inf if one is None else one[0]
-            found.append(value if np.isfinite(value) and value > 0.0 else np.inf)
-        return found
+                    value_and_slope = criterion.value_and_slope(*_rows(criterion, K, below), lam, False)
+                value += np.inf if value_and_slope is None else value_and_slope[0]
+            values.append(value if np.isfinite(value) and value > 0.0 else np.inf)
+        return values
 
     def at(self, kernel: Kernel, x: Array, t: float | None, gamma: float = 1.0) -> Place | None:
         """F and its derivatives at t, or at a gamma where t is None.
@@ -129,21 +129,23 @@ class Joint:
             return None
         value, within = 0.0, np.zeros(0)
         under = None if below is None else np.zeros(below.shape)
-        for part in self.parts:
-            found = part.value_and_slope(*_rows(part, K, below), lam)
-            if found is None or found[1] is None:
+        for criterion in self.criteria:
+            value_and_slope = criterion.value_and_slope(*_rows(criterion, K, below), lam)
+            if value_and_slope is None or value_and_slope[1] is None:
                 return None
-            value += found[0]
-            if part.train is None:
-                within = found[1].within  # the only part
+            value += value_and_slope[0]
+            if criterion.train is None:
+                within = value_and_slope[1].within  # the only part
                 continue
             within = within if within.size else np.zeros(K.shape)
-            within[np.ix_(part.train, part.train)] += found[1].within
-            if found[1].below is not None:
-                (within if under is None else under)[np.ix_(part.check, part.train)] += found[1].below
+            within[np.ix_(criterion.train, criterion.train)] += value_and_slope[1].within
+            if value_and_slope[1].below is not None:
+                (within if under is None else under)[np.ix_(criterion.check, criterion.train)] += value_and_slope[
+                    1
+                ].below
         rate = -float(np.vdot(within, K)) - (0.0 if under is None else float(np.vdot(under, below)))
         along = rate
-        if not self.given:
+        if not self.is_given:
             v, share = self.weights, rate / lam * float(np.exp(t))
             within -= np.outer(share / v.sum() * v, v)
             within.flat[:: K.shape[0] + 1] += (share + rate / lam * self.floor) * v
@@ -154,9 +156,11 @@ class Joint:
             slope = kernel.scale_gradient(self.X, self.X, within)
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
-        known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
+        is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
         return (
-            Place(x=x, t=t, value=value, slope=slope, slope_t=along, gamma=1.0 / (lam * self.size)) if known else None
+            Place(x=x, t=t, value=value, slope=slope, slope_t=along, gamma=1.0 / (lam * self.size))
+            if is_known
+            else None
         )
 
     def _usable(self, lam: float, total: float) -> bool:
@@ -172,20 +176,22 @@ class Joint:
 
     def _t_of(self, gamma: float, trace: float, total: float) -> float:
         lam = 1.0 / (gamma * self.size)
-        if not self.given:
+        if not self.is_given:
             lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
         return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
 
     def _lambda(self, t: float, trace: float, total: float) -> float:
-        return float(np.exp(t)) * (1.0 if self.given else trace) + self.floor * total
+        return float(np.exp(t)) * (1.0 if self.is_given else trace) + self.floor * total
 
 
-def _rows(part: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Array | None]:
+def _rows(criterion: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Array | None]:
     """The matrix of the training rows of a part, as a copy, and the kernel rows of those that validate."""
-    if part.train is None:
+    if criterion.train is None:
         return K.copy(), None
-    rows = None if part.check is None else (K if below is None else below)[np.ix_(part.check, part.train)]
-    return K[np.ix_(part.train, part.train)], rows
+    rows = (
+        None if criterion.check is None else (K if below is None else below)[np.ix_(criterion.check, criterion.train)]
+    )
+    return K[np.ix_(criterion.train, criterion.train)], rows
 
 
 def _parts(task: Task) -> tuple[FactoredPart, ...]:
@@ -195,31 +201,36 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
     if task.criterion in OF_SPECTRUM:
         if columns == [None]:
             return (FactoredPart.of(task.criterion, None, Y, 1.0, v, unit=unit),)
-        mass = sum(float(one.rows.size if v is None else v[one.rows].sum()) for one in columns)
+        mass = sum(float(machine.rows.size if v is None else v[machine.rows].sum()) for machine in columns)
         return tuple(
             FactoredPart.of(
-                task.criterion, one.rows, one.y, one.rows.size / mass, None if v is None else v[one.rows], unit=unit
+                task.criterion,
+                machine.rows,
+                machine.y,
+                machine.rows.size / mass,
+                None if v is None else v[machine.rows],
+                unit=unit,
             )
-            for one in columns
+            for machine in columns
         )
     if task.check is not None:
         ones = np.ones(task.check[1].shape[0]) if task.check_weights is None else task.check_weights
         rounds = [(np.arange(n), np.arange(task.check[1].shape[0]), task.check[1], None if v is None else ones)]
     else:
         rounds = [(train, valid, Y[valid], None if v is None else v[valid]) for train, valid in task.splits]
-    found: list[FactoredPart] = []
-    for train, valid, known, w in rounds:
-        own = []
-        for one in columns:
-            k = slice(None) if one is None else one.column
+    criteria: list[FactoredPart] = []
+    for train, valid, targets_val, w in rounds:
+        criteria_of_round = []
+        for machine in columns:
+            k = slice(None) if machine is None else machine.column
             rows, checks = np.ones(train.size, dtype=bool), np.ones(valid.size, dtype=bool)
-            if one is not None:
-                rows, checks = Y[train, k] != 0.0, known[:, k] != 0.0
+            if machine is not None:
+                rows, checks = Y[train, k] != 0.0, targets_val[:, k] != 0.0
             if not checks.any():
                 continue
             weights = (None, None) if v is None or w is None else (v[train[rows]], w[checks])
             share = float(checks.sum()) if weights[1] is None else float(weights[1].sum())
-            own.append(
+            criteria_of_round.append(
                 FactoredPart.of(
                     "validation",
                     train[rows],
@@ -227,11 +238,11 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
                     share,
                     weights[0],
                     valid[checks],
-                    known[checks][:, k],
+                    targets_val[checks][:, k],
                     weights[1],
                     unit,
                 )
             )
-        total = sum(part.share for part in own) * len(rounds)
-        found += [replace(part, share=part.share / total) for part in own]
-    return tuple(found)
+        total = sum(criterion.share for criterion in criteria_of_round) * len(rounds)
+        criteria += [replace(criterion, share=criterion.share / total) for criterion in criteria_of_round]
+    return tuple(criteria)

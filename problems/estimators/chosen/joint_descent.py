@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged, judge
-from problems.estimators.chosen.joint_criterion import Joint, Place
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
+from problems.estimators.chosen.joint_criterion import JointCriterion, Place
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.progress import Progress
 
-__all__ = ["FARTHEST", "FINELY", "NEARLY", "SETTLED", "Space", "Trail", "begun", "moved", "searched_scales"]
+__all__ = ["FARTHEST", "FINELY", "NEARLY", "SETTLED", "Space", "Trail", "begun", "move_scales", "searched_scales"]
 
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 FARTHEST = 12.0
@@ -56,11 +56,11 @@ class Space:
     def together(self) -> Array:
         """Directions in which scales that differ by the number of a column alone change by the same factor."""
         groups = [re.sub(r"\[\d+\]", "", name) for name in self.names]
-        return np.array([[float(group == one) for one in dict.fromkeys(groups)] for group in groups])
+        return np.array([[float(group == group_name) for group_name in dict.fromkeys(groups)] for group in groups])
 
     def kernel_at(self, x: Array) -> Kernel:
         """The kernel with scales e^x."""
-        return moved(self.kernel, self.names, self.origin, x)
+        return move_scales(self.kernel, self.names, self.origin, x)
 
 
 def searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
@@ -71,22 +71,22 @@ def searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
     return tuple(scales), np.log(np.array(list(scales.values())))
 
 
-def moved(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
+def move_scales(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
     """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
     if np.array_equal(x, origin):
         return kernel
-    other: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
-    return other
+    kernel_moved: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
+    return kernel_moved
 
 
 def begun(kernel: Kernel, task: Any, gamma: float, pull: float, progress: Progress) -> "Trail | None":
     """A descent from a kernel and a gamma; None where there is none by factors."""
-    if not Joint.fits(kernel, task):
+    if not JointCriterion.fits(kernel, task):
         return None
     return Trail.of(Space(kernel, *searched_scales(kernel), task, pull), progress, None, gamma)
 
 
-class _SpentError(Exception):
+class _DescentSpentError(Exception):
     """No kernel is evaluated any more in this run."""
 
 
@@ -94,7 +94,7 @@ class _SpentError(Exception):
 class Trail:
     """The places of a descent from one kernel, the first one its start, and whether nothing was left to gain."""
 
-    joint: Joint
+    joint: JointCriterion
     space: Space
     progress: Progress
     places: list[Place] = field(default_factory=list)
@@ -103,14 +103,14 @@ class Trail:
     @classmethod
     def of(cls, space: Space, progress: Progress, t: float | None, gamma: float = 1.0) -> "Trail | None":
         """From the kernel of a space, at t or at a gamma; None for a task or a kernel without factors."""
-        joint = Joint.of(space.kernel, space.task)
+        joint = JointCriterion.of(space.kernel, space.task)
         if joint is None:
             return None
-        here = joint.at(space.kernel, space.origin, t, gamma)
-        return None if here is None else cls(joint, space, progress, [here])
+        place = joint.at(space.kernel, space.origin, t, gamma)
+        return None if place is None else cls(joint, space, progress, [place])
 
     @property
-    def tried(self) -> int:
+    def n_tried(self) -> int:
         """The number of kernels but the start."""
         return len(self.places) - 1
 
@@ -130,19 +130,19 @@ class Trail:
         return self.end.gamma
 
     @property
-    def moved(self) -> bool:
+    def has_moved(self) -> bool:
         """Whether a kernel is better than the start."""
         return self.end is not self.places[0]
 
-    def judged(self) -> Judged:
+    def evaluate_end(self) -> EvaluatedKernel:
         """The end, at its best gamma."""
         if not isinstance(self.space.task, Task):
             raise TypeError("a descent by factors is that of a task")
-        return self.of_end(judge(self.kernel, self.space.task))
+        return self.of_end(evaluate(self.kernel, self.space.task))
 
-    def of_end(self, judged: Judged) -> Judged:
+    def of_end(self, judged: EvaluatedKernel) -> EvaluatedKernel:
         """The judged end, with what is known of the way to it."""
-        return replace(judged, tried=max(self.tried - 1, 0), settled=self.settled)
+        return replace(judged, tried=max(self.n_tried - 1, 0), settled=self.settled)
 
     def look(self, factors: Sequence[float]) -> None:
         """Try all widths times some factors."""
@@ -156,45 +156,45 @@ class Trail:
         Where a machine interpolates, slopes in gamma vanish, and lead nowhere.
         """
         end, n, low, high = self.end, self.joint.weights.size, *self.joint.ends
-        given = [min(max(end.t + shift, low), high) for shift in _SHIFTS]
-        ts = given if self.joint.given else [float(np.log(ridge / n)) for ridge in _RIDGES]
+        places = [min(max(end.t + shift, low), high) for shift in _SHIFTS]
+        ts = places if self.joint.is_given else [float(np.log(ridge / n)) for ridge in _RIDGES]
         values = self.joint.values(self.kernel, ts)
         best = int(np.argmin(values))
         if not values[best] < end.value:
             return False
-        found = self.joint.at(self.kernel, end.x, ts[best])
-        self.places += [] if found is None else [found]
-        return found is not None
+        place = self.joint.at(self.kernel, end.x, ts[best])
+        self.places += [] if place is None else [place]
+        return place is not None
 
     def descend(self, most: int, small: float = SETTLED) -> None:
         """Descend from the end so far, by at most as many kernels, until a step gains less than ``small``."""
-        together, first = self.space.together, self.tried
-        if together.shape[1] < together.shape[0]:
-            self._run(together, most, max(small, NEARLY))
+        groups, first = self.space.together, self.n_tried
+        if groups.shape[1] < groups.shape[0]:
+            self._run(groups, most, max(small, NEARLY))
         self.settled = (
-            self._run(np.eye(self.space.origin.size), most - (self.tried - first), small) and small <= SETTLED
+            self._run(np.eye(self.space.origin.size), most - (self.n_tried - first), small) and small <= SETTLED
         )
 
     def settle(self, most: int, small: float = SETTLED) -> None:
         """Descend until nothing is left to gain, also at some other gammas, by at most as many kernels."""
-        first = self.tried
+        first = self.n_tried
         self.descend(most, small)
         if self.ridge():
-            self.descend(most - (self.tried - first), small)
+            self.descend(most - (self.n_tried - first), small)
 
     def _add(self, x: Array, t: float) -> Place | None:
         kernel = self.space.kernel_at(x)
         self.progress.step(kernel)
-        found = self.joint.at(kernel, x, t)
-        self.places += [] if found is None else [found]
-        return found
+        place = self.joint.at(kernel, x, t)
+        self.places += [] if place is None else [place]
+        return place
 
     def _run(self, directions: Array, most: int, small: float) -> bool:
         """Whether a descent along some directions of x, and in t, ended because it settled."""
         from scipy.optimize import minimize
 
         start, d, pull = self.end, directions.shape[1], self.space.pull
-        limit = self.tried + most
+        limit = self.n_tried + most
         slope = np.append(directions.T @ start.slope, start.slope_t) / start.value
         # a step of the quasi-Newton method starts as its slope, which is short in logarithms of F
         scale = float(np.clip(_FIRST / max(float(np.linalg.norm(slope)), 1e-12), 1.0, 0.5 * self.joint.weights.size))
@@ -203,9 +203,11 @@ class Trail:
         def value(w: Array) -> tuple[float, Array]:
             place: Place | None = start
             if w.any():
-                place = None if self.tried >= limit else self._add(start.x + directions @ w[:d], start.t + float(w[d]))
+                place = (
+                    None if self.n_tried >= limit else self._add(start.x + directions @ w[:d], start.t + float(w[d]))
+                )
             if place is None:
-                raise _SpentError
+                raise _DescentSpentError
             gradient = np.append(directions.T @ place.slope, place.slope_t) / place.value
             gradient[:d] += 2.0 * pull * w[:d]
             return (
@@ -213,7 +215,7 @@ class Trail:
                 scale * gradient,
             )
 
-        def settled(intermediate_result: Any) -> None:
+        def check_settled(intermediate_result: Any) -> None:
             steps.append(float(intermediate_result.fun) / scale)
             if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
                 raise StopIteration
@@ -221,9 +223,15 @@ class Trail:
         low, high = (end - start.t for end in self.joint.ends)
         bounds = [(-FARTHEST, FARTHEST)] * d + [(low, high)]
         options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": scale * small}
-        with suppress(_SpentError):
+        with suppress(_DescentSpentError):
             minimize(
-                value, np.zeros(d + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled
+                value,
+                np.zeros(d + 1),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options=options,
+                callback=check_settled,
             )
             return True
         return False

@@ -26,7 +26,7 @@ from substrate.arrays import Array, non_negative
 from substrate.certificates.rows import power_of_two
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
-from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["Ends", "checked_range", "joint_choice", "sparse_fold", "variation_fold"]
@@ -37,15 +37,15 @@ _BELOW = 1.0 - 1e-10
 Ends = tuple[tuple[float, float], ...]
 
 
-def checked_range(given: Any, name: str, *, positive: bool = False) -> tuple[float, float]:
+def checked_range(range_: Any, name: str, *, positive: bool = False) -> tuple[float, float]:
     """Two numbers, the first one zero or above, or above zero where it must be ``positive``, the second one finite."""
     least = "0 < low" if positive else "0 <= low"
     try:
-        low, high = (non_negative(end, name) for end in given)
+        low, high = (non_negative(end, name) for end in range_)
     except (TypeError, ValueError) as error:
-        raise DeclarationError(f"{name} must be (low, high) with {least} < high, received {given!r}") from error
+        raise DeclarationError(f"{name} must be (low, high) with {least} < high, received {range_!r}") from error
     if not low < high or (positive and low == 0.0):
-        raise DeclarationError(f"{name} must be (low, high) with {least} < high, received {given!r}")
+        raise DeclarationError(f"{name} must be (low, high) with {least} < high, received {range_!r}")
     return low, high
 
 
@@ -55,29 +55,32 @@ def variation_fold(
     """The fold of structure detection; ``rows`` take v to values at the validation rows, ``members`` are groups."""
     R, target = coordinates.metric, coordinates.targets(y)
     # a component of its own coordinates vanishes exactly in v; otherwise u is better conditioned
-    parts = coordinates.parts if coordinates.decoupled else right_divided(coordinates.parts, R)
-    d, n, r = parts.shape
-    flat, own = sp.csr_array(parts.reshape(d * n, r)), sp.csr_array(np.kron(np.eye(d), np.ones((n, 1))))
-    G = sp.vstack([sp.hstack([flat, -own]), sp.hstack([-flat, -own])])
+    components = coordinates.parts if coordinates.is_decoupled else divide_from_right(coordinates.parts, R)
+    d, n, r = components.shape
+    flat, bounds_of_components = (
+        sp.csr_array(components.reshape(d * n, r)),
+        sp.csr_array(np.kron(np.eye(d), np.ones((n, 1)))),
+    )
+    G = sp.vstack([sp.hstack([flat, -bounds_of_components]), sp.hstack([-flat, -bounds_of_components])])
     q = np.zeros((len(ends), r + d))
     q[np.array(members), r + np.arange(d)] = 1.0
-    H, goal = (R.T @ R, R.T @ target) if coordinates.decoupled else (np.eye(r), target)
+    H, goal = (R.T @ R, R.T @ target) if coordinates.is_decoupled else (np.eye(r), target)
     P = sp.csr_array(sp.block_diag([H, sp.csr_array((d, d))]))
     M = rows - coordinates.parts.sum(axis=0).mean(axis=0)
-    M = M if coordinates.decoupled else solve_triangular(R, M.T, trans="T").T
+    M = M if coordinates.is_decoupled else solve_triangular(R, M.T, trans="T").T
     M = np.hstack([M, np.zeros((y_check.size, d))])
-    known = (sp.csr_array(P.shape), np.append(-goal, np.zeros(d)), q, sp.csr_array(G), np.zeros(2 * d * n))
-    return _fold((P, *known, {0: 0, 1: r}, 0, -1), M, y, y_check, ends)
+    numbers = (sp.csr_array(P.shape), np.append(-goal, np.zeros(d)), q, sp.csr_array(G), np.zeros(2 * d * n))
+    return _fold((P, *numbers, {0: 0, 1: r}, 0, -1), M, y, y_check, ends)
 
 
 def sparse_fold(K: Array, y: Array, rows: Array, y_check: Array, ends: Ends) -> Any:
     """The fold of the L1 substrate, over zeta and the ridge; ``rows`` are kernel values at the validation rows."""
     n = y.size
-    centred, nothing, one = K - K.mean(axis=0), sp.csr_array((n, n)), sp.eye_array(n)
-    P0, P1 = (sp.csr_array(sp.block_diag([part, nothing])) for part in (centred.T @ centred, K))
+    centred, zeros, identity = K - K.mean(axis=0), sp.csr_array((n, n)), sp.eye_array(n)
+    P0, P1 = (sp.csr_array(sp.block_diag([block, zeros])) for block in (centred.T @ centred, K))
     q = np.vstack([np.append(np.zeros(n), np.ones(n)), np.zeros(2 * n)])
     sums = sp.csr_array(np.append(np.ones(n), np.zeros(n))[None])
-    A = sp.vstack([sums, sp.hstack([one, -one]), sp.hstack([-one, -one])])
+    A = sp.vstack([sums, sp.hstack([identity, -identity]), sp.hstack([-identity, -identity])])
     M = np.hstack([rows - K.mean(axis=0), np.zeros((y_check.size, n))])
     q0 = np.append(-(centred.T @ (y - y.mean())), np.zeros(n))
     return _fold((P0, P1, q0, q, sp.csr_array(A), np.zeros(1 + 2 * n), {0: 0, 1: n}, 1, 1), M, y, y_check, ends)
@@ -89,10 +92,10 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
     from substrate.fusion.determined_errors import DeterminedErrors
     from substrate.fusion.knot_store import ProgramFold
 
-    made = AffineTerms(*terms)
-    low, high = ends[made.ridge] if made.ridge >= 0 else (0.0, 0.0)
+    terms_made = AffineTerms(*terms)
+    low, high = ends[terms_made.ridge] if terms_made.ridge >= 0 else (0.0, 0.0)
     size = float(np.linalg.norm(y - y.mean())) or 1.0
-    program = AffineProgram(made, power_of_two(size), low)
+    program = AffineProgram(terms_made, power_of_two(size), low)
     return ProgramFold(
         program=program, M=M, known=y_check - y.mean(), reach=DeterminedErrors.of(program, M, high), size=size
     )
@@ -112,16 +115,18 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
     covered: tuple[int, ...] = ()
     inner = outer_ends(store, ends)
     first = store.add(tuple(high for _, high in inner))
-    if all(fold.reach.determined(own[first].x) for fold, own in zip(store.folds, store.knots, strict=True)):
-        found = searched(store, cell_simplices([levels(one, len(inner)) for one in inner]), gap, budget, _silent)
-        target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
+    if all(fold.reach.determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
+        outcome = searched(
+            store, cell_simplices([levels(range_, len(inner)) for range_ in inner]), gap, budget, _silent
+        )
+        target = min((1.0 - gap) * float(store.squares.min()), outcome.lower_bound)
         beyond, covered = bound_beyond(Faces.of(store, ends, inner), target, budget)
-        lower = min(found.lower_bound, beyond)
+        lower = min(outcome.lower_bound, beyond)
     else:  # the squares do not determine the predictions
-        found = searched_without_bounds(store, inner, budget, _silent)
-    if found.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
+        outcome = searched_without_bounds(store, inner, budget, _silent)
+    if outcome.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
         raise KeyboardInterrupt
-    rows, best = sum(fold.known.size for fold in folds), store.best
+    rows, best = sum(fold.targets.size for fold in folds), store.best
     error, values = float(store.squares[best]) / rows, dict(zip(names, store.corners[best], strict=True))
     proved = {
         name: (low, np.inf if k in covered else high)
@@ -132,12 +137,12 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
         "values": np.array(store.corners),
         "criterion": store.squares / rows,
         "coverage": tuple(proved.values()),
-        "stop": found.stop,
+        "stop": outcome.stop,
     }
     said = ", ".join(
         f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}") for name, (low, high) in proved.items()
     )
-    search = f"{store.solves} solves, {len(found.simplices)} simplices; {found.stop}"
+    search = f"{store.solves} solves, {len(outcome.simplices)} simplices; {outcome.stop}"
     bound = _BELOW * min(lower, float(store.squares[best])) / rows
     facts = (("fused over", said), ("search", search))
     return Choice(
@@ -147,7 +152,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
 
 def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends) -> Choice:
     """The machine is its bias whatever the weights, so its error is that of all."""
-    squares = np.array([float(np.mean(np.concatenate([fold.known for fold in folds]) ** 2))])
+    squares = np.array([float(np.mean(np.concatenate([fold.targets for fold in folds]) ** 2))])
     corner, error = tuple(low for low, _ in ends), float(squares[0])
     stop = "there is nothing to fit, all weights give the bias"
     path = {"parameters": tuple(names), "values": np.array([corner]), "criterion": squares, "coverage": tuple(ends)}

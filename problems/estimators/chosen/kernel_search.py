@@ -18,8 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import SMOOTH, Judged, judge
-from problems.estimators.chosen.joint_descent import FARTHEST, FINELY, NEARLY, Space, Trail, moved, searched_scales
+from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel, evaluate
+from problems.estimators.chosen.joint_descent import (
+    FARTHEST,
+    FINELY,
+    NEARLY,
+    Space,
+    Trail,
+    move_scales,
+    searched_scales,
+)
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -40,7 +48,7 @@ __all__ = [
 ]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
-JudgedBy = Callable[[Kernel], Judged]
+JudgedBy = Callable[[Kernel], EvaluatedKernel]
 
 #: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
 MOST_KERNELS, MOST_FACTORS = 40, 96
@@ -60,45 +68,45 @@ _REACH, _RIDGE = 0.05, 0.1
 _PATIENCE = 5
 
 
-def _judged(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> Judged:
-    return judge(kernel, task, slope) if isinstance(task, Task) else task(kernel)
+def _evaluate_kernel(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> EvaluatedKernel:
+    return evaluate(kernel, task, slope) if isinstance(task, Task) else task(kernel)
 
 
 def best_of(
     kernels: list[Kernel], task: Task | JudgedBy, n_jobs: Any, progress: Progress, slope: bool = False
-) -> list[Judged]:
+) -> list[EvaluatedKernel]:
     """Judge every kernel, several at a time if requested."""
     if n_jobs in (None, 1) or len(kernels) == 1:
         judged = []
         for kernel in kernels:
             progress.step(kernel)
-            judged.append(_judged(kernel, task, slope))
+            judged.append(_evaluate_kernel(kernel, task, slope))
         return judged
     from joblib import Parallel, delayed
 
-    calls = (delayed(_judged)(kernel, task, slope) for kernel in kernels)
-    done = []
+    calls = (delayed(_evaluate_kernel)(kernel, task, slope) for kernel in kernels)
+    evaluated = []
     for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
         progress.step(result.kernel)
-        done.append(result)
-    return done
+        evaluated.append(result)
+    return evaluated
 
 
-def nelder_mead(start: Judged, task: Task | JudgedBy, most: int, progress: Progress) -> list[Judged]:
+def nelder_mead(start: EvaluatedKernel, task: Task | JudgedBy, most: int, progress: Progress) -> list[EvaluatedKernel]:
     """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
     from scipy.optimize import minimize
 
     names, origin = searched_scales(start.kernel)
-    seen: dict[Kernel, Judged] = {start.kernel: start}
-    judged: list[Judged] = []
+    evaluated: dict[Kernel, EvaluatedKernel] = {start.kernel: start}
+    judged: list[EvaluatedKernel] = []
 
     def value(x: Any) -> float:
-        kernel = moved(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
-        if kernel not in seen:
+        kernel = move_scales(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
+        if kernel not in evaluated:
             progress.step(kernel)
-            seen[kernel] = _judged(kernel, task, False)
-            judged.append(seen[kernel])
-        return _logarithm(seen[kernel].score)
+            evaluated[kernel] = _evaluate_kernel(kernel, task, False)
+            judged.append(evaluated[kernel])
+        return _logarithm(evaluated[kernel].score)
 
     simplex = np.vstack([origin, origin + _FIRST_STEP * np.eye(origin.size)])
     options = {"maxfev": most, "xatol": 1e-2, "fatol": 1e-4, "initial_simplex": simplex}
@@ -122,8 +130,8 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
 
 
 def descend(
-    start: Judged, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
-) -> list[Judged]:
+    start: EvaluatedKernel, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
+) -> list[EvaluatedKernel]:
     """Kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
 
     ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
@@ -135,25 +143,25 @@ def descend(
     if start.settled or _exact(start):
         return []  # nothing is left to gain
     space = Space(kernel=start.kernel, names=names, origin=origin, task=task, pull=_PULL if pull is None else pull)
-    if (found := _jointly(space, start, most, progress)) is not None:
-        return found
-    first = start if start.slope is not None else _judged(start.kernel, task, True)
+    if (trail := _jointly(space, start, most, progress)) is not None:
+        return trail
+    first = start if start.slope is not None else _evaluate_kernel(start.kernel, task, True)
     return _by_judgements(space, first, most, n_jobs, progress)
 
 
-def _jointly(space: Space, start: Judged, most: int, progress: Progress) -> list[Judged] | None:
+def _jointly(space: Space, start: EvaluatedKernel, most: int, progress: Progress) -> list[EvaluatedKernel] | None:
     """The descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
     trail = Trail.of(space, progress, None, float(start.search.gamma[0]))
     if trail is None:
         return None
     trail.look(_SPREADS[:most])
-    trail.settle(most - trail.tried, FINELY)
-    return [trail.judged()] if trail.moved else []
+    trail.settle(most - trail.n_tried, FINELY)
+    return [trail.evaluate_end()] if trail.has_moved else []
 
 
 def descend_families(
     kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
-) -> list[Judged] | None:
+) -> list[EvaluatedKernel] | None:
     """Kernels of several families, each judged where a descent from its median width ends; None without factors.
 
     All descend roughly, and those that are then within reach of the best one until they settle. ``kernels`` has one of
@@ -171,28 +179,30 @@ def descend_families(
     best = min(trail.end.value for trail in trails)
     for trail in sorted(trails, key=lambda trail: trail.end.value):
         if trail.end.value <= (1.0 + _REACH) * best:
-            trail.descend(most - trail.tried)
+            trail.descend(most - trail.n_tried)
     ends = best_of([*fixed, *(trail.kernel for trail in trails)], task, n_jobs, progress)
-    return [*ends[: len(fixed)], *(trail.of_end(one) for trail, one in zip(trails, ends[len(fixed) :], strict=True))]
+    return [*ends[: len(fixed)], *(trail.of_end(end) for trail, end in zip(trails, ends[len(fixed) :], strict=True))]
 
 
-def _by_judgements(space: Space, start: Judged, most: int, n_jobs: Any, progress: Progress) -> list[Judged]:
+def _by_judgements(
+    space: Space, start: EvaluatedKernel, most: int, n_jobs: Any, progress: Progress
+) -> list[EvaluatedKernel]:
     """The descent in scales with every kernel on the way judged."""
     origin, task = space.origin, space.task
-    ranked, judged = [(start, origin)], list[Judged]()
+    ranked, judged = [(start, origin)], list[EvaluatedKernel]()
 
     def spread(around: Array, factors: Sequence[float]) -> None:
         places = [around + np.log(factor) * space.widths for factor in factors if space.widths.any()]
         places = places[: most - len(judged)]
-        found = best_of([space.kernel_at(x) for x in places], task, n_jobs, progress, slope=True)
-        judged.extend(found)
-        ranked.extend(zip(found, places, strict=True))
+        evaluated_places = best_of([space.kernel_at(x) for x in places], task, n_jobs, progress, slope=True)
+        judged.extend(evaluated_places)
+        ranked.extend(zip(evaluated_places, places, strict=True))
         ranked.sort(key=lambda pair: pair[0].score)
 
     spread(origin, _SPREADS)
     if space.together.shape[1] < origin.size:
         run = _run(space, ranked[0], space.together, most - len(judged), (), progress)
-        judged += [one for one, _ in run]
+        judged += [evaluated for evaluated, _ in run]
         ranked = [min([ranked[0], *run], key=lambda pair: pair[0].score)]
         spread(ranked[0][1], _SPREADS[:1])
     budget, every, pace = most - len(judged), np.eye(origin.size), list[float]()
@@ -203,18 +213,18 @@ def _by_judgements(space: Space, start: Judged, most: int, n_jobs: Any, progress
         runs = Parallel(n_jobs=n_jobs)(delayed(_run)(space, place, every, budget, (), None) for place in ranked)
     for number, place in enumerate(ranked):
         run = runs[number] if runs else _run(space, place, every, budget, pace, progress)
-        run = run[: _kept([one.score for one, _ in run], budget, pace)]
-        judged += [one for one, _ in run]
+        run = run[: _count_to_keep([evaluated.score for evaluated, _ in run], budget, pace)]
+        judged += [evaluated for evaluated, _ in run]
         budget -= len(run)
-        pace = pace or [one.score for one, _ in run]
+        pace = pace or [evaluated.score for evaluated, _ in run]
     return judged
 
 
 #: A judged kernel and the logarithms of its scales.
-_Place = tuple[Judged, Array]
+_Place = tuple[EvaluatedKernel, Array]
 
 
-def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
+def _count_to_keep(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
     """The number of kernels after which a run ends: the budget, or where it is behind the ``pace`` of another one."""
     for count in range(_PATIENCE, min(len(scores), budget) + 1, _PATIENCE) if pace else ():
         if min(scores[:count]) > min(pace[:count]):
@@ -222,13 +232,13 @@ def _kept(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
     return budget
 
 
-def _exact(judged: Judged) -> bool:
+def _exact(judged: EvaluatedKernel) -> bool:
     """Whether the machine predicts all but exactly what it has not seen."""
     search = judged.search
     return bool((search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all())
 
 
-class _SpentError(Exception):
+class _SearchSpentError(Exception):
     """No kernel is judged any more in this run."""
 
 
@@ -238,21 +248,23 @@ def _run(
     """The kernels judged in a descent from one start along some directions, until it settles."""
     from scipy.optimize import minimize
 
-    run, seen = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
+    run, evaluated = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
     unit, steps = start[0].score, [0.0]
     small = NEARLY if directions.shape[1] < directions.shape[0] else FINELY
 
-    def judged_at(u: Array) -> Judged:
-        if u.tobytes() not in seen:
-            if len(run) >= _kept([one.score for one, _ in run], budget, pace) or (run and _exact(run[-1][0])):
-                raise _SpentError
+    def judged_at(u: Array) -> EvaluatedKernel:
+        if u.tobytes() not in evaluated:
+            if len(run) >= _count_to_keep([evaluated_place.score for evaluated_place, _ in run], budget, pace) or (
+                run and _exact(run[-1][0])
+            ):
+                raise _SearchSpentError
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
             if progress is not None:
                 progress.step(kernel)
-            run.append((_judged(kernel, space.task, True), x))
-            seen[u.tobytes()] = run[-1][0]
-        return seen[u.tobytes()]
+            run.append((_evaluate_kernel(kernel, space.task, True), x))
+            evaluated[u.tobytes()] = run[-1][0]
+        return evaluated[u.tobytes()]
 
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
@@ -261,21 +273,21 @@ def _run(
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
         return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
-    def settled(intermediate_result: Any) -> None:
+    def check_settled(intermediate_result: Any) -> None:
         steps.append(float(intermediate_result.fun))
         if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
             raise StopIteration
 
     u, bounds = np.zeros(directions.shape[1]), [(-FARTHEST, FARTHEST)] * directions.shape[1]
     options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
-    with suppress(_SpentError):
-        minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=settled)
+    with suppress(_SearchSpentError):
+        minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=check_settled)
     return run
 
 
-def kernels_fact(judged: Sequence[Judged], local: bool) -> str:
+def kernels_fact(judged: Sequence[EvaluatedKernel], local: bool) -> str:
     """How many kernels a search judged, and how many more it tried."""
-    tried = sum(one.tried for one in judged)
+    tried = sum(evaluated.tried for evaluated in judged)
     more = f", {tried} more tried on the way" if tried else ""
     return f"{len(judged)} judged{more}{'; the search among them is local' if local else ''}"
 

@@ -10,11 +10,11 @@ from sklearn.model_selection import check_cv
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import (
-    Judged,
+    EvaluatedKernel,
     held_out_rows,
     judged_by,
     over_candidates,
-    tabulated,
+    tabulate,
     trainable_splits,
 )
 from problems.estimators.chosen.certified_search import check_certified
@@ -32,16 +32,16 @@ from substrate.least_squares.leave_one_out import ROBUST
 from substrate.namespaces import is_device_array
 from substrate.search.gamma_search import gamma_ends
 
-__all__ = ["RECOMMENDED", "Parted", "Search"]
+__all__ = ["RECOMMENDED", "RowSplit", "Search"]
 
 _NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or cv='gcv'"
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class RowSplit:
     """Rows of the final machine: their numbers, points and targets; validation rows and targets; a description.
 
-    ``held`` are the numbers of the rows that were held out.
+    ``held_out`` are the numbers of the rows that were held out.
     """
 
     rows: Any
@@ -50,9 +50,9 @@ class Parted:
     X_check: Any = None
     y_check: Any = None
     how: str = ""
-    held: Any = None
+    held_out: Any = None
 
-    def described(self, fit: SaddleFit, task: Task) -> SaddleFit:
+    def describe(self, fit: SaddleFit, task: Task) -> SaddleFit:
         """The fit with the method of validation among its facts."""
         how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, self.how)
         return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
@@ -109,7 +109,7 @@ class Search(Selector):
             return [model._resolved_kernel(X)]
         if families.is_families(model.kernels) and not is_sparse(X):
             warn_if_unscaled(model, X, tuple(range(X.shape[1])), RBF())
-        given = families.unresolved(model.kernels)
+        given = families.list_unresolved(model.kernels)
         return families.at_all_widths(model.kernels, (kernel.resolved(X) for kernel in given))
 
     def way(self) -> Widths | None:
@@ -132,38 +132,38 @@ class Search(Selector):
         splitter = check_cv(self.estimator.cv, y, classifier=classifier)
         return trainable_splits(splitter.split(X, y), X.shape[0], y if classifier else None, kept)
 
-    def part_rows(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> Parted:
+    def part_rows(self, X: Any, y: Any, X_val: Any, y_val: Any, labels: bool) -> RowSplit:
         """Return the rows of the final machine, and validation rows if used: given, or a share of X."""
         model = self.estimator
         rows = np.arange(X.shape[0])
         if self.criterion != "validation":
             if X_val is not None or y_val is not None:
                 raise DataError(f"X_val and y_val judge where cv is None, received cv={model.cv!r}")
-            return Parted(rows, X, y)
+            return RowSplit(rows, X, y)
         if is_device_array(X):
             raise DeclarationError(_NUMPY)
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
         if X_val is not None:
             X_val, y_val = model._validation(X_val, y_val, numeric=not labels, outputs=y.shape[1:])
-            return Parted(rows=rows, X=X, y=y, X_check=X_val, y_check=y_val, how=f"{y_val.shape[0]} rows given")
+            return RowSplit(rows=rows, X=X, y=y, X_check=X_val, y_check=y_val, how=f"{y_val.shape[0]} rows given")
         cut = held_out_rows(rows.size, model.validation_fraction, model.random_state, y if labels else None)
         ((train, test),) = trainable_splits([cut], rows.size, y if labels else None)
         X_train, X_check = X[train], X[test]
         if model.__sklearn_tags__().input_tags.pairwise:
             model._resolved_kernel(X)  # refuses a matrix that is not square
             X_train, X_check = X_train[:, train], X_check[:, train]
-        return Parted(
+        return RowSplit(
             rows=train,
             X=X_train,
             y=y[train],
             X_check=X_check,
             y_check=y[test],
             how=f"{test.size} of {rows.size} rows held out",
-            held=test,
+            held_out=test,
         )
 
-    def keep_search(self, judged: list[Judged], best: Judged, one: bool) -> None:
+    def keep_search(self, judged: list[EvaluatedKernel], best: EvaluatedKernel, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
         model = self.estimator
         search = over_candidates(judged, best)
@@ -174,9 +174,11 @@ class Search(Selector):
         if best.widths is not None:
             model.sigma_range_ = np.array(best.widths.widths)
         model.path_ = search.path
-        model.cv_results_ = tabulated(judged, one)
+        model.cv_results_ = tabulate(judged, one)
 
-    def search_rows(self, judged: list[Judged], best: Judged) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    def search_rows(
+        self, judged: list[EvaluatedKernel], best: EvaluatedKernel
+    ) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """Return the gap of the winner, over all candidates, and the facts of the search."""
         search, proof = over_candidates(judged, best), best.widths.facts(best.kernel) if best.widths else ()
         rows = search.rows()
@@ -186,7 +188,7 @@ class Search(Selector):
             rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
             kernels = f"{len(judged)} judged near the best point of all widths"
         ranges: tuple[tuple[str, str], ...] = ()
-        if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.certified:
+        if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])
             said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
             said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"

@@ -175,23 +175,23 @@ class LSSVMRegressorCV(LSSVMRegressor):
         search = self._selector
         self._begin_fit()
         search.check_rules()
-        X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
-        given = (X, y)
-        X, y, weights, kept = self._kept(X, y, weights)
-        part = search.part_rows(X, y, X_val, y_val, False)
-        X, Y, one = part.X, _columns(part.y), y.ndim == 1
-        check = None if part.X_check is None else (part.X_check, _columns(part.y_check))
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+        data = (X, y)
+        X, y, weights, kept = self._keep_weighted(X, y, weights)
+        split = search.part_rows(X, y, X_val, y_val, False)
+        X, Y, is_single = split.X, _columns(split.y), y.ndim == 1
+        check = None if split.X_check is None else (split.X_check, _columns(split.y_check))
         kernels = search.candidates(X)
-        rules = (search.criterion, search.splits(*given, False, kept), self.gamma_range, float(self.gap))
-        weighed = search.weigh(sample_weight, weights, part)
-        weights = take_rows(weights, part.rows)
+        rules = (search.criterion, search.splits(*data, False, kept), self.gamma_range, float(self.gap))
+        weighed = search.weigh(sample_weight, weights, split)
+        weights = take_rows(weights, split.rows)
         task = Task(X, Y, *rules, False, None, check, *weighed, *search.borders(X, weights, check))
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task)
         gammas = tuple(float(gamma) for gamma in best.search.gamma)
-        search.keep_search(judged, best, one)
-        self._intervals.keep_noise(Y, fit, gammas, one)
+        search.keep_search(judged, best, is_single)
+        self._intervals.keep_noise(Y, fit, gammas, is_single)
         ridge = ridges_of(gammas, weights)
-        self._model.keep(X, kept[part.rows], best.kernel, part.described(fit, task), ridge, one)
+        self._model.keep(X, kept[split.rows], best.kernel, split.describe(fit, task), ridge, is_single)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -273,34 +273,34 @@ class LSSVMClassifierCV(LSSVMClassifier):
         self._begin_fit()
         search.check_rules()
         self._check_coding()
-        X, labels, given_weights = self._checked(X, y, sample_weight, numeric=False)
-        given, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
+        X, labels, given_weights = self._check_data(X, y, sample_weight, numeric=False)
+        data, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
         X, labels, weights, kept = self._weighted(X, labels, given_weights)
         classes = Classes.of(labels, self.coding)
-        part = search.part_rows(X, labels, X_val, y_val, True)
-        weighed = search.weigh(sample_weight, weights, part)
-        if self.class_weight is not None and part.X_check is not None and part.held is None:
-            weighed = (weighed[0], class_factors(self.class_weight, *every, part.y_check))
-        X, labels, weights = part.X, part.y, take_rows(weights, part.rows)
-        check = None if part.X_check is None else (part.X_check, _known_codes(part.y_check, classes))
+        split = search.part_rows(X, labels, X_val, y_val, True)
+        weighed = search.weigh(sample_weight, weights, split)
+        if self.class_weight is not None and split.X_check is not None and split.held_out is None:
+            weighed = (weighed[0], class_factors(self.class_weight, *every, split.y_check))
+        X, labels, weights = split.X, split.y, take_rows(weights, split.rows)
+        check = None if split.X_check is None else (split.X_check, _known_codes(split.y_check, classes))
         numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
         whole = bool((to_numpy(Y) != 0.0).all())
         if not whole and (self.loss != "squared" or search.criterion == "evidence"):
-            asked = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
+            option = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
             raise DeclarationError(
-                f"coding='one_vs_one' has no {asked}, its machines having rows of their own; use cv='loo' with "
+                f"coding='one_vs_one' has no {option}, its machines having rows of their own; use cv='loo' with "
                 "loss='squared', or another coding"
             )
         kernels = search.candidates(X)
         wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
-        rules = (search.criterion, search.splits(*given, True, kept), self.gamma_range, float(self.gap))
+        rules = (search.criterion, search.splits(*data, True, kept), self.gamma_range, float(self.gap))
         task = Task(X, Y, *rules, True, wrong, check, *weighed, *search.borders(X, weights, check))
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gamma = float(best.search.gamma[0])
         search.keep_search(judged, best, True)
         self._keep_classes(classes, Y)
-        signed = replace(part.described(fit, task), support_values=Y * fit.support_values)
-        self._model.keep(X, kept[part.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        signed = replace(split.describe(fit, task), support_values=Y * fit.support_values)
+        self._model.keep(X, kept[split.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
         return self
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:

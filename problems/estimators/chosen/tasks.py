@@ -20,13 +20,13 @@ from substrate.least_squares.criteria import Criterion, LeaveOneOut
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import Split
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Sum, Validation
+from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Part", "Task", "centred_points", "criterion_of"]
+__all__ = ["CriterionShare", "Task", "centred_points", "criterion_of"]
 
 
-def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
+def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, ...]:
     """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
 
     Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
@@ -34,12 +34,12 @@ def centred_points(kernel: Kernel, X: Any, *others: Any) -> tuple[Any, ...]:
     """
     plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
     if not isinstance(plain, Linear) or is_sparse(X) or is_device_array(X):
-        return (X, *others)
+        return (X, *further_points)
     with np.errstate(over="ignore", invalid="ignore"):
         center = np.mean(X, axis=0)
     if not np.isfinite(center).all():
-        return (X, *others)
-    return tuple(points - center for points in (X, *others))
+        return (X, *further_points)
+    return tuple(points - center for points in (X, *further_points))
 
 
 def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
@@ -58,11 +58,14 @@ def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w:
     if p == 0.0:
         return 0.0
     if v is not None and w is not None:
-        means = [float(np.average(np.abs(part), weights=by)) for part, by in ((diagonal, v), (checked, w))]
+        means = [
+            float(np.average(np.abs(diagonal_entries), weights=by))
+            for diagonal_entries, by in ((diagonal, v), (checked, w))
+        ]
         diagonal, checked = v * diagonal, np.array([max(means)])
     # once for the row, once for the mean row that is subtracted
-    own = float(np.sqrt(np.abs(diagonal).sum()))
-    return 2.0 * p * own * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
+    length = float(np.sqrt(np.abs(diagonal).sum()))
+    return 2.0 * p * length * float(np.sqrt(max(np.abs(checked).mean(), np.abs(diagonal).mean())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CriterionShare:
     """A criterion on some of the rows: its share in the mean, its training rows, and the rows that validate, if any.
 
     Validation rows are numbers of training data for folds, and of ``check`` where that is given.
@@ -108,7 +111,7 @@ class Part:
     check: Any = None
 
 
-def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, ...]]:
+def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tuple[CriterionShare, ...]]:
     """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth.
 
     Also its parts, one for each decomposition.
@@ -116,40 +119,42 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | Sum, tuple[Part, .
     Y, pooled = task.Y, task.pooled
     p = 0.0 if gram.kernel is None or gram.kernel.pairwise else gram.kernel.rounding(task.X)
     if task.check is not None:
-        return _summed(_checked_parts(gram, task))
+        return _sum_parts(_checked_parts(gram, task))
     if task.criterion == "folds":
-        parts = []
+        shares = []
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
-            known = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
-            round_ = _validated(*known, task.border_of(train), task.border.linear(valid))
-            for part in round_:
-                numbers = {"train": train[part.train], "check": valid[part.check]}
-                parts.append(replace(part, share=part.share / len(task.splits), **numbers))
-        return _summed(parts)
+            arguments = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
+            round_ = _validate(*arguments, task.border_of(train), task.border.linear(valid))
+            for share in round_:
+                numbers = {"train": train[share.train], "check": valid[share.check]}
+                shares.append(replace(share, share=share.share / len(task.splits), **numbers))
+        return _sum_parts(shares)
     kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
     coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
-        own = task.border_of(np.arange(gram.n))
-        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse, own), Y, pooled=pooled)
-        return whole, (Part(whole, 1.0, np.arange(gram.n)),)
+        border = task.border_of(np.arange(gram.n))
+        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse, border), Y, pooled=pooled)
+        return whole, (CriterionShare(whole, 1.0, np.arange(gram.n)),)
     criteria, counts, mass = [], [], 0.0
     machines = list(each_machine(Y, True))
-    for one in machines:  # one against one: every machine has its own rows
-        v = None if task.weights is None else task.weights[one.rows]
-        spectrum = centred_spectrum(gram.restrict(one.rows), p, v, border=task.border_of(one.rows))
-        criteria.append(kind.of(spectrum, one.y, pooled=True))
-        counts.append(float(one.rows.size))
-        mass += float(one.rows.size if v is None else v.sum())
-    return _summed([Part(c, m / mass, one.rows) for c, m, one in zip(criteria, counts, machines, strict=True)])
+    for machine in machines:  # one against one: every machine has its own rows
+        v = None if task.weights is None else task.weights[machine.rows]
+        spectrum = centred_spectrum(gram.restrict(machine.rows), p, v, border=task.border_of(machine.rows))
+        criteria.append(kind.of(spectrum, machine.y, pooled=True))
+        counts.append(float(machine.rows.size))
+        mass += float(machine.rows.size if v is None else v.sum())
+    return _sum_parts(
+        [CriterionShare(c, m / mass, machine.rows) for c, m, machine in zip(criteria, counts, machines, strict=True)]
+    )
 
 
-def _summed(parts: list[Part]) -> tuple[Sum, tuple[Part, ...]]:
-    return Sum.of([part.criterion for part in parts], [part.share for part in parts]), tuple(parts)
+def _sum_parts(shares: list[CriterionShare]) -> tuple[CriterionSum, tuple[CriterionShare, ...]]:
+    return CriterionSum.of([share.criterion for share in shares], [share.share for share in shares]), tuple(shares)
 
 
-def _checked_parts(gram: Gram, task: Task) -> list[Part]:
+def _checked_parts(gram: Gram, task: Task) -> list[CriterionShare]:
     """The criterion on validation rows, whose kernel values are computed here."""
     if task.check is None or gram.kernel is None:
         raise TypeError("validation rows come with a kernel")
@@ -160,8 +165,8 @@ def _checked_parts(gram: Gram, task: Task) -> list[Part]:
     checked = np.zeros(Y_check.shape[0]) if p == 0.0 else np.asarray(kernel.diag(X_check))
     ones = np.ones(Y_check.shape[0]) if task.check_weights is None else task.check_weights
     weights = None if task.weights is None else (task.weights, ones)
-    known = (gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
-    return _validated(*known, task.border_of(np.arange(gram.n)), task.check_linear)
+    arguments = (gram, task.Y, below, Y_check, task.pooled, p, checked, weights)
+    return _validate(*arguments, task.border_of(np.arange(gram.n)), task.check_linear)
 
 
 def _reach(border: Border, linear: Array | None) -> float:
@@ -174,7 +179,7 @@ def _reach(border: Border, linear: Array | None) -> float:
     return 1.0 + float(np.abs(border.line(linear)[:, 1:]).sum(axis=1).max(initial=0.0))
 
 
-def _validated(
+def _validate(
     gram: Gram,
     Y: Array,
     below: Array,
@@ -185,7 +190,7 @@ def _validated(
     weights: tuple[Array, Array] | None = None,
     border: Border = ONES,
     linear: Array | None = None,
-) -> list[Part]:
+) -> list[CriterionShare]:
     """The mean square error on validation rows, as one criterion or one per machine.
 
     ``linear`` are their columns of a linear part, less the center of the border.
@@ -193,21 +198,23 @@ def _validated(
     if not pooled or (Y != 0.0).all():
         v, w = (None, None) if weights is None else weights
         spectrum = centred_spectrum(gram, p, v, border=border)
-        unsure = _row_rounding(p, gram.diagonal, checked, v, w) * _reach(border, linear)
-        whole = Validation.of(spectrum, Y, below, Y_check, pooled=pooled, rounding=unsure, weights=w, linear=linear)
-        return [Part(whole, 1.0, np.arange(gram.n), np.arange(Y_check.shape[0]))]
-    found = []
+        radius = _row_rounding(p, gram.diagonal, checked, v, w) * _reach(border, linear)
+        whole = ValidationCriterion.of(
+            spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear
+        )
+        return [CriterionShare(whole, 1.0, np.arange(gram.n), np.arange(Y_check.shape[0]))]
+    shares = []
     for k in range(Y.shape[1]):  # one against one: every machine has its own rows
         train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
         if check.size:
             v, w = (None, None) if weights is None else (weights[0][train], weights[1][check])
             rows = np.ascontiguousarray(below[np.ix_(check, train)])
-            own = border.take(train, np.ones(train.size) if v is None else v)
-            there = None if linear is None else linear[check]
-            unsure = _row_rounding(p, gram.diagonal[train], checked[check], v, w) * _reach(own, there)
-            spectrum = centred_spectrum(gram.restrict(train), p, v, border=own)
-            known = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
-            part = Validation.of(spectrum, *known, rounding=unsure, weights=w, linear=there)
-            found.append(Part(part, float(check.size if w is None else w.sum()), train, check))
-    total = sum(part.share for part in found)
-    return [replace(part, share=part.share / total) for part in found]
+            border_of_rows = border.take(train, np.ones(train.size) if v is None else v)
+            linear_val = None if linear is None else linear[check]
+            radius = _row_rounding(p, gram.diagonal[train], checked[check], v, w) * _reach(border_of_rows, linear_val)
+            spectrum = centred_spectrum(gram.restrict(train), p, v, border=border_of_rows)
+            arguments = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
+            share = ValidationCriterion.of(spectrum, *arguments, rounding=radius, weights=w, linear=linear_val)
+            shares.append(CriterionShare(share, float(check.size if w is None else w.sum()), train, check))
+    total = sum(share.share for share in shares)
+    return [replace(share, share=share.share / total) for share in shares]

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.candidates import Judged
+from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task
 from substrate.kernels import Componentwise, Kernel, Sum
@@ -53,32 +53,34 @@ def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
     """A sum with its factors written out, and with those that give all terms the same share; nothing for one term."""
     if kernel.pairwise or len(terms := kernel.terms(d := int(X.shape[1]))) < 2:
         return []
-    own = np.array([factor for factor, _ in terms])
+    own_factors = np.array([factor for factor, _ in terms])
     shares = term_shares(kernel, X)
-    alike = np.where(shares > 0.0, own * float(shares.max()) / np.where(shares > 0.0, shares, 1.0), own)
-    if not np.isfinite(alike).all():
-        alike = own
-    return list(dict.fromkeys(with_factors(kernel, factors.tolist(), d) for factors in (own, alike)))
+    equal_shares = np.where(
+        shares > 0.0, own_factors * float(shares.max()) / np.where(shares > 0.0, shares, 1.0), own_factors
+    )
+    if not np.isfinite(equal_shares).all():
+        equal_shares = own_factors
+    return list(dict.fromkeys(with_factors(kernel, factors.tolist(), d) for factors in (own_factors, equal_shares)))
 
 
 def weighed_descent(
-    first: Judged, task: Task | JudgedBy, X: Any, n: int, most: int, n_jobs: Any, progress: Progress
-) -> list[Judged]:
+    first: EvaluatedKernel, task: Task | JudgedBy, X: Any, n: int, most: int, n_jobs: Any, progress: Progress
+) -> list[EvaluatedKernel]:
     """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed.
 
     ``X`` are points at which shares are measured, n the number of rows.
     """
     starts = weighed_starts(first.kernel, X)
     judged = best_of(starts, task, n_jobs, progress, True) if starts else []
-    judged += descend(min(judged or [first], key=lambda one: one.score), task, most, n_jobs, progress)
+    judged += descend(min(judged or [first], key=lambda evaluated: evaluated.score), task, most, n_jobs, progress)
     return judged + (without_terms(judged, task, X, n, most, progress) if starts else [])
 
 
 def without_terms(
-    judged: Sequence[Judged], task: Task | JudgedBy, X: Any, n: int, most: int, progress: Progress
-) -> list[Judged]:
+    judged: Sequence[EvaluatedKernel], task: Task | JudgedBy, X: Any, n: int, most: int, progress: Progress
+) -> list[EvaluatedKernel]:
     """Judge the best kernel without some of its terms, ``most`` kernels in all; see above for which."""
-    d, found, best = int(X.shape[1]), list[Judged](), winner(judged)
+    d, evaluated, best = int(X.shape[1]), list[EvaluatedKernel](), winner(judged)
     terms = () if best.kernel.pairwise else best.kernel.terms(d)
     factors = [factor for factor, _ in terms]
     if len(factors) < 2:
@@ -90,28 +92,28 @@ def without_terms(
     by_share = np.lexsort((term_shares(best.kernel, X), -np.array(sizes)))  # interactions before main effects
     order = [int(number) for number in by_share if factors[number] > 0.0]
 
-    def dropped(some: set[int]) -> bool:
+    def can_drop(terms: set[int]) -> bool:
         """Whether the criterion allows it."""
-        kept = [0.0 if number in some else factor for number, factor in enumerate(factors)]
+        kept = [0.0 if number in terms else factor for number, factor in enumerate(factors)]
         kernel = with_factors(best.kernel, kept, d)
-        (one,) = best_of([kernel], task, None, progress)
-        spared = sum(prices[number] for number in some)
-        found.append(replace(one, price=(1.0 + np.log(n) / n) ** spared))
-        return found[-1].priced <= min(one.priced for one in (best, *found))
+        (candidate,) = best_of([kernel], task, None, progress)
+        spared = sum(prices[number] for number in terms)
+        evaluated.append(replace(candidate, price=(1.0 + np.log(n) / n) ** spared))
+        return evaluated[-1].price_of_kernel <= min(candidate.price_of_kernel for candidate in (best, *evaluated))
 
     low, high = 0, len(order) - 1  # the number of terms that may be dropped together
-    while low < high and len(found) < most:
+    while low < high and len(evaluated) < most:
         middle = -(-(low + high) // 2)
-        low, high = (middle, high) if dropped(set(order[:middle])) else (low, middle - 1)
+        low, high = (middle, high) if can_drop(set(order[:middle])) else (low, middle - 1)
     zero = set(order[:low])
     for term in order[low + 1 :]:
-        if len(found) >= most or len(zero) + 1 >= len(order):
+        if len(evaluated) >= most or len(zero) + 1 >= len(order):
             break
-        if dropped({*zero, term}):
+        if can_drop({*zero, term}):
             zero.add(term)
-    return found
+    return evaluated
 
 
-def winner(judged: Sequence[Judged]) -> Judged:
+def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
     """The smallest criterion after prices; of equal ones the first."""
-    return min(judged, key=lambda one: one.priced)
+    return min(judged, key=lambda evaluated: evaluated.price_of_kernel)

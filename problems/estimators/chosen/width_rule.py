@@ -23,14 +23,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.chosen.candidates import Judged, judge
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.families import family_name
-from problems.estimators.chosen.joint_criterion import Joint
+from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.joint_descent import NEARLY, begun
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
-from problems.estimators.chosen.width_verdict import Verdict, Wrong, wrong_rows
+from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError, DegenerateKernelWarning
@@ -43,7 +43,7 @@ from substrate.progress import Progress
 from substrate.streaming.array_source import draw_rows
 from substrate.streaming.source import Source
 
-__all__ = ["Way", "Widths", "best_to_search", "check_widths", "compared", "halves", "refined"]
+__all__ = ["WidthSetting", "Widths", "best_to_search", "check_widths", "compare_searches", "halves", "refine_widths"]
 
 Widths = Literal["auto", "shared", "each"]
 Rows = NDArray[np.intp]
@@ -70,7 +70,7 @@ def check_widths(widths: Any, search: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class WidthSetting:
     """How a search judges: on a task, or by a function; the rows that suggest widths; how many judge.
 
     ``decides`` has the rows of the rule, None where there are none in memory.
@@ -82,26 +82,28 @@ class Way:
     decides: Task | None
 
     @classmethod
-    def on_all_rows(cls, task: Task) -> "Way":
+    def on_all_rows(cls, task: Task) -> "WidthSetting":
         """All rows judge and decide."""
         return cls(task, task.X, int(task.Y.shape[0]), task)
 
     @classmethod
-    def on_a_basis(cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool) -> "Way":
+    def on_a_basis(
+        cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool
+    ) -> "WidthSetting":
         """Kernels are judged by passes over the rows; some that are in memory decide, as a machine on all of them."""
-        held, n = source.block_in_memory, source.n_rows
-        if held is None or is_sparse(held.X) or is_device_array(held.X):
+        block, n = source.block_in_memory, source.n_rows
+        if block is None or is_sparse(block.X) or is_device_array(block.X):
             return cls(judged, X, n, None)
         rows = draw_rows(n, _DECIDING, np.random.default_rng(0))
-        weights = None if held.weights is None else np.asarray(held.weights)[rows]
+        weights = None if block.weights is None else np.asarray(block.weights)[rows]
         cv = criterion if criterion in OF_SPECTRUM else "loo"
         return cls(
             judged,
             X,
             n,
             Task(
-                X=held.X[rows],
-                Y=held.Y[rows],
+                X=block.X[rows],
+                Y=block.Y[rows],
                 criterion=cv,
                 splits=(),
                 gammas=None,
@@ -111,75 +113,75 @@ class Way:
             ),
         )
 
-    def judged(self, kernel: Kernel, progress: Progress) -> Judged:
+    def evaluate(self, kernel: Kernel, progress: Progress) -> EvaluatedKernel:
         """A kernel with the slope of its criterion."""
         return best_of([kernel], self.task, None, progress, slope=True)[0]
 
 
-def refined(
-    judged: list[Judged], way: Way, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
-) -> list[Judged]:
+def refine_widths(
+    judged: list[EvaluatedKernel], way: WidthSetting, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
+) -> list[EvaluatedKernel]:
     """The judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
 
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
     first = best_to_search(judged)
-    if first.slope is None and first.kernel.scales() and not Joint.fits(first.kernel, way.task):
-        again = way.judged(first.kernel, progress)
-        judged, first = [again if one is first else one for one in judged], again
-    if widths in (None, "shared") or one_per_input(first.kernel, way.X) is None:
+    if first.slope is None and first.kernel.scales() and not JointCriterion.fits(first.kernel, way.task):
+        reevaluated = way.evaluate(first.kernel, progress)
+        judged, first = [reevaluated if evaluated is first else evaluated for evaluated in judged], reevaluated
+    if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
         return judged + weighed_descent(first, way.task, way.X, way.n_rows, most, n_jobs, progress)
-    few, some = max(1, most // _SHARED), max(1, (most * 3) // 8)
-    found = judged + descend(first, way.task, few, n_jobs, progress)
-    simple, rich = min(found, key=_score).kernel, one_per_input(best_to_search(found).kernel, way.X)
+    few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
+    candidates = judged + descend(first, way.task, few, n_jobs, progress)
+    simple, rich = min(candidates, key=_score).kernel, widen_to_inputs(best_to_search(candidates).kernel, way.X)
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
     said = "one per input, as asked for"
     if widths == "auto":
         if way.decides is None:
-            return _saying(found, "shared; rows that are not in memory do not decide")
-        gamma = float(min(found, key=_score).search.gamma[0])
-        verdict = compared((simple, few), (rich, some), gamma, way.decides, n_jobs, progress)
-        said = "shared; too few rows to decide" if verdict is None else str(verdict)
-        if verdict is None or not verdict.takes_each:
-            return _saying(found, said)
-    pull, run = _pull(way.n_rows), list[Judged]()
+            return _saying(candidates, "shared; rows that are not in memory do not decide")
+        gamma = float(min(candidates, key=_score).search.gamma[0])
+        comparison = compare_searches((simple, few), (rich, larger_budget), gamma, way.decides, n_jobs, progress)
+        said = "shared; too few rows to decide" if comparison is None else str(comparison)
+        if comparison is None or not comparison.takes_each:
+            return _saying(candidates, said)
+    pull, run = _pull(way.n_rows), list[EvaluatedKernel]()
     most = max(1, most - few)
-    gamma = float(min(found, key=_score).search.gamma[0])
+    gamma = float(min(candidates, key=_score).search.gamma[0])
     if (trail := begun(rich, way.task, gamma, pull, progress)) is not None:
-        trail.settle(some)
+        trail.settle(larger_budget)
         rivals = [trail]
-        for kernel in _same_relevance(trail.kernel, found):
+        for kernel in _same_relevance(trail.kernel, candidates):
             rival = begun(kernel, way.task, trail.gamma, pull, progress)
-            if rival is not None and most > sum(each.tried for each in rivals):
+            if rival is not None and most > sum(each.n_tried for each in rivals):
                 rival.ridge()
                 rival.descend(_RIVAL, NEARLY)
                 rivals.append(rival)
         best = min(rivals, key=lambda each: each.end.value)
-        best.descend(max(0, most - sum(each.tried for each in rivals)))
-        tried = sum(each.tried for each in rivals)
-        return _saying([*found, replace(best.judged(), tried=tried)], said)
-    run += [start := way.judged(rich, progress)]
-    run += descend(start, way.task, some, n_jobs, progress, pull)
-    run += best_of(_same_relevance(min(run, key=_score).kernel, found), way.task, n_jobs, progress, slope=True)
+        best.descend(max(0, most - sum(each.n_tried for each in rivals)))
+        tried = sum(each.n_tried for each in rivals)
+        return _saying([*candidates, replace(best.evaluate_end(), tried=tried)], said)
+    run += [start := way.evaluate(rich, progress)]
+    run += descend(start, way.task, larger_budget, n_jobs, progress, pull)
+    run += best_of(_same_relevance(min(run, key=_score).kernel, candidates), way.task, n_jobs, progress, slope=True)
     run += descend(min(run, key=_score), way.task, max(1, most - len(run)), n_jobs, progress, pull)
-    return _saying(found + run, said)
+    return _saying(candidates + run, said)
 
 
-def _same_relevance(each: Any, judged: list[Judged]) -> list[Kernel]:
+def _same_relevance(each: Any, judged: list[EvaluatedKernel]) -> list[Kernel]:
     """Kernels of the other families with the same ratios of widths, each at the best shared width of its family."""
     families: dict[str, Any] = {}
-    for one in sorted(judged, key=_score):
-        if isinstance(one.kernel, Shared) and not isinstance(one.kernel.sigma, tuple):
-            families.setdefault(family_name(one.kernel), one.kernel)
-    own = families.pop(family_name(each))
+    for evaluated in sorted(judged, key=_score):
+        if isinstance(evaluated.kernel, Shared) and not isinstance(evaluated.kernel.sigma, tuple):
+            families.setdefault(family_name(evaluated.kernel), evaluated.kernel)
+    kernel_of_family = families.pop(family_name(each))
     return [
-        replace(other, sigma=tuple(other.sigma * (width / own.sigma) for width in each.sigma))
-        for other in families.values()
+        replace(kernel, sigma=tuple(kernel.sigma * (width / kernel_of_family.sigma) for width in each.sigma))
+        for kernel in families.values()
     ]
 
 
-def one_per_input(kernel: Kernel, X: Any) -> Kernel | None:
+def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
     """The kernel with one width per input, at the same multiple of what the data suggest; None where there is none."""
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
@@ -192,35 +194,35 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
     return replace(kernel, sigma=word).resolved(X).sigma
 
 
-def compared(
+def compare_searches(
     simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
-) -> Verdict | None:
+) -> WidthComparison | None:
     """Both searches, from a gamma, on either half, judged on the other one; None where a half is too small."""
-    parts = halves(task)
-    if parts is None:
+    halves_of_rows = halves(task)
+    if halves_of_rows is None:
         return None
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
     wrong = np.zeros(losses.shape, dtype=bool)
-    for train, test in (parts, parts[::-1]):
-        part = _on_rows(task, train)
+    for train, test in (halves_of_rows, halves_of_rows[::-1]):
+        task_of_half = _on_rows(task, train)
         for column, (kernel, budget) in enumerate((simple, rich)):
-            best = _searched_half(kernel, gamma, part, budget, n_jobs, progress)
-            losses[test, column], wrong[test, column] = _errors(*best, part, task.X[test], task.Y[test], units)
+            best = _searched_half(kernel, gamma, task_of_half, budget, n_jobs, progress)
+            losses[test, column], wrong[test, column] = _errors(*best, task_of_half, task.X[test], task.Y[test], units)
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
-    return Verdict.of(losses, wrong if task.pooled else None, task.weights, square)
+    return WidthComparison.of(losses, wrong if task.pooled else None, task.weights, square)
 
 
 def _searched_half(
-    kernel: Kernel, gamma: float, part: Task, budget: int, n_jobs: Any, progress: Progress
+    kernel: Kernel, gamma: float, task_of_half: Task, budget: int, n_jobs: Any, progress: Progress
 ) -> tuple[Kernel, Array]:
     """The kernel and the gammas that a search on some of the rows leads to."""
-    pull = _pull(part.Y.shape[0])
-    if (trail := begun(kernel, part, gamma, pull, progress)) is not None:
+    pull = _pull(task_of_half.Y.shape[0])
+    if (trail := begun(kernel, task_of_half, gamma, pull, progress)) is not None:
         trail.descend(budget)
         return trail.kernel, np.array([trail.gamma])
-    start = judge(kernel, part, bool(kernel.scales()))
-    found = [start, *(descend(start, part, budget, n_jobs, progress, pull) if kernel.scales() else ())]
-    best = min(found, key=_score)
+    start = evaluate(kernel, task_of_half, bool(kernel.scales()))
+    candidates = [start, *(descend(start, task_of_half, budget, n_jobs, progress, pull) if kernel.scales() else ())]
+    best = min(candidates, key=_score)
     return best.kernel, best.search.gamma
 
 
@@ -235,10 +237,10 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
     place = np.lexsort((np.random.default_rng(0).permutation(kind.size), kind))
     first = np.zeros(kind.size, dtype=bool)
     first[place[::2]] = True
-    parts = np.flatnonzero(first[groups]), np.flatnonzero(~first[groups])
-    if min(part.size for part in parts) < _FEWEST or any(np.unique(kinds[p]).size <= kinds.max() for p in parts):
+    row_sets = np.flatnonzero(first[groups]), np.flatnonzero(~first[groups])
+    if min(rows.size for rows in row_sets) < _FEWEST or any(np.unique(kinds[p]).size <= kinds.max() for p in row_sets):
         return None
-    return parts
+    return row_sets
 
 
 def _pull(n_rows: int) -> float:
@@ -246,20 +248,20 @@ def _pull(n_rows: int) -> float:
     return 1.0 / (n_rows * _PRIOR)
 
 
-def _score(one: Judged) -> float:
-    return one.score
+def _score(evaluated: EvaluatedKernel) -> float:
+    return evaluated.score
 
 
-def best_to_search(judged: list[Judged]) -> Judged:
+def best_to_search(judged: list[EvaluatedKernel]) -> EvaluatedKernel:
     """The best one that has scales to search; where none has, the best."""
-    return min([one for one in judged if one.kernel.scales()] or judged, key=_score)
+    return min([evaluated for evaluated in judged if evaluated.kernel.scales()] or judged, key=_score)
 
 
 def _on_rows(task: Task, rows: Rows) -> Task:
     """The same task on some of the rows; folds are cut down to them."""
     place = np.full(task.Y.shape[0], -1)
     place[rows] = np.arange(rows.size)
-    splits = [tuple(place[part][place[part] >= 0] for part in split) for split in task.splits]
+    splits = [tuple(place[side][place[side] >= 0] for side in split) for split in task.splits]
     kept = tuple((train, valid) for train, valid in splits if train.size >= 2 and valid.size >= 1)
     weights = None if task.weights is None else task.weights[rows]
     criterion = task.criterion if kept or not task.splits else "loo"
@@ -274,27 +276,29 @@ def _units(task: Task) -> Array:
     return np.where(spread > 0.0, spread, 1.0)
 
 
-def _errors(kernel: Kernel, gammas: Array, part: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
+def _errors(kernel: Kernel, gammas: Array, task: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
     """Of a machine at new rows: the mean over outputs of squared errors, in the units of the outputs squared, and
     whether a row is decoded to a wrong class.
     """
-    points, X = centred_points(kernel, part.X, X)
+    points, X = centred_points(kernel, task.X, X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateKernelWarning)  # of the chosen machine alone
         gram = Gram.of(kernel, points)
     gammas, units = (np.broadcast_to(each, Y.shape[1]) for each in (gammas, units))
-    weights = np.ones(points.shape[0]) if part.weights is None else part.weights
+    weights = np.ones(points.shape[0]) if task.weights is None else task.weights
     errors, counted = np.zeros(Y.shape), np.ones(Y.shape, dtype=bool)
-    for one in each_machine(part.Y, part.pooled):
-        k = one.column
-        own = gram if one.whole else gram.restrict(one.rows)
-        solution = solve_saddle_system(own, one.y / units[k], ridge_of(float(gammas[k]), weights[one.rows]))
-        outputs = kernel(X, points[one.rows]) @ solution.support_values + solution.bias
+    for machine in each_machine(task.Y, task.pooled):
+        k = machine.column
+        gram_of_machine = gram if machine.whole else gram.restrict(machine.rows)
+        solution = solve_saddle_system(
+            gram_of_machine, machine.y / units[k], ridge_of(float(gammas[k]), weights[machine.rows])
+        )
+        outputs = kernel(X, points[machine.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
-        counted[:, k] = (Y[:, k] != 0.0) | (not part.pooled)  # a row that is not in a machine of two classes
-    wrong = wrong_rows(errors + Y / units, Y) if part.pooled else np.zeros(Y.shape[0], dtype=bool)
+        counted[:, k] = (Y[:, k] != 0.0) | (not task.pooled)  # a row that is not in a machine of two classes
+    wrong = wrong_rows(errors + Y / units, Y) if task.pooled else np.zeros(Y.shape[0], dtype=bool)
     return np.asarray(np.square(errors).mean(axis=1, where=counted)), wrong
 
 
-def _saying(judged: list[Judged], said: str) -> list[Judged]:
-    return [replace(one, facts=(("widths", said),)) for one in judged]
+def _saying(judged: list[EvaluatedKernel], said: str) -> list[EvaluatedKernel]:
+    return [replace(evaluated, facts=(("widths", said),)) for evaluated in judged]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 
-__all__ = ["Verdict", "Wrong", "wrong_rows"]
+__all__ = ["WidthComparison", "Wrong", "wrong_rows"]
 
 #: Factor of the squared standard error of wrong rows.
 _MORE = 1.01
@@ -45,7 +45,7 @@ def wrong_rows(outputs: Array, codes: Array) -> Wrong:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WidthComparison:
     """Mean square errors: shared width, one width per input; the standard error of their difference; and wrong rows.
 
     ``wrong`` has the numbers of wrong rows of both, of those that one of them alone gets wrong, and whether one width
@@ -58,7 +58,7 @@ class Verdict:
     wrong: tuple[int, int, int, bool] | None = None
 
     @classmethod
-    def of(cls, losses: Array, wrong: Wrong | None, weights: Array | None, unit: float) -> "Verdict":
+    def of(cls, losses: Array, wrong: Wrong | None, weights: Array | None, unit: float) -> "WidthComparison":
         """From squared errors and wrong rows, in columns for the shared width and for one per input.
 
         ``unit`` is that of the squared errors.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.base import page_named
+from problems.estimators.shared.base import import_page
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rows import Accuracy, spread_of
@@ -43,9 +43,9 @@ def declared_fit(
     border: Border = ONES,
 ) -> DeclaredFit:
     """Solve the page, one output at a time; ``border`` are the columns of its data that are not penalised."""
-    page = page_named(page_name)
+    page = import_page(page_name)
     build = page.DEMONSTRATION.own_build
-    given = {"K": K} if build is None else build(kernel, X, Y[:, 0])
+    arguments = {"K": K} if build is None else build(kernel, X, Y[:, 0])
     labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
     alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
     slopes = np.empty((border.slopes, Y.shape[1])) if border.slopes else None
@@ -54,7 +54,7 @@ def declared_fit(
     for column, gamma in enumerate(gammas):
         y = np.ascontiguousarray(Y[:, column])
         center, unit = (0.0, 1.0) if labels else _location_and_scale(y)
-        declared = page.declare(**{**given, "y": (y - center) / unit}, gamma=gamma, weights=weights)
+        declared = page.declare(**{**arguments, "y": (y - center) / unit}, gamma=gamma, weights=weights)
         declared.solve(solver, warn=False)
         alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
         bias[column] = unit * declared.bias + center

@@ -16,7 +16,7 @@ from substrate.arrays import positive
 from substrate.errors import DeclarationError
 from substrate.ingredients.component_weights import Weights
 
-__all__ = ["GroupWeights", "stated"]
+__all__ = ["GroupWeights", "state_weights"]
 
 _EXAMPLE = "groups={'cheap': [0, 1], 'costly': [2]} with rho={'cheap': 1.0, 'costly': 5.0}"
 
@@ -32,41 +32,41 @@ class GroupWeights:
     @classmethod
     def of(cls, rho: Any, groups: Any) -> "GroupWeights":
         """What can be checked before the columns are known."""
-        named = () if groups is None else _named(groups)
+        named = () if groups is None else _name_groups(groups)
         if isinstance(rho, Mapping):
             return cls(0.0, named, _by_name(rho, named))
         if isinstance(rho, (list, tuple)) or np.ndim(rho) == 1:
-            given = list(rho)
+            weights = list(rho)
             if not named:
                 raise DeclarationError(
                     f"rho must be one number unless groups names those of each, received {rho!r}; give {_EXAMPLE}"
                 )
-            if len(given) != len(named):
+            if len(weights) != len(named):
                 raise DeclarationError(
-                    f"rho must be one number or one for each group: expected {len(named)}, received {len(given)}"
+                    f"rho must be one number or one for each group: expected {len(named)}, received {len(weights)}"
                 )
-            return cls(0.0, named, tuple(positive(one, f"rho[{k}]") for k, one in enumerate(given)))
+            return cls(0.0, named, tuple(positive(weight, f"rho[{k}]") for k, weight in enumerate(weights)))
         return cls(positive(rho, "rho"), named)
 
     def columns(self, n_features: int, names: Any = None) -> dict[Any, tuple[int, ...]]:
         """The columns of every group by number; refused unless each column is in one of them."""
         where: dict[int, Any] = {}
-        found: dict[Any, tuple[int, ...]] = {}
-        for group, given in self.groups:
-            numbers = tuple(_column(one, group, n_features, names) for one in given)
+        by_group: dict[Any, tuple[int, ...]] = {}
+        for group, names_of_group in self.groups:
+            numbers = tuple(_column(column, group, n_features, names) for column in names_of_group)
             for number in numbers:
                 if number in where:
                     twice = "twice" if where[number] == group else f"and in group {where[number]!r}"
                     raise DeclarationError(f"groups: column {number} is in group {group!r} {twice}; name it once")
                 where[number] = group
-            found[group] = numbers
+            by_group[group] = numbers
         missing = [number for number in range(n_features) if number not in where]
         if self.groups and missing:
             raise DeclarationError(
-                f"groups must hold every column once: {_listed(missing)} of {n_features} in no group; add a group "
+                f"groups must hold every column once: {_list_some(missing)} of {n_features} in no group; add a group "
                 "for the others"
             )
-        return found
+        return by_group
 
     def members(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> list[int]:
         """The number of the group of every component, which must not use columns of two groups."""
@@ -79,9 +79,10 @@ class GroupWeights:
         for columns in components:
             groups = sorted({group_of[column] for column in columns}) if group_of else [0]
             if len(groups) > 1:
-                both = " and ".join(repr(self.groups[number][0]) for number in groups[:2])
+                groups_named = " and ".join(repr(self.groups[number][0]) for number in groups[:2])
                 raise DeclarationError(
-                    f"groups: the component of columns {list(columns)} is in groups {both}; a component has one "
+                    f"groups: the component of columns {list(columns)} is in groups {groups_named}; a component has "
+                    "one "
                     "weight, so put its columns into one group"
                 )
             members.append(groups[0])
@@ -95,15 +96,15 @@ class GroupWeights:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The weight of every group, for a certificate; nothing where one number is shared."""
         names = (name for name, _ in self.groups)
-        return stated(dict(zip(names, self.weights, strict=True))) if self.weights else ()
+        return state_weights(dict(zip(names, self.weights, strict=True))) if self.weights else ()
 
 
-def stated(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
+def state_weights(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
     """The fact that states the weight of every group."""
     return (("rho of groups", ", ".join(f"{name!r} {weight:g}" for name, weight in weights.items())),)
 
 
-def _named(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+def _name_groups(groups: Any) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
     if isinstance(groups, Mapping):
         pairs = list(groups.items())
     elif isinstance(groups, (list, tuple, np.ndarray)):
@@ -136,21 +137,27 @@ def _by_name(rho: Mapping[Any, Any], named: tuple[tuple[Any, tuple[Any, ...]], .
     return tuple(positive(rho[name], f"rho[{name!r}]") for name in names)
 
 
-def _column(one: Any, group: Any, n_features: int, names: Any) -> int:
+def _column(column: Any, group: Any, n_features: int, names: Any) -> int:
     """The number of a column that is given by number or by name."""
-    if isinstance(one, str):
-        known = [] if names is None else [str(name) for name in names]
-        if one not in known:
-            had = f"the columns are {_listed(known)}" if known else "X has no column names; give numbers"
-            raise DeclarationError(f"groups: group {group!r} names the column {one!r}; {had}")
-        return known.index(one)
-    if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)) or not 0 <= one < n_features:
+    if isinstance(column, str):
+        column_names = [] if names is None else [str(name) for name in names]
+        if column not in column_names:
+            had = (
+                f"the columns are {_list_some(column_names)}" if column_names else "X has no column names; give numbers"
+            )
+            raise DeclarationError(f"groups: group {group!r} names the column {column!r}; {had}")
+        return column_names.index(column)
+    if (
+        isinstance(column, (bool, np.bool_))
+        or not isinstance(column, (int, np.integer))
+        or not 0 <= column < n_features
+    ):
         raise DeclarationError(
-            f"groups: columns of group {group!r} are integers from 0 to {n_features - 1} or names, received {one!r}"
+            f"groups: columns of group {group!r} are integers from 0 to {n_features - 1} or names, received {column!r}"
         )
-    return int(one)
+    return int(column)
 
 
-def _listed(things: Sequence[Any], most: int = 10) -> str:
+def _list_some(things: Sequence[Any], most: int = 10) -> str:
     shown = ", ".join(map(str, things[:most]))
     return f"{shown}, ..." if len(things) > most else shown

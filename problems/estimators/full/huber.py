@@ -49,7 +49,9 @@ class HuberModel(LeavesOut):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the machine on its rows of positive weight."""
         model = self.estimator
-        X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
+        X, y, weights, _ = model._keep_weighted(
+            *type(model)(model.kernel)._check_data(X, y, sample_weight, numeric=True)
+        )
         if not model.kernel_.pairwise and X.shape[1] != model.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
         alpha = model.support_values_
@@ -136,20 +138,20 @@ class HuberLSSVMRegressor(Regressor):
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
-        given = _delta(self.delta)
-        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
-        X, y, weights, rows = self._kept(X, y, weights)
+        delta_given = _delta(self.delta)
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True)
+        X, y, weights, rows = self._keep_weighted(X, y, weights)
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
         ridge = ridge_of(gamma, weights)
-        delta = _deviation(gram, y, ridge, weights) if given is None else given
+        delta = _deviation(gram, y, ridge, weights) if delta_given is None else delta_given
         solved = solve_huber(gram, y, ridge, delta)
         alpha, bias = solved.support_values, solved.bias
         checks = huber_solution_rows(solved.products, gram.diagonal, y, ridge, delta, alpha, bias)
         linear = np.flatnonzero(solved.signs)
         facts = (
             ("gamma", f"{gamma:g}"),
-            ("delta", f"{delta:.6g}{', 1.345 robust deviations of the LS-SVM' if given is None else ''}"),
+            ("delta", f"{delta:.6g}{', 1.345 robust deviations of the LS-SVM' if delta_given is None else ''}"),
             ("linear rows", f"{linear.size} of {y.size}"),
             ("solver", f"active set of linear rows, {solved.steps} systems"),
         )
@@ -192,8 +194,8 @@ class StoredHuber:
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
         gram, machine = self.gram, self.machine
-        known = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
-        rows = huber_solution_rows(*known, machine.delta, machine.a, machine.b)
+        system = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
+        rows = huber_solution_rows(*system, machine.delta, machine.a, machine.b)
         answer, facts = _answer(self.kernel, self.points, gram, machine, self.tolerance)
         return (*answer, *rows), (*gram.record(), *facts)
 

@@ -62,7 +62,7 @@ class DenseIntervals(LeftOutIntervals):
         if model.kernel_.pairwise:
             fitted = to_numpy(model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
         else:
-            fitted = np.reshape(to_numpy(model._evaluated(model.support_vectors_)), alpha.shape)
+            fitted = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape)
         return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self.gammas(alpha.shape[1]))
 
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.base import page_named
+from problems.estimators.shared.base import import_page
 from problems.estimators.shared.checked_again import (
     Added,
     StoredFit,
@@ -19,13 +19,13 @@ from problems.estimators.shared.machine_rows import each_machine, points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, non_negative
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, unpolished
+from substrate.certificates.rows import Accuracy, unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.penalized.l1.accuracy import SparseMachine, l1_accuracy
+from substrate.penalized.l1.accuracy import SparseAnswer, l1_accuracy
 from substrate.penalized.l1.active_set import l1_rows, solve_l1, zeta_max
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.duality import prove_sparse
@@ -52,18 +52,18 @@ class Solving:
     tol: float
 
     @property
-    def polished(self) -> bool:
+    def is_polished(self) -> bool:
         """Whether the point is that of an active set, and not that of a conic solver."""
         return self.solver == "auto"
 
     @property
     def tolerance(self) -> float:
         """The share of the spread of y: a conic solver's point is less accurate than an active set."""
-        return self.tol if self.polished else unpolished(self.tol)
+        return self.tol if self.is_polished else unpolished_tolerance(self.tol)
 
 
 def sparse_accuracy(
-    kernel: Kernel, X: Any, matrix: Array, machine: SparseMachine, how: Solving, negative: float = 0.0
+    kernel: Kernel, X: Any, matrix: Array, machine: SparseAnswer, how: Solving, negative: float = 0.0
 ) -> tuple[Accuracy, Facts]:
     """The row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if indefinite."""
     plain = _plain_products(kernel, X, matrix)
@@ -73,12 +73,12 @@ def sparse_accuracy(
         return replace(row, value=float("inf")), (_INDEFINITE,)
     if row.passes:
         return row, (("check", "in doubled precision"),) if careful else ()
-    return row, (_UNKNOWN if how.polished else _UNPOLISHED,)
+    return row, (_UNKNOWN if how.is_polished else _UNPOLISHED,)
 
 
 def _plain_products(kernel: Kernel, X: Any, matrix: Array) -> PlainProducts:
-    own = kernel.trusted and not kernel.pairwise
-    return PlainProducts(matrix, kernel.rounding(X), own, X if own else None)
+    is_plain = kernel.trusted and not kernel.pairwise
+    return PlainProducts(matrix, kernel.rounding(X), is_plain, X if is_plain else None)
 
 
 class L1Model(Model):
@@ -104,7 +104,7 @@ class L1Model(Model):
         for one in each_machine(Y[rows], model._labels):
             here = (rows[one.rows], one.column)
             stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseMachine(one.y, self.zeta(), *stored, ridge)
+            machine = SparseAnswer(one.y, self.zeta(), *stored, ridge)
             yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
 
     def zeta(self) -> float:
@@ -130,7 +130,7 @@ class StoredSparse:
 
     kernel: Kernel
     points: Any
-    machine: SparseMachine
+    machine: SparseAnswer
     how: Solving
 
     def certify(self) -> Added:
@@ -138,9 +138,9 @@ class StoredSparse:
         machine, gram = self.machine, self._gram()
         matrix = np.array(gram.matrix)
         answer, facts = sparse_accuracy(self.kernel, self.points, matrix, machine, self.how, gram.negative)
-        known = (matrix, machine.y, machine.zeta, machine.a, machine.b)
+        arguments = (matrix, machine.y, machine.zeta, machine.a, machine.b)
         # a conic solver's noise is in its support; its gap bounds the effect
-        checks = l1_rows(*known, ridge=machine.ridge) if self.how.polished else ()
+        checks = l1_rows(*arguments, ridge=machine.ridge) if self.how.is_polished else ()
         return (answer, *checks), (*gram.record(), *facts)
 
     def prove(self) -> Proof:
@@ -175,21 +175,21 @@ def fit_sparse(
 
     ``gram`` is the kernel matrix of the rows of X.
     """
-    if how.polished and not kernel.trusted:
+    if how.is_polished and not kernel.trusted:
         gram.check_definite()  # convex for any matrix, but then without a w; the declared problem refuses it
     Phi = np.array(gram.matrix)
-    a, b, rows, facts = _solved(gram, Phi, y, zeta, ridge, how.solver, labels)
+    a, b, rows, facts = _solve(gram, Phi, y, zeta, ridge, how.solver, labels)
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
-    machine = SparseMachine(y=y, zeta=zeta, a=a, b=b, fitted=fitted, ridge=ridge)
+    machine = SparseAnswer(y=y, zeta=zeta, a=a, b=b, fitted=fitted, ridge=ridge)
     answer, more = sparse_accuracy(kernel, X, Phi, machine, how, gram.negative)
     stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
     facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *facts, *more)
     return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *rows), facts=facts)
 
 
-def _solved(
+def _solve(
     gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool
 ) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
     """Coefficients in regression's sign, bias, rows and facts."""
@@ -203,7 +203,7 @@ def _solved(
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias, ridge=ridge)
             return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
-    page = page_named("l1_substrate")
+    page = import_page("l1_substrate")
     # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
     task = "classification" if labels else "regression"

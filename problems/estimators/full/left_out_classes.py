@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, groups_left_out
+from problems.estimators.shared.calibration_scores import CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, guarantee_of, has_unequal_rows
 from problems.estimators.shared.intervals import diagonal_at
@@ -70,7 +70,7 @@ class LeftOutClasses(Calibration):
         if model._primal() is not None or is_device_array(model.support_values_):
             done = model._model.leave_one_out(self.matrix_rows(rows))
             outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
-            together = groups_left_out(ridge * alpha, residuals, groups)
+            together = leave_groups_out(ridge * alpha, residuals, groups)
             outputs = np.where(codes == 0.0, outputs, codes - together)
         else:  # equal rows are one row of the weight of all of them
             _, first = np.unique(groups, return_index=True)
@@ -114,7 +114,7 @@ class LeftOutClasses(Calibration):
         influence = system.on(np.arange(gram.n), np.ascontiguousarray(ridge[:, 0])).influence()
         known = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, model.code_book_), model.code_book_
-        decode = partial(_decoded, coding=model.coding, book=book)
+        decode = partial(_decode, coding=model.coding, book=book)
         return uncertainty.less_strange_enlarged(
             self.blocks(influence, points, own), known, classes, book, decode
         ), gram.n
@@ -126,7 +126,7 @@ class LeftOutClasses(Calibration):
         model = self.estimator
         gamma = model._gammas(1)[0]
         for some in row_blocks(points.shape[0], model.support_.size):
-            outputs = model._evaluated(points[some])
+            outputs = model._evaluate(points[some])
             c, p = influence.at(influence.represent(points[some]), own[some])
             yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
 
@@ -144,13 +144,13 @@ def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Ar
     A machine that never used a row, where its code is zero, is unchanged without it.
     """
     members = codes != 0.0
-    outputs = codes.copy() if members.all() else system.fitted(alpha, bias)
+    outputs = codes.copy() if members.all() else system.compute_fitted(alpha, bias)
     for rows, columns, d in machine_groups(np.broadcast_to(ridge[:, None], codes.shape), members):
-        here = np.ix_(rows, columns)
-        outputs[here] = codes[here] - leave_one_out_residuals(alpha[here], system.on(rows, d).diagonal())
+        place = np.ix_(rows, columns)
+        outputs[place] = codes[place] - leave_one_out_residuals(alpha[place], system.on(rows, d).diagonal())
     return outputs
 
 
-def _decoded(outputs: Array, coding: str, book: Array) -> Array:
+def _decode(outputs: Array, coding: str, book: Array) -> Array:
     """Decision values from outputs, one column per machine."""
     return scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)

@@ -33,7 +33,7 @@ from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import roundoff, unpolished
+from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import ridge_of
@@ -55,14 +55,14 @@ class LSSVMModel(LeavesOut):
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
         labels = model._labels
-        given = type(model)(model.kernel)._checked(
+        given = type(model)(model.kernel)._check_data(
             X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
         )
         if labels:
             X, y, weights, _ = model._weighted(*given)
             Y = model._codes_again(y)
         else:
-            X, y, weights, _ = model._kept(*given)
+            X, y, weights, _ = model._keep_weighted(*given)
             Y = y[:, None] if y.ndim == 1 else y
         tolerance, equations = self.tolerances()
         return GivenFit(
@@ -137,7 +137,7 @@ class LSSVMModel(LeavesOut):
             # models of version 0.1 have no solver_: theirs was the closed form
             direct = getattr(model, "solver_", "cholesky") == "cholesky"
             return tol, None if direct else max(tol, roundoff(model.support_.size))
-        return (tol, 10.0 * model.cg_tol) if model.solver == "cg" else (unpolished(tol), _ACCEPTED)
+        return (tol, 10.0 * model.cg_tol) if model.solver == "cg" else (unpolished_tolerance(tol), _ACCEPTED)
 
     def check_loaded(self) -> None:
         """Refuse a diagonal of the system that no fit leaves."""
@@ -227,8 +227,10 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         self._begin_fit()
         model = self._model
         method = model.method()
-        X, y, weights = self._checked(X, y, sample_weight, numeric=True, multi_output=True)
-        X, y, weights, rows = self._kept(X, *all_to_numpy(y, weights))  # vectors are on the host until they are kept
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+        X, y, weights, rows = self._keep_weighted(
+            X, *all_to_numpy(y, weights)
+        )  # vectors are on the host until they are kept
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
@@ -319,7 +321,7 @@ class LSSVMClassifier(Classifier):
         method = model.method()
         gamma = positive(self.gamma, "gamma")
         self._check_coding()
-        X, labels, weights = self._checked(X, y, sample_weight, numeric=False)
+        X, labels, weights = self._check_data(X, y, sample_weight, numeric=False)
         X, labels, weights, rows = self._weighted(X, to_numpy(labels), to_numpy(weights))  # kept on the host meanwhile
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
@@ -336,7 +338,7 @@ class LSSVMClassifier(Classifier):
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """Class weights multiplied in, and rows of weight zero dropped."""
         if self.class_weight is not None:
-            given = to_numpy(weights)
-            factors = class_factors(self.class_weight, to_numpy(labels), given)
-            weights = on_device_of(weights, given * factors)
-        return self._kept(X, labels, weights)
+            weights_given = to_numpy(weights)
+            factors = class_factors(self.class_weight, to_numpy(labels), weights_given)
+            weights = on_device_of(weights, weights_given * factors)
+        return self._keep_weighted(X, labels, weights)

@@ -31,15 +31,15 @@ def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
     """The answer where only the bias is left: ``fitted`` compared with the means of the columns."""
-    found = []
-    for one in each_machine(Y, labels):
-        y = one.y
+    rows = []
+    for machine in each_machine(Y, labels):
+        y = machine.y
         unit = power_of_two(float(np.abs(y).max()))
         mean = unit * (math.fsum(y / unit) / y.size)  # rounded twice
-        bound = at_most(float(np.abs(np.broadcast_to(fitted, Y.shape)[one.rows, one.column] - mean).max()))
+        bound = at_most(float(np.abs(np.broadcast_to(fitted, Y.shape)[machine.rows, machine.column] - mean).max()))
         bound += sum_rounding(2) * abs(mean)
-        found.append(Tolerance.of(y, np.ones_like(y), tolerance).row(bound, "|b - mean of y|"))
-    return accuracy_of_outputs(found)
+        rows.append(Tolerance.of(y, np.ones_like(y), tolerance).row(bound, "|b - mean of y|"))
+    return accuracy_of_outputs(rows)
 
 
 def recall_refit(model: Any, X: Any, Y: Array) -> AbstractContextManager[StoredFit]:
@@ -66,40 +66,40 @@ class StoredMean:
         return proof_of_outputs(
             [
                 Proof(
-                    accuracy=one.value,
-                    spread=one.spread,
-                    tolerance=one.tolerance,
+                    accuracy=accuracy.value,
+                    spread=accuracy.spread,
+                    tolerance=accuracy.tolerance,
                     rounding=spread_of(y, np.ones(y.size))[1],
                     bits=53,
                 )
-                for one, y in zip(self._row().each, self.Y.T, strict=True)
+                for accuracy, y in zip(self._row().each, self.Y.T, strict=True)
             ]
         )
 
     def _row(self) -> Accuracy:
-        fitted = np.reshape(self.model._evaluated(self.X), self.Y.shape)
+        fitted = np.reshape(self.model._evaluate(self.X), self.Y.shape)
         return mean_row(self.Y, fitted, self.model._labels, self.model._tolerance())
 
 
 def _machines(model: Any, X: Any, Y: Array) -> Iterator[StoredSaddle]:
     """Return every machine of the LS-SVM on the chosen components; only its answer is checked."""
-    held = model._coefficients()
-    a = held[:, None] if held.ndim == 1 else held
+    coefficients = model._coefficients()
+    a = coefficients[:, None] if coefficients.ndim == 1 else coefficients
     if a.shape != Y.shape:
         raise DataError(f"the model has support values of shape {a.shape}, these rows need {Y.shape}")
-    fitted, biases = np.reshape(model._evaluated(X), Y.shape), np.atleast_1d(model.bias_)
-    for one in each_machine(Y, model._labels):
-        points, here = one.points(X, False), (one.rows, one.column)
+    fitted, biases = np.reshape(model._evaluate(X), Y.shape), np.atleast_1d(model.bias_)
+    for machine in each_machine(Y, model._labels):
+        points, place = machine.points(X, False), (machine.rows, machine.column)
         yield StoredSaddle(
             kernel=model.kernel_,
             points=points,
             gram=partial(definite_gram, model.kernel_, points),
-            y=one.y,
+            y=machine.y,
             gamma=float(model.gamma),
-            weights=np.ones(one.y.size),
-            a=a[here],
-            b=float(biases[one.column]),
-            fitted=fitted[here],
+            weights=np.ones(machine.y.size),
+            a=a[place],
+            b=float(biases[machine.column]),
+            fitted=fitted[place],
             tolerance=model._tolerance(),
             has_equations=False,
         )
@@ -107,12 +107,12 @@ def _machines(model: Any, X: Any, Y: Array) -> Iterator[StoredSaddle]:
 
 def _selection_rows(model: Any, X: Any, Y: Array) -> tuple[Row, ...]:
     """Return the rows of the machine that chooses components, fitted again, and how many it chooses otherwise."""
-    again = type(model)(**{**model.get_params(deep=False), **model._model.by_number(), "refit": False})
+    unrefitted = type(model)(**{**model.get_params(deep=False), **model._model.by_number(), "refit": False})
     targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rows state the result
-        again.fit(X, targets)
-    differ = float((again._model.mark_components(model.relevance) != model.component_support_).sum())
-    return *of_selection(again.certificate_.rows), Row(
+        unrefitted.fit(X, targets)
+    differ = float((unrefitted._model.mark_components(model.relevance) != model.component_support_).sum())
+    return *of_selection(unrefitted.certificate_.rows), Row(
         name="components chosen", value=differ, scale=1.0, tolerance=0.5, formula="how many differ"
     )

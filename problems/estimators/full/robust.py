@@ -26,7 +26,7 @@ from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
-from substrate.least_squares.answer import Answer, Question, answered
+from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
@@ -79,7 +79,9 @@ class RobustModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the last fit, with its robust weights."""
         model = self.estimator
-        X, y, weights, _ = model._kept(*type(model)(model.kernel)._checked(X, y, sample_weight, numeric=True))
+        X, y, weights, _ = model._keep_weighted(
+            *type(model)(model.kernel)._check_data(X, y, sample_weight, numeric=True)
+        )
         if y.size != model.support_values_.size:
             raise DataError(f"the model has {model.support_values_.size} support values, these are {y.size} rows")
         tolerance = model._tolerance()
@@ -173,8 +175,8 @@ class RobustLSSVMRegressor(Regressor):
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        X, y, weights = self._checked(X, y, sample_weight, numeric=True)
-        X, y, weights, rows = self._kept(X, y, weights)
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True)
+        X, y, weights, rows = self._keep_weighted(X, y, weights)
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
@@ -182,7 +184,7 @@ class RobustLSSVMRegressor(Regressor):
 
         def answer(solved: SaddleSolution, v: Array) -> Answer:
             tolerances = tolerances_of(y[:, None], v, self._tolerance())
-            question = Question(
+            question = AnswerProblem(
                 kernel=kernel,
                 X=X,
                 Y=y[:, None],
@@ -191,8 +193,8 @@ class RobustLSSVMRegressor(Regressor):
                 tolerances=tolerances,
                 negative=gram.negative,
             )
-            found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-            return answered(question, *found, gram.diagonal, gram, primal=True)
+            solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+            return bound_and_refine(question, *solution, gram.diagonal, gram, primal=True)
 
         solved, history, answers = reweighted_fits(
             gram, y, gamma, weights, self.weighting, self.scale, most, tolerance, answer
@@ -237,10 +239,10 @@ class RobustLSSVMRegressor(Regressor):
 
 def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
     """The worst accuracy of the fits whose errors determine the weights."""
-    found = [row for answer in answers for row in answer.rows[:1]]
-    if not found:
+    rows = [row for answer in answers for row in answer.rows[:1]]
+    if not rows:
         return ()
-    worst = max(found, key=lambda row: row.relative)
+    worst = max(rows, key=lambda row: row.relative)
     return (
         Row(
             name="accuracy of the fits before",

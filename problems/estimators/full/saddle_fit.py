@@ -10,13 +10,13 @@ import numpy as np
 from problems.estimators.full.declared_fit import declared_fit
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import unpolished
+from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import tolerances_of
 from substrate.device_gram import DeviceGram, HostVectors
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
-from substrate.least_squares.answer import Answer, Question, answered, kernel_rounding
+from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine, kernel_rounding
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
@@ -71,7 +71,7 @@ class Method:
     @property
     def tolerance(self) -> float:
         """The tolerance of the accuracy: its root for a conic solver's point."""
-        return self.tol if self.solver in _OWN else unpolished(self.tol)
+        return self.tol if self.solver in _OWN else unpolished_tolerance(self.tol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,9 @@ def fit_saddle(
             "X.cpu().numpy() (torch), X.get() (CuPy)"
         )
     tolerances = tolerances_of(to_numpy(Y), to_numpy(weights), method.tolerance)
-    question = Question(kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border)
+    question = AnswerProblem(
+        kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border
+    )
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -141,7 +143,7 @@ def fit_saddle(
 
         iterated = iterated_fit(question, method.max_iter if method.solver == "stored_cg" else None)
         if isinstance(iterated, IteratedFit):
-            return _kept(iterated, question)
+            return _keep_iterated(iterated, question)
         gram, chosen = iterated.gram, iterated.facts
     if many and gram is None and method.solver in ("cholesky", "cg"):
         _announce(question, method)
@@ -163,11 +165,11 @@ def fit_saddle(
                 gram.check_definite()
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
-                held = HostVectors(gram)
-                solution = _closed_form(held, Y, gammas, weights, border)
-                diagonal = held.diagonal
+                host_vectors = HostVectors(gram)
+                solution = _closed_form(host_vectors, Y, gammas, weights, border)
+                diagonal = host_vectors.diagonal
                 if new and kernel.decays:
-                    held.warn_if_degenerate(X)
+                    host_vectors.warn_if_degenerate(X)
             else:
                 solution = _closed_form(gram, Y, gammas, weights, border)
         else:
@@ -193,18 +195,18 @@ def fit_saddle(
     question = replace(question, Y=Y, weights=weights, negative=negative)
     machine = (solution.support_values, solution.bias, solution.products, diagonal, gram if direct else None)
     slopes = solution.slopes if border.slopes else None
-    answer = answered(question, *machine, primal=primal, rounding=rounding, slopes=slopes)
+    answer = bound_and_refine(question, *machine, primal=primal, rounding=rounding, slopes=slopes)
     deviations = solution.deviations if border.slopes else None
     if answer.primal is not None:
         rows = answer.rows  # the equations of the support values do not apply to primal weights
         deviations = answer.deviations
-    elif gram is not None and direct and _refined(answer, solution.support_values, solution.bias):
+    elif gram is not None and direct and _was_refined(answer, solution.support_values, solution.bias):
         rows = (*answer.rows, *_refined_rows(gram, Y, gammas, weights, answer, border))
     else:
         rows = (*answer.rows, *solution.rows)
     facts = (*record, _gamma_fact(gammas), *solution.facts, *chosen, *_unit_facts(Y), *answer.facts)
     way: Way = "cholesky" if direct else "cg" if method.solver == "cg" else "cvxpy"
-    support_values, bias = (on_device_of(home, part) for part in (answer.support_values, answer.bias))
+    support_values, bias = (on_device_of(home, array) for array in (answer.support_values, answer.bias))
     return SaddleFit(
         support_values=support_values,
         bias=bias,
@@ -220,7 +222,7 @@ def fit_saddle(
     )
 
 
-def _announce(question: Question, method: Method) -> None:
+def _announce(question: AnswerProblem, method: Method) -> None:
     """Warn before a solver that was required begins, where it takes long by its estimate."""
     from substrate.least_squares.preconditioner import preconditioner_rank
     from substrate.least_squares.solver_choice import factored_seconds, iterated_seconds, warn_of_long_fit
@@ -236,7 +238,7 @@ def _announce(question: Question, method: Method) -> None:
     warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
 
 
-def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
+def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFit:
     """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
     reason = ""
     if iterated.reason:
@@ -245,9 +247,9 @@ def _kept(iterated: "IteratedFit", question: Question) -> SaddleFit:
             f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
-    known = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
+    fields = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
     return SaddleFit(
-        *known,
+        *fields,
         reason=reason,
         way=iterated.way,
         border=question.border,
@@ -265,7 +267,7 @@ def _unit_facts(Y: Array) -> Facts:
     return (("units", "residuals in units of max|y|"),) if far else ()
 
 
-def _refined(answer: Answer, alpha: Array, bias: Array) -> bool:
+def _was_refined(answer: Answer, alpha: Array, bias: Array) -> bool:
     """Whether the answer was refined after the solution; one that was only checked again is the same."""
     if answer.support_values is alpha:
         return False
@@ -308,7 +310,10 @@ class _Solution:
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     """The outputs that share a gamma, and so a factorisation."""
-    return [(gamma, [k for k, other in enumerate(gammas) if other == gamma]) for gamma in dict.fromkeys(gammas)]
+    return [
+        (gamma, [k for k, gamma_of_output in enumerate(gammas) if gamma_of_output == gamma])
+        for gamma in dict.fromkeys(gammas)
+    ]
 
 
 def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border) -> _Solution:
@@ -326,8 +331,8 @@ def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weight
         for k, column in enumerate(columns):
             a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
             alpha[:, column], bias[column], stored[:, column] = a, b, p
-            known = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
-            rows.append(saddle_rows(*known, border=border, slopes=slopes[:, column] if border.slopes else None))
+            system = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
+            rows.append(saddle_rows(*system, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return _Solution(
         support_values=alpha,
@@ -345,16 +350,16 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
     """Those of the slopes, where the solver has no factor: by one of its own."""
     if not border.slopes:
         return None
-    found = []
+    deviations = []
     for gamma in gammas:
         ridge = ridge_of(gamma, weights)
         gram.factorize(ridge)
-        found.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
+        deviations.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
     gram.release()
-    return np.stack(found, axis=1)
+    return np.stack(deviations, axis=1)
 
 
-def _conjugate_gradients(question: Question, method: Method) -> _Solution:
+def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     """Solve without a kernel matrix."""
     # for few, who ask for it
     from substrate.least_squares.conjugate_gradient import IterationLimits
@@ -398,17 +403,21 @@ def _conjugate_gradients(question: Question, method: Method) -> _Solution:
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for group in solved:
-        done, columns, ridge = group.solution, group.columns, ridge_of(group.gamma, question.weights)
-        slopes[:, columns], deviations[:, columns] = done.slopes, group.deviations[:, None]
-        alpha[:, columns], bias[columns], products[:, columns] = done.support_values, done.bias, done.products
-        steps = f"conjugate gradients, {done.iterations} iterations, preconditioner of rank {L.shape[1]}"
-        most = max(most, done.iterations)
-        if done.reason:
+        solution, columns, ridge = group.solution, group.columns, ridge_of(group.gamma, question.weights)
+        slopes[:, columns], deviations[:, columns] = solution.slopes, group.deviations[:, None]
+        alpha[:, columns], bias[columns], products[:, columns] = (
+            solution.support_values,
+            solution.bias,
+            solution.products,
+        )
+        steps = f"conjugate gradients, {solution.iterations} iterations, preconditioner of rank {L.shape[1]}"
+        most = max(most, solution.iterations)
+        if solution.reason:
             reason = (
-                f"conjugate gradients stopped after {done.iterations} iterations above the tolerance "
-                f"{method.cg_tol:g}: {done.reason}; raise max_iter, lower gamma, or use solver='auto'"
+                f"conjugate gradients stopped after {solution.iterations} iterations above the tolerance "
+                f"{method.cg_tol:g}: {solution.reason}; raise max_iter, lower gamma, or use solver='auto'"
             )
-            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {done.reason}"
+            steps = f"{steps}, stopped above the tolerance {method.cg_tol:g}: {solution.reason}"
         facts.append(("solver", steps))
         for column in columns:
             y, a, p, b = Y[:, column], alpha[:, column], products[:, column], float(bias[column])
@@ -444,6 +453,6 @@ def _negative_of_some(kernel: Kernel, X: Any) -> float:
     Some rows prove nothing about all: a user's kernel whose matrix is never formed has no bound.
     """
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _CHECKED_ROWS)).astype(np.intp)
-    some = Gram.of(kernel, X[rows])
-    some.check_definite()
-    return some.negative if rows.size == X.shape[0] else math.inf
+    gram_of_sample = Gram.of(kernel, X[rows])
+    gram_of_sample.check_definite()
+    return gram_of_sample.negative if rows.size == X.shape[0] else math.inf

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.checked_again import GivenFit, StoredFit, recall_saddle
 from problems.estimators.shared.checks import check_home
-from problems.estimators.shared.coded import judged
+from problems.estimators.shared.coded import decode_outputs
 from problems.estimators.shared.left_out import (
     KernelSystem,
     LeftOut,
@@ -124,14 +124,14 @@ class LeavesOut(Model):
         """Leave every row out of the fitted machines."""
         model = self.estimator
         check_is_fitted(model)
-        home, one = model.support_values_, model.support_values_.ndim == 1
+        home, is_single = model.support_values_, model.support_values_.ndim == 1
         self.check_room("leave rows out by folds, with cross_val_predict.")
         gram = self.training_gram(X)
         alpha, ridge, codes = self.to_columns()
         members = self.members(alpha, codes)
-        done = leave_rows_out(self.make_system(gram), alpha, self.border_columns(alpha), ridge, members)
-        parts = (on_device_of(home, part) for part in (done.outputs, done.residuals))
-        outputs, residuals = (part[:, 0] if one else part for part in parts)
+        left_out = leave_rows_out(self.make_system(gram), alpha, self.border_columns(alpha), ridge, members)
+        arrays = (on_device_of(home, array) for array in (left_out.outputs, left_out.residuals))
+        outputs, residuals = (array[:, 0] if is_single else array for array in arrays)
         predictions, wrong = self.judge(outputs)
         facts = (
             *gram.record(),
@@ -139,8 +139,8 @@ class LeavesOut(Model):
             ("a row of weight v", "is left out as a whole"),
             (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
         )
-        freedom, gcv = ((float(v[0]) if one else v) for v in (done.degrees_of_freedom, done.gcv))
-        certificate = Certificate("Leave-one-out without refitting", (done.row, *self.rests_on()), facts)
+        freedom, gcv = ((float(v[0]) if is_single else v) for v in (left_out.degrees_of_freedom, left_out.gcv))
+        certificate = Certificate("Leave-one-out without refitting", (left_out.row, *self.rests_on()), facts)
         return LeftOut(
             outputs=outputs,
             residuals=residuals,
@@ -163,14 +163,14 @@ class LeavesOut(Model):
         gram = self.training_gram(X)
         machines, outputs, targets = self.own_rows(gram)
         losses = Losses.of_model(model, targets, weights)
-        known = (machines, model.support_vectors_, outputs, losses)
-        return importance_of(*known, n_repeats, random_state, self.rests_on())
+        arguments = (machines, model.support_vectors_, outputs, losses)
+        return importance_of(*arguments, n_repeats, random_state, self.rests_on())
 
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
         alpha, ridge, codes = self.to_columns()
         primal, system = self.primal(), self.make_system(gram)
-        fitted = system.fitted(alpha, self.border_columns(alpha))
+        fitted = system.compute_fitted(alpha, self.border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
             here, on_rows = np.ix_(rows, columns), system.on(rows, d)
@@ -243,7 +243,7 @@ class LeavesOut(Model):
 
     def judge(self, outputs: Array) -> tuple[Any, float | None]:
         """Return predictions from outputs, and the share of wrong ones in classification."""
-        return judged(self.estimator, outputs) if self.estimator._labels else (outputs, None)
+        return decode_outputs(self.estimator, outputs) if self.estimator._labels else (outputs, None)
 
     def members(self, alpha: Array, codes: Array) -> Any:
         """Return the rows that each machine was fitted to."""
@@ -280,9 +280,9 @@ def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
     X = X if is_sparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != kept.shape[1] or (rows.size and X.shape[0] <= int(rows.max())):
         return False
-    some = X.tocsr()[rows] if is_sparse(X) else X[rows]
-    apart = some != kept
-    return not (apart.nnz if is_sparse(apart) else np.asarray(apart).any())
+    rows_of_X = X.tocsr()[rows] if is_sparse(X) else X[rows]
+    is_different = rows_of_X != kept
+    return not (is_different.nnz if is_sparse(is_different) else np.asarray(is_different).any())
 
 
 def check_ridge(model: Any) -> None:

@@ -225,7 +225,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         """Fit to rows X and targets y."""
         self._begin_fit()
         choices = self._model.choices()
-        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
         self._model.keep_variation(X, y[:, None], *self._model.fit_machines(X, y[:, None], choices))
         return self
 
@@ -283,7 +283,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
         self._begin_fit()
         choices = self._model.choices()
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
+        X, labels, _ = self._check_data(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
         machines = self._model.fit_machines(X, Y, choices)

@@ -20,7 +20,7 @@ from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
-from substrate.least_squares.answer import Question, answered
+from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import solve_saddle_system
 
@@ -39,7 +39,7 @@ class SubstrateModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
-        X, y, _ = type(model)(model.kernel)._checked(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=True, multi_output=False)
         if y.size != model.constants_.size:
             raise DataError(f"the model has {model.constants_.size} constants, these are {y.size} rows")
         return self.subtract_constants(X, y, model.constants_)
@@ -95,7 +95,7 @@ class SubstrateRegressor(Regressor):
     def fit(self, X: Any, y: Any, c: Any = None) -> Self:
         """Fit to rows X and targets y, with a constant for each row if ``c`` is given."""
         self._begin_fit()
-        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
         chosen = self.c if c is None else c
         if isinstance(chosen, (bool, np.bool_)):
             raise DataError(f"c must be one number or one for each row, received {chosen!r}")
@@ -107,23 +107,23 @@ class SubstrateRegressor(Regressor):
         gram = Gram.of(kernel, X)
         if not kernel.trusted:
             gram.check_definite()
-        given = self._model.subtract_constants(X, y, constants)
-        target, ridge = given.Y[:, 0], np.ones(y.size)
+        fit_data = self._model.subtract_constants(X, y, constants)
+        target, ridge = fit_data.Y[:, 0], np.ones(y.size)
         solved = solve_saddle_system(gram, target, ridge)
-        tolerances = tolerances_of(y[:, None], given.weights, given.tolerance)
-        question = Question(
+        tolerances = tolerances_of(y[:, None], fit_data.weights, fit_data.tolerance)
+        question = AnswerProblem(
             kernel=kernel,
             X=X,
-            Y=given.Y,
-            gammas=given.gammas,
-            weights=given.weights,
+            Y=fit_data.Y,
+            gammas=fit_data.gammas,
+            weights=fit_data.weights,
             tolerances=tolerances,
             negative=gram.negative,
         )
-        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-        answer = answered(question, *found, gram.diagonal, gram, primal=True)
+        solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+        answer = bound_and_refine(question, *solution, gram.diagonal, gram, primal=True)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = add_target_error(answer.rows, given.target_error(0))
+        rows = add_target_error(answer.rows, fit_data.target_error(0))
         if answer.primal is None:
             rows += saddle_rows(gram.product(alpha), gram.diagonal, target, ridge, alpha, bias)
         self.constants_ = constants
@@ -184,7 +184,7 @@ class L1SubstrateRegressor(Regressor):
         """Fit to rows X and targets y."""
         self._begin_fit()
         zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
-        X, y, _ = self._checked(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
         kernel = self._resolved_kernel(X)
         how = Solving(self.solver, self._tolerance())
         fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False, ridge=ridge)
@@ -243,15 +243,18 @@ class L1SubstrateClassifier(Classifier):
         self._begin_fit()
         zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
+        X, labels, _ = self._check_data(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
         kernel = self._resolved_kernel(X)
         gram = Gram.of(kernel, X)
         machines, fits, how = list(each_machine(Y, True)), [], Solving(self.solver, self._tolerance())
-        for one in machines:
-            part, points = gram if one.whole else gram.restrict(one.rows), one.points(X, kernel.pairwise)
-            fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=True, ridge=ridge))
+        for machine in machines:
+            gram_of_machine, points = (
+                gram if machine.whole else gram.restrict(machine.rows),
+                machine.points(X, kernel.pairwise),
+            )
+            fits.append(fit_sparse(kernel, points, gram_of_machine, machine.y, zeta, how, labels=True, ridge=ridge))
         alpha = Y * in_columns(machines, [fit.coefficients for fit in fits], gram.n)
         bias = np.array([fit.bias for fit in fits])
         (rows,) = np.nonzero(alpha.any(axis=1))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
-from problems.estimators.shared.base import page_named
+from problems.estimators.shared.base import import_page
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
-from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished
+from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
@@ -117,12 +117,12 @@ class Variation:
                     exact=solved.polished,
                     witness=witness,
                 )
-        return self._declared(coordinates, y, rho, (*facts, *note))
+        return self._declare(coordinates, y, rho, (*facts, *note))
 
-    def _declared(
+    def _declare(
         self, coordinates: ComponentCoordinates, y: Array, rho: Weights, facts: tuple[tuple[str, str], ...]
     ) -> VariationFit:
-        page = page_named(PAGES[self.expansion])
+        page = import_page(PAGES[self.expansion])
         name = None if self.solver in ("auto", "cvxpy") else self.solver
         # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
         center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
@@ -152,13 +152,13 @@ def _exact_values(kernel: Componentwise, X: Any, a: Array, careful: bool) -> lis
 
     ``a`` has one column per component where they have expansions of their own.
     """
-    found = []
-    for number, part in enumerate(kernel.components(X.shape[1])):
-        plain = PlainProducts(np.asarray(part(X)), part.rounding(X), part.trusted)
-        products: KernelProducts = CarefulProducts(part, X, plain) if careful else plain
+    values = []
+    for number, component in enumerate(kernel.components(X.shape[1])):
+        plain = PlainProducts(np.asarray(component(X)), component.rounding(X), component.trusted)
+        products: KernelProducts = CarefulProducts(component, X, plain) if careful else plain
         (high, low), radius = products(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
-        found.append(Doubled(high, low, radius))
-    return found
+        values.append(Doubled(high, low, radius))
+    return values
 
 
 def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> Array | None:
@@ -167,14 +167,14 @@ def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordin
     For kernels of finite rank, all of whose directions are kept; of others the cut-off leaves directions out, which is
     part of the model, and None is returned.
     """
-    parts = kernel.components(X.shape[1])
-    if any(part.rank(X.shape[1]) is None for part in parts):
+    components = kernel.components(X.shape[1])
+    if any(component.rank(X.shape[1]) is None for component in components):
         return None
     A, bounds = np.abs(coordinates.coefficients), np.zeros_like(coordinates.parts)
-    for number, part in enumerate(parts):
-        s = np.sqrt(np.maximum(part.diag(X), 0.0))
+    for number, component in enumerate(components):
+        s = np.sqrt(np.maximum(component.diag(X), 0.0))
         summed = s @ (A[number] if A.ndim == 3 else A)
-        share = at_most(part.rounding(X) + 2.0 * sum_rounding(X.shape[0] + 2))
+        share = at_most(component.rounding(X) + 2.0 * sum_rounding(X.shape[0] + 2))
         bounds[number] = share * np.outer(s, summed)
     return bounds
 
@@ -182,12 +182,12 @@ def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordin
 def _doubled_values(kernel: Componentwise, X: Any, a: Array) -> list[Doubled] | None:
     """Enclose the same by kernel values in doubled precision; None where a kernel has none."""
     values = []
-    for number, part in enumerate(kernel.components(X.shape[1])):
-        found = doubled_matrix(part, X)
-        if found is None:
+    for number, component in enumerate(kernel.components(X.shape[1])):
+        matrix = doubled_matrix(component, X)
+        if matrix is None:
             return None
-        (high, low), share = found
-        s = np.sqrt(np.maximum(part.diag(X), 0.0))
+        (high, low), share = matrix
+        s = np.sqrt(np.maximum(component.diag(X), 0.0))
         values.append(Doubled(high, low, at_most(share) * np.outer(s, s)) @ (a if a.ndim == 1 else a[:, number].copy()))
     return values
 
@@ -196,15 +196,18 @@ def _point_values(
     kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, v: Array, doubled: bool = False
 ) -> tuple[Doubled, ...] | None:
     """Enclose the values of the expansion A v, which is not rounded, in accurate kernel values, or in doubled ones."""
-    tables = coordinates.coefficients if coordinates.decoupled else coordinates.coefficients[None]
+    tables = coordinates.coefficients if coordinates.is_decoupled else coordinates.coefficients[None]
     exact = [Doubled(table) @ v for table in tables]
-    near = [one.midpoint for one in exact]
-    rest = [(one - high).midpoint for one, high in zip(exact, near, strict=True)]
-    a, left = (np.column_stack(parts) if coordinates.decoupled else parts[0] for parts in (near, rest))
+    near = [exact_value.midpoint for exact_value in exact]
+    remainders = [(exact_value - high).midpoint for exact_value, high in zip(exact, near, strict=True)]
+    a, low_part = (np.column_stack(arrays) if coordinates.is_decoupled else arrays[0] for arrays in (near, remainders))
     values = _doubled_values(kernel, X, a) if doubled else _exact_values(kernel, X, a, True)
     if values is None:
         return None
-    return tuple(one + other for one, other in zip(values, _exact_values(kernel, X, left, False), strict=True))
+    return tuple(
+        exact_value + correction
+        for exact_value, correction in zip(values, _exact_values(kernel, X, low_part, False), strict=True)
+    )
 
 
 def answer_of(
@@ -222,19 +225,19 @@ def answer_of(
     """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
     rows, radii = [], _radii_of_parts(kernel, X, coordinates)
     permitted = Tolerance.of(y, np.ones(y.size), tolerance)
-    values, known = DoubledComponents(coordinates, radii), (y, rho, witness, fitted, permitted)
+    values, arguments = DoubledComponents(coordinates, radii), (y, rho, witness, fitted, permitted)
     if radii is not None:
         for doubled in (False, True):
             point = _point_values(kernel, X, coordinates, witness.v, doubled)
             if point is None:
                 break
-            rows.append(variation_accuracy(replace(values, point=point), *known))
+            rows.append(variation_accuracy(replace(values, point=point), *arguments))
             if rows[-1].passes:
                 break
     else:  # the directions are those that double precision computes, and the stored expansion is compared
         for careful in (False, True):
             stored = sum_of(_exact_values(kernel, X, a, careful)) + b
-            rows.append(variation_accuracy(values, *known, stored))
+            rows.append(variation_accuracy(values, *arguments, stored))
             if rows[-1].passes:
                 break
     row = min(rows, key=lambda row: row.value)
@@ -244,11 +247,11 @@ def answer_of(
 def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
     """Whether there are no directions of the components beyond those that the cut-off keeps."""
     n, p = X.shape
-    features = [part.rank(p) for part in kernel.components(p)]
-    known = [n if rank is None else min(n, rank) for rank in features]
-    if coordinates.decoupled:
-        return all(kept >= rank for kept, rank in zip(coordinates.ranks, known, strict=True))
-    return bool(coordinates.ranks[0] >= min(n - coordinates.bias, sum(known)))
+    features = [component.rank(p) for component in kernel.components(p)]
+    ranks = [n if rank is None else min(n, rank) for rank in features]
+    if coordinates.is_decoupled:
+        return all(kept >= rank for kept, rank in zip(coordinates.ranks, ranks, strict=True))
+    return bool(coordinates.ranks[0] >= min(n - coordinates.bias, sum(ranks)))
 
 
 def with_answer(
@@ -265,9 +268,11 @@ def with_answer(
     if a.ndim == 1:
         fitted = expansion_values(kernel, X, a, b, X)
     else:
-        fitted = np.sum([part(X, X) @ a[:, k] for k, part in enumerate(kernel.components(X.shape[1]))], axis=0) + b
-    polished = _polished(choices.solver, fit)
-    tolerance = tol if polished else unpolished(tol)
+        fitted = (
+            np.sum([component(X, X) @ a[:, k] for k, component in enumerate(kernel.components(X.shape[1]))], axis=0) + b
+        )
+    polished = _is_polished(choices.solver, fit)
+    tolerance = tol if polished else unpolished_tolerance(tol)
     row = answer_of(kernel, X, coordinates, y, rho, fit.witness, a, b, fitted, tolerance)
     facts = (*fit.facts, _RELATIVE)
     if not row.passes:
@@ -275,7 +280,7 @@ def with_answer(
     return replace(fit, rows=(row, *fit.rows), facts=facts)
 
 
-def _polished(solver: str, fit: VariationFit) -> bool:
+def _is_polished(solver: str, fit: VariationFit) -> bool:
     """Whether a point is that of an active set; otherwise it is the interior point of a solver."""
     return solver == "auto" and fit.exact
 
@@ -311,17 +316,17 @@ class StoredVariation:
 
     def certify(self) -> Added:
         """Bound the answer, beside the rows of the optimum."""
-        known = (self.kernel, self.points, self.coordinates, self.y, self.rho, self.fit.witness, self.a, self.b)
-        row = answer_of(*known, self.fitted, self.tolerance)
+        arguments = (self.kernel, self.points, self.coordinates, self.y, self.rho, self.fit.witness, self.a, self.b)
+        row = answer_of(*arguments, self.fitted, self.tolerance)
         facts = (*self.fit.facts, _RELATIVE)
         return (row, *self.fit.rows), facts if row.passes else (*facts, _UNKNOWN)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        known = (self.coordinates, self.y, self.rho, self.fit.witness, self.fitted)
+        arguments = (self.coordinates, self.y, self.rho, self.fit.witness, self.fitted)
         stored = (self.kernel, self.points, self.a, self.b)
         tolerance = tolerance_in_balls(self.y, np.ones(self.y.size), self.tolerance)
-        proof = prove_variation(*known, *stored, tolerance)
+        proof = prove_variation(*arguments, *stored, tolerance)
         complete = keeps_all(self.kernel, self.points, self.coordinates)
         return proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
 
@@ -379,4 +384,4 @@ class VariationModel(DecoupledModel):
     def tolerance_of(self, fit: VariationFit) -> float:
         """Return the tolerance of the accuracy: larger for the point of a conic solver."""
         tol = self.estimator._tolerance()
-        return tol if _polished(getattr(self.estimator, "solver", "auto"), fit) else unpolished(tol)
+        return tol if _is_polished(getattr(self.estimator, "solver", "auto"), fit) else unpolished_tolerance(tol)

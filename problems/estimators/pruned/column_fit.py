@@ -26,9 +26,9 @@ from substrate.kernels import Kernel
 from substrate.least_squares.column_accuracy import (
     CAREFUL_FORMULA,
     FORMULA,
-    ColumnFactor,
     ColumnMachine,
     ColumnValues,
+    KeptColumnFactor,
     bound_columns_by_factor,
     kept_values,
 )
@@ -38,7 +38,15 @@ from substrate.least_squares.saddle_system import bordered_matrix, bordered_targ
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
-__all__ = ["ColumnModel", "ColumnReducedClassifier", "Facts", "HeldMachine", "MachineGroup", "Reduced", "Selection"]
+__all__ = [
+    "ColumnMachineData",
+    "ColumnModel",
+    "ColumnReducedClassifier",
+    "Facts",
+    "MachineGroup",
+    "Reduced",
+    "Selection",
+]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
 _UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
@@ -81,7 +89,7 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldMachine:
+class ColumnMachineData:
     """One machine of a model: its rows, their labels, the kept ones, and its coefficients.
 
     ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the
@@ -104,7 +112,7 @@ class ColumnModel(Model):
     def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the rows of the fit and the codes of their labels."""
         model = self.estimator
-        X, labels, _ = type(model)(model.kernel)._checked(X, y, None, numeric=False)
+        X, labels, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=False)
         Y = model._codes_again(labels)
         last = int(model.support_.max(initial=-1))
         if last >= labels.size:
@@ -118,11 +126,11 @@ class ColumnModel(Model):
         facts = (("kernel", repr(self.estimator.kernel_)),)
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-    def recall_machine(self, held: HeldMachine) -> StoredMachine:
+    def recall_machine(self, held: ColumnMachineData) -> StoredMachine:
         """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
         return StoredColumns(self.estimator.kernel_, held)
 
-    def check_rows(self, X: Any, Y: Array) -> Iterator[HeldMachine]:
+    def check_rows(self, X: Any, Y: Array) -> Iterator[ColumnMachineData]:
         """Return every machine of this model, on the training rows."""
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
@@ -134,7 +142,7 @@ class ColumnModel(Model):
             place = np.searchsorted(members, model.support_[used])
             inside = place < members.size
             inside[inside] = members[place[inside]] == model.support_[used][inside]
-            yield HeldMachine(
+            yield ColumnMachineData(
                 points=one.points(X, model.kernel_.pairwise),
                 y=one.y,
                 columns=place[inside],
@@ -163,7 +171,7 @@ class ColumnReducedClassifier(Classifier):
         self._begin_fit()
         gamma = positive(self.gamma, "gamma")
         self._check_coding()
-        X, labels, _ = self._checked(X, y, None, numeric=False)
+        X, labels, _ = self._check_data(X, y, None, numeric=False)
         classes = Classes.of(labels, self.coding)
         Y = classes.codes(labels)
         self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
@@ -174,28 +182,30 @@ class ColumnReducedClassifier(Classifier):
         facts: dict[tuple[str, str], None] = {}
         measured: dict[str, float] = {}
         for machines, members in _groups(Y):
-            part = gram if members.size == gram.n else gram.restrict(members)
+            gram_of_members = gram if members.size == gram.n else gram.restrict(members)
             ridge = ridge_of(gamma, np.ones(members.size))
-            own = np.ascontiguousarray(Y[np.ix_(members, machines)])
+            codes = np.ascontiguousarray(Y[np.ix_(members, machines)])
             points = points_of(X, members, kernel.pairwise)
             group = MachineGroup(
-                gram=part,
-                matrix=bordered_matrix(part.matrix, ridge),
-                labels=own,
+                gram=gram_of_members,
+                matrix=bordered_matrix(gram_of_members.matrix, ridge),
+                labels=codes,
                 ridge=ridge,
                 kernel=kernel,
                 points=points,
             )
             selected = self._select(group)
             solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
-            for machine, columns, one in zip(machines, selected.columns, solved, strict=True):
-                alpha[members[columns], machine] = Y[members[columns], machine] * one.coefficients
-                bias[machine] = one.bias
+            for machine, columns, solution in zip(machines, selected.columns, solved, strict=True):
+                alpha[members[columns], machine] = Y[members[columns], machine] * solution.coefficients
+                bias[machine] = solution.bias
                 used[members[columns]] = True
-                rows.append(one.rows)
-            second = ("solved by", ", ".join(dict.fromkeys(one.method for one in solved)))
-            answers = (fact for one in solved for fact in one.facts)
-            facts |= dict.fromkeys((*part.record(), ("gamma", f"{gamma:g}"), *selected.facts, second, *answers))
+                rows.append(solution.rows)
+            second = ("solved by", ", ".join(dict.fromkeys(solution.method for solution in solved)))
+            answers = (fact for solution in solved for fact in solution.facts)
+            facts |= dict.fromkeys(
+                (*gram_of_members.record(), ("gamma", f"{gamma:g}"), *selected.facts, second, *answers)
+            )
             measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
         (kept,) = np.nonzero(used)
         single = Y.shape[1] == 1
@@ -225,8 +235,8 @@ class ColumnReducedClassifier(Classifier):
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
         method = f"least squares on the columns, {solved.method}"
         y = np.ascontiguousarray(B[1:])
-        known = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
-        bounded, facts = _bounded_columns(*known, self._tolerance())
+        arguments = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
+        bounded, facts = _bounded_columns(*arguments, self._tolerance())
         return Reduced(
             bias=solved.bias, coefficients=solved.coefficients, rows=(*bounded, *rows), method=method, facts=facts
         )
@@ -237,24 +247,48 @@ class StoredColumns:
     """Least squares on the kept columns, all rows, for the present coefficients."""
 
     kernel: Kernel
-    held: HeldMachine
+    machine_data: ColumnMachineData
 
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
-        kernel, held = self.kernel, self.held
+        kernel, machine_data = self.kernel, self.machine_data
         machine = ColumnMachine(
-            y=held.y, columns=held.columns, gamma=held.gamma, bias=held.bias, coefficients=held.coefficients
+            y=machine_data.y,
+            columns=machine_data.columns,
+            gamma=machine_data.gamma,
+            bias=machine_data.bias,
+            coefficients=machine_data.coefficients,
         )
-        bounded, facts = _carefully(kernel, held.points, machine, kernel.diag(held.points), held.fitted, held.tolerance)
-        C, kept = machine.bordered(kept_values(kernel, held.points, held.columns)), np.arange(held.columns.size)
-        return (*bounded, *column_rows(C, kept, bordered_target(held.y), held.bias, held.coefficients)), facts
+        bounded, facts = _carefully(
+            kernel,
+            machine_data.points,
+            machine,
+            kernel.diag(machine_data.points),
+            machine_data.fitted,
+            machine_data.tolerance,
+        )
+        C, kept = (
+            machine.add_border(kept_values(kernel, machine_data.points, machine_data.columns)),
+            np.arange(machine_data.columns.size),
+        )
+        return (
+            *bounded,
+            *column_rows(C, kept, bordered_target(machine_data.y), machine_data.bias, machine_data.coefficients),
+        ), facts
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        held = self.held
-        known = (self.kernel, held.points, held.y, held.gamma, held.columns, held.coefficients)
-        tolerance = tolerance_in_balls(held.y, np.ones(held.y.size), held.tolerance)
-        return prove_kept_columns(*known, held.bias, held.fitted, tolerance)
+        machine_data = self.machine_data
+        arguments = (
+            self.kernel,
+            machine_data.points,
+            machine_data.y,
+            machine_data.gamma,
+            machine_data.columns,
+            machine_data.coefficients,
+        )
+        tolerance = tolerance_in_balls(machine_data.y, np.ones(machine_data.y.size), machine_data.tolerance)
+        return prove_kept_columns(*arguments, machine_data.bias, machine_data.fitted, tolerance)
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
@@ -262,7 +296,7 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
     if (Y != 0.0).all():
         yield list(range(Y.shape[1])), np.arange(Y.shape[0])
     else:
-        yield from (([one.column], one.rows) for one in each_machine(Y, True))
+        yield from (([machine.column], machine.rows) for machine in each_machine(Y, True))
 
 
 def _bounded_columns(
@@ -280,7 +314,7 @@ def _bounded_columns(
         return (), (_DEPENDENT,)
     machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)
     values = np.ascontiguousarray(gram.matrix[:, columns])
-    factor = solved.factor or ColumnFactor.of_columns(machine.bordered(values))
+    factor = solved.factor or KeptColumnFactor.of_columns(machine.add_border(values))
     kept = ColumnValues(values, columns, kernel.rounding(points), _roots(kernel, gram.diagonal))
     row = _row(machine, bound_columns_by_factor(machine, kept, factor), FORMULA, tolerance)
     if row.passes:
@@ -293,7 +327,7 @@ def _carefully(
     kernel: Kernel, points: Any, machine: ColumnMachine, diagonal: Array, fitted: Array, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
     values = kept_values(kernel, points, machine.columns)
-    factor = ColumnFactor.of_columns(machine.bordered(values))
+    factor = KeptColumnFactor.of_columns(machine.add_border(values))
     kept = ColumnValues(values, machine.columns, kernel.careful_rounding(points), _roots(kernel, diagonal))
     row = _row(machine, bound_columns_by_factor(machine, kept, factor, fitted), CAREFUL_FORMULA, tolerance)
     if np.isfinite(row.value):

@@ -135,10 +135,10 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         kind = "accelerated" if self.accelerated else "plain"
         training = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
         facts = [("Adaline", training)]
-        if not trained.converged and self.accelerated:
+        if not trained.is_converged and self.accelerated:
             weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
             facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
-        elif not trained.converged:
+        elif not trained.is_converged:
             warnings.warn(
                 f"the plain Adaline ended at a relative residual of {residual:.2e} after {trained.epochs} epochs, "
                 f"above adaline_tol = {self.adaline_tol:g}, and its unfinished weights rank the columns; raise "

@@ -135,9 +135,9 @@ class PrunedLSSVMRegressor(Regressor):
         if self.reweight and self.weighting is None:
             raise DeclarationError("reweight=True finds weights at every step: choose a weighting")
         rows = self._model.check_rows(X, y, sample_weight, True)
-        points, known = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
+        points, targets_val = (None, rows.y) if X_val is None else self._validation(X_val, y_val)
         kernel = self._resolved_kernel(rows.X)
-        index = self._model.index(lambda outputs: np.square(known - outputs[:, 0]), points, rows, False)
+        index = self._model.index(lambda outputs: np.square(targets_val - outputs[:, 0]), points, rows, False)
         robust = {"weighting": self.weighting, "scale": self.scale, "reweight": bool(self.reweight)}
         task = self._model.task(rows.X, rows.y[:, None], index, given=rows.weights, **robust)
         self._model.keep(rows, *self._model.prune(task, kernel, gamma), 1.0)
@@ -151,10 +151,10 @@ class PrunedLSSVMRegressor(Regressor):
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
-        known = self._model.check_rows_again(X, y, sample_weight, True)
+        rows = self._model.check_rows_again(X, y, sample_weight, True)
         model = copy(self)
-        model._model.keep(known, self._model.own_path(known), number, None, 1.0)
-        model._model.certify_step(number, known, known.y[:, None])
+        model._model.keep(rows, self._model.own_path(rows), number, None, 1.0)
+        model._model.certify_step(number, rows, rows.y[:, None])
         return model
 
 
@@ -218,17 +218,17 @@ class PrunedLSSVMClassifier(Classifier):
         rows = self._model.check_rows(X, y, sample_weight, False)
         classes = Classes.of(rows.y, self.coding)
         book, groups = classes.book, classes.numbers(rows.y)
-        points, known = None, groups
+        points, numbers_val = None, groups
         if X_val is not None:
-            points, given = self._validation(X_val, y_val, numeric=False)
-            if not np.isin(given, classes.names).all():
-                raise DataError(f"y_val has classes {np.setdiff1d(given, classes.names)}, of which y has none")
-            known = classes.numbers(given)
+            points, labels_val = self._validation(X_val, y_val, numeric=False)
+            if not np.isin(labels_val, classes.names).all():
+                raise DataError(f"y_val has classes {np.setdiff1d(labels_val, classes.names)}, of which y has none")
+            numbers_val = classes.numbers(labels_val)
         kernel = self._resolved_kernel(rows.X)
 
         def loss(outputs: Array) -> Array:
-            seen = outputs[:, 0] if book.shape[1] == 1 else outputs
-            return np.asarray(winners(scores_of(seen, self.coding, book)) != known, dtype=np.float64)
+            decision_values = outputs[:, 0] if book.shape[1] == 1 else outputs
+            return np.asarray(winners(scores_of(decision_values, self.coding, book)) != numbers_val, dtype=np.float64)
 
         index = self._model.index(loss, points, rows, True)
         task = self._model.task(rows.X, book[groups], index, groups, given=rows.weights)
@@ -249,9 +249,9 @@ class PrunedLSSVMClassifier(Classifier):
         """The machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
-        known, groups = self._model.group_rows(X, y, sample_weight)
+        rows, groups = self._model.group_rows(X, y, sample_weight)
         model = copy(self)
-        model._model.keep_codes(known, groups, self._model.own_path(known), number, None)
-        model._model.certify_step(number, known, self.code_book_[groups])
-        model._calibration.begin_by(known.X, self.classes_[groups], known.weights)
+        model._model.keep_codes(rows, groups, self._model.own_path(rows), number, None)
+        model._model.certify_step(number, rows, self.code_book_[groups])
+        model._calibration.begin_by(rows.X, self.classes_[groups], rows.weights)
         return model

@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 
 from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
 from problems.estimators.pruned.column_fit import (
+    ColumnMachineData,
     ColumnModel,
     ColumnReducedClassifier,
-    HeldMachine,
     MachineGroup,
     Reduced,
     Selection,
@@ -24,7 +24,7 @@ from substrate.arrays import Array, positive, whole_number
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import IndefiniteKernelWarning
 from substrate.least_squares.adaline import eliminate_patterns
-from substrate.least_squares.answer import Question, answered
+from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import bordered_target, solve_saddle_system
@@ -43,7 +43,7 @@ class PatternModel(ColumnModel, LeavesOut):
     def members(self, alpha: Array, codes: Array) -> Any:
         return alpha != 0.0  # every machine keeps its own rows
 
-    def recall_machine(self, held: HeldMachine) -> StoredMachine:
+    def recall_machine(self, held: ColumnMachineData) -> StoredMachine:
         """Return the LS-SVM of the kept patterns alone."""
         kept, kernel = held.columns, self.estimator.kernel_
         points = points_of(held.points, kept, kernel.pairwise)
@@ -123,41 +123,48 @@ class ALSSVMClassifier(ColumnReducedClassifier):
             )
             for target in bordered_target(group.labels).T
         ]
-        epochs, residual = max(one.epochs for one in trained), max(one.residual for one in trained)
+        epochs, residual = max(solution.epochs for solution in trained), max(solution.residual for solution in trained)
         n = group.labels.shape[0]
-        left = dict.fromkeys(f"{one.patterns.size} of {n}, elimination ended by {one.ended}" for one in trained)
+        remarks = dict.fromkeys(
+            f"{solution.patterns.size} of {n}, elimination ended by {solution.ended}" for solution in trained
+        )
         facts = (
-            ("columns", "; ".join(left)),
+            ("columns", "; ".join(remarks)),
             ("Adaline", f"with elimination below {self.threshold:g}, {epochs} epochs"),
         )
         measured = {"n_epochs_": epochs, "residual_": residual}
-        return Selection(tuple(one.patterns for one in trained), facts, measured)
+        return Selection(tuple(solution.patterns for solution in trained), facts, measured)
 
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        part, ridge = group.gram.restrict(columns), group.ridge[columns]
+        gram_of_columns, ridge = group.gram.restrict(columns), group.ridge[columns]
         target = np.ascontiguousarray(group.labels[columns, machine])
         # an alteration of the whole matrix has been warned of already, and its blocks have other eigenvalues
         warned = bool(group.gram.alterations)
         with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
-            solved = solve_saddle_system(part, target, ridge)
+            solved = solve_saddle_system(gram_of_columns, target, ridge)
         points = points_of(group.points, columns, group.kernel.pairwise)
         gammas, ones = (positive(self.gamma, "gamma"),), np.ones(target.size)
         tolerances = tolerances_of(target[:, None], ones, self._tolerance())
-        question = Question(
+        question = AnswerProblem(
             kernel=group.kernel,
             X=points,
             Y=target[:, None],
             gammas=gammas,
             weights=ones,
             tolerances=tolerances,
-            negative=part.negative,
+            negative=gram_of_columns.negative,
         )
-        found = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-        answer = answered(question, *found, part.diagonal, part)
+        solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
+        answer = bound_and_refine(question, *solution, gram_of_columns.diagonal, gram_of_columns)
         alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = (*answer.rows, *saddle_rows(part.product(alpha), part.diagonal, target, ridge, alpha, bias))
-        done = [str(alteration) for alteration in part.alterations if alteration not in group.gram.alterations]
-        method = "; ".join(["the LS-SVM of the patterns left, closed form", *done])
+        rows = (
+            *answer.rows,
+            *saddle_rows(gram_of_columns.product(alpha), gram_of_columns.diagonal, target, ridge, alpha, bias),
+        )
+        alterations = [
+            str(alteration) for alteration in gram_of_columns.alterations if alteration not in group.gram.alterations
+        ]
+        method = "; ".join(["the LS-SVM of the patterns left, closed form", *alterations])
         return Reduced(bias=bias, coefficients=alpha, rows=rows, method=method, facts=answer.facts)
 
 

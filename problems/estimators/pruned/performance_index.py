@@ -77,10 +77,10 @@ class Index:
             return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
         if self.folds is not None:
             of_rows = self.folds[rows]
-            parts = [np.flatnonzero(of_rows == fold) for fold in np.unique(of_rows)]
-            if len(parts) == 1:  # the remaining rows are one fold: each is left out alone
+            folds = [np.flatnonzero(of_rows == fold) for fold in np.unique(of_rows)]
+            if len(folds) == 1:  # the remaining rows are one fold: each is left out alone
                 return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
-            return np.asarray(Y - k_fold_residuals(alpha, B(), parts))
+            return np.asarray(Y - k_fold_residuals(alpha, B(), folds))
         return np.asarray(Y - ridge[:, None] * alpha)
 
     def scores(self, gram: Gram, cross: Array | None, machines: Sequence[Snapshot]) -> list[float]:
@@ -94,20 +94,20 @@ class Index:
             stacked[place[machine.rows], number * outputs : (number + 1) * outputs] = machine.support_values
         if self.name == "validation":
             assert cross is not None
-            seen = cross[:, most] @ stacked
+            outputs_seen = cross[:, most] @ stacked
             return [
-                self._mean(seen[:, number * outputs : (number + 1) * outputs] + machine.bias)
+                self._mean(outputs_seen[:, number * outputs : (number + 1) * outputs] + machine.bias)
                 for number, machine in enumerate(machines)
             ]
         gone = np.ones(gram.n, dtype=bool)
         gone[fewest] = False
         (pruned,) = np.nonzero(gone)
         block = gram.matrix.take(pruned, axis=0)
-        seen = (block if most.size == gram.n else block.take(most, axis=1)) @ stacked
+        outputs_seen = (block if most.size == gram.n else block.take(most, axis=1)) @ stacked
         scores = []
         values = np.empty((gram.n, outputs))
         for number, machine in enumerate(machines):
-            values[pruned] = seen[:, number * outputs : (number + 1) * outputs] + machine.bias
+            values[pruned] = outputs_seen[:, number * outputs : (number + 1) * outputs] + machine.bias
             values[machine.rows] = machine.outputs
             scores.append(self._mean(values))
         return scores
@@ -156,7 +156,7 @@ class Pruning:
     reweight: bool = False
     given: Array | None = None
 
-    def weighed(self, rows: Rows, robust: Array) -> Array:
+    def weigh_rows(self, rows: Rows, robust: Array) -> Array:
         """The weights of the errors of some rows: the given ones times the robust ones."""
         return robust if self.given is None else self.given[rows] * robust
 

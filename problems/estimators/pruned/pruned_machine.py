@@ -24,7 +24,7 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.answer import Question, answered
+from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.leave_one_out import checked_splits
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
@@ -50,7 +50,7 @@ class PrunedRows:
     numbers: Any
     given: Any
 
-    def weighed(self, rows: Any, robust: Array) -> Array:
+    def weigh_rows(self, rows: Any, robust: Array) -> Array:
         """The weights of the errors of some rows: the given ones times the robust ones."""
         return robust if self.weights is None else self.weights[rows] * robust
 
@@ -158,12 +158,12 @@ class PrunedModel(LeavesOut):
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
         part, Y = pruned.gram.restrict(step.rows), task.Y[step.rows]
-        weights = task.weighed(step.rows, step.weights)
+        weights = task.weigh_rows(step.rows, step.weights)
         ridge = ridge_of(step.gamma, weights)
         solved = solve_saddle_system(part, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerances = (step.gamma,) * Y.shape[1], tolerances_of(Y, weights, self.estimator._tolerance())
-        question = Question(
+        question = AnswerProblem(
             kernel=step.kernel,
             X=points,
             Y=Y,
@@ -172,7 +172,7 @@ class PrunedModel(LeavesOut):
             tolerances=tolerances,
             negative=part.negative,
         )
-        answer = answered(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
+        answer = bound_and_refine(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
         checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
         one = Y.shape[1] == 1
         alpha = np.ascontiguousarray(answer.support_values[:, 0] if one else answer.support_values)
@@ -196,14 +196,14 @@ class PrunedModel(LeavesOut):
             model.certificate_ = certificate
         model.pruning_path_ = tuple(replace(step, rows=known.numbers[step.rows]) for step in path)
         model.step_, model.gamma_, model.weights_ = chosen, step.gamma, step.weights
-        model.ridge_ = ridge_of(step.gamma, known.weighed(step.rows, step.weights))
+        model.ridge_ = ridge_of(step.gamma, known.weigh_rows(step.rows, step.weights))
         own = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
         model._keep_expansion(own, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
 
     def check_rows(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Return rows of positive weight and their targets, checked."""
-        X, given, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
-        X, y, weights, numbers = self.estimator._kept(X, given, weights)
+        X, given, weights = self.estimator._check_data(X, y, sample_weight, numeric=numeric)
+        X, y, weights, numbers = self.estimator._keep_weighted(X, given, weights)
         return PrunedRows(X=X, y=y, weights=None if (weights == 1.0).all() else weights, numbers=numbers, given=given)
 
     def check_rows_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
@@ -239,7 +239,7 @@ class PrunedModel(LeavesOut):
         left = np.searchsorted(known.numbers, model.support_)
         points = points_of(known.X, left, model.kernel_.pairwise)
         gammas, tolerance = (model.gamma_,) * Y.shape[1], model._tolerance()
-        weights = known.weighed(left, model.weights_)
+        weights = known.weigh_rows(left, model.weights_)
         return GivenFit(X=points, Y=Y[left], weights=weights, gammas=gammas, tolerance=tolerance)
 
     def certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
@@ -274,12 +274,12 @@ def _whole(step: PruningStep) -> bool:
     return step.rows.dtype.kind in "iu" and len({array.shape[0] for array in arrays}) == 1
 
 
-def _checks(part: Gram, Y: Array, ridge: Array, alpha: Array, bias: Array) -> tuple[Row, ...]:
-    products = part.product(np.ascontiguousarray(alpha))
+def _checks(gram: Gram, Y: Array, ridge: Array, alpha: Array, bias: Array) -> tuple[Row, ...]:
+    products = gram.product(np.ascontiguousarray(alpha))
     return worst_rows(
         [
             saddle_rows(
-                products[:, k], part.diagonal, Y[:, k], ridge, np.ascontiguousarray(alpha[:, k]), float(bias[k])
+                products[:, k], gram.diagonal, Y[:, k], ridge, np.ascontiguousarray(alpha[:, k]), float(bias[k])
             )
             for k in range(Y.shape[1])
         ]
@@ -297,7 +297,7 @@ def _facts(pruned: Pruned, task: Pruning) -> tuple[tuple[str, str], ...]:
     if chosen + 1 < len(path):
         limit = task.limit(path[0].score)
         why = f"the next machine, of {path[chosen + 1].size} rows, has {path[chosen + 1].score:.4g} > {limit:.4g}"
-    retuned = sum(other.retuned for other in path[: chosen + 1])
+    retuned = sum(step_before.retuned for step_before in path[: chosen + 1])
     facts = [
         ("gamma", f"{step.gamma:g}" + (f", retuned {retuned} times" if retuned else "")),
         ("pruning", f"{path[0].size} rows to {step.size} in {chosen} steps, {how}"),

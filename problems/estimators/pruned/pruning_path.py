@@ -25,7 +25,7 @@ from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.pruning import DownDating
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
 
-__all__ = ["Line", "Pruned", "Setting", "prune"]
+__all__ = ["Pruned", "PruningLine", "PruningSetting", "prune"]
 
 #: Number of rows removed before the machines in between are scored together, by one product of matrices.
 _BATCH = 64
@@ -34,7 +34,7 @@ _GAMMAS, _WIDTHS, _MOVES = (0.25, 1.0, 4.0), (2.0 / 3.0, 1.0, 1.5), 4
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PruningSetting:
     """A kernel and a gamma, with their kernel matrices."""
 
     kernel: Kernel
@@ -43,7 +43,7 @@ class Setting:
     cross: Array | None
 
     @classmethod
-    def of(cls, task: Pruning, kernel: Kernel, gamma: float) -> "Setting":
+    def of(cls, task: Pruning, kernel: Kernel, gamma: float) -> "PruningSetting":
         """The matrices of a kernel on the rows to prune, and with the validation rows if they are used."""
         gram = Gram.of(kernel, task.X)
         if not kernel.trusted:
@@ -62,33 +62,33 @@ class Setting:
         return task.index.scores(self.gram, self.cross, machines)
 
 
-def _fitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Snapshot:
+def _fit_snapshot(task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> Snapshot:
     """The machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
     if not task.reweight:
-        return Line(task, setting, rows, weights).machine
-    part = setting.gram.restrict(rows)
-    alpha, bias, v = _robust_fit(task, part, setting.gamma, rows)
-    ridge = ridge_of(setting.gamma, task.weighed(rows, v))
-    B = projected_inverse(part, ridge) if task.index.leaves_out else np.ones((1, 1))
-    seen = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
-    return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=v, outputs=seen)
+        return PruningLine(task, setting, rows, weights).machine
+    gram = setting.gram.restrict(rows)
+    alpha, bias, v = _robust_fit(task, gram, setting.gamma, rows)
+    ridge = ridge_of(setting.gamma, task.weigh_rows(rows, v))
+    B = projected_inverse(gram, ridge) if task.index.leaves_out else np.ones((1, 1))
+    outputs = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
+    return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=v, outputs=outputs)
 
 
-def _robust_fit(task: Pruning, part: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
+def _robust_fit(task: Pruning, gram: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
     """Algorithm 1 on some of the rows: support values, bias and weights."""
     assert task.weighting is not None
-    own = np.ones(rows.size) if task.given is None else task.given[rows]
-    solved, history, _ = reweighted_fits(part, task.Y[rows, 0], gamma, own, task.weighting, task.scale, 1, 0.0)
+    weights = np.ones(rows.size) if task.given is None else task.given[rows]
+    solved, history, _ = reweighted_fits(gram, task.Y[rows, 0], gamma, weights, task.weighting, task.scale, 1, 0.0)
     return solved.support_values[:, None], np.atleast_1d(solved.bias), history[-1].weights
 
 
-class Line:
+class PruningLine:
     """The machine on some of the rows, and those after it by down-dating; ``weights`` are robust ones of all rows."""
 
-    def __init__(self, task: Pruning, setting: Setting, rows: Rows, weights: Array) -> None:
+    def __init__(self, task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> None:
         self._task, self._base, self._weights = task, rows, weights[rows]
         self._part = setting.gram.restrict(rows)
-        self._ridge = ridge_of(setting.gamma, task.weighed(rows, self._weights))
+        self._ridge = ridge_of(setting.gamma, task.weigh_rows(rows, self._weights))
         solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
         self._alpha, self._bias = solved.support_values, solved.bias
         self._engine: DownDating | None = None
@@ -96,7 +96,7 @@ class Line:
 
     def batch(self) -> list[Snapshot]:
         """The next machines, as many as are scored together; none if they do not solve their systems."""
-        engine = self._started()
+        engine = self._start()
         machines: list[Snapshot] = []
         removed = 0
         while removed < _BATCH and self.machine.rows.size > self._task.least:
@@ -107,37 +107,37 @@ class Line:
             machines.append(self.machine)
         return machines if self._sound(engine) else []
 
-    def _started(self) -> DownDating:
+    def _start(self) -> DownDating:
         if self._engine is None:
             self._engine = DownDating(self._part, self._alpha, self._bias)
         return self._engine
 
-    def _snapshot(self, left: Rows, alpha: Array, bias: Array) -> Snapshot:
+    def _snapshot(self, kept: Rows, alpha: Array, bias: Array) -> Snapshot:
         """The machine on the rows ``left`` of the first ones, with their support values."""
-        index, rows = self._task.index, self._base[left]
-        engine = self._started() if index.leaves_out else None
-        diagonal = np.ones(left.size) if engine is None else engine.diagonal
-        seen = index.outputs_at_kept_rows(
-            self._task.Y[rows], self._ridge[left], rows, alpha, diagonal, lambda: self._started().inverse()
+        index, rows = self._task.index, self._base[kept]
+        engine = self._start() if index.leaves_out else None
+        diagonal = np.ones(kept.size) if engine is None else engine.diagonal
+        outputs = index.outputs_at_kept_rows(
+            self._task.Y[rows], self._ridge[kept], rows, alpha, diagonal, lambda: self._start().inverse()
         )
-        return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=self._weights[left], outputs=seen)
+        return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=self._weights[kept], outputs=outputs)
 
     def _sound(self, engine: DownDating) -> bool:
         """Whether the last machine solves its system as well as LAPACK would."""
-        left, alpha, bias, Y = engine.rows, engine.support_values, engine.bias, self._task.Y[self._base]
+        kept, alpha, bias, Y = engine.rows, engine.support_values, engine.bias, self._task.Y[self._base]
         products = self._part.product(alpha)
-        residual = (Y - products - self._ridge[:, None] * alpha - bias)[left]
-        norm_k = float(self._part.diagonal.max()) + float(self._ridge[left].max())
-        scale = norm_k * np.linalg.norm(alpha) + np.sqrt(left.size) * np.abs(bias).max() + np.linalg.norm(Y[left])
+        residual = (Y - products - self._ridge[:, None] * alpha - bias)[kept]
+        norm_k = float(self._part.diagonal.max()) + float(self._ridge[kept].max())
+        scale = norm_k * np.linalg.norm(alpha) + np.sqrt(kept.size) * np.abs(bias).max() + np.linalg.norm(Y[kept])
         size = np.hypot(np.linalg.norm(residual), np.abs(alpha.sum(axis=0)).max())
         return bool(size <= roundoff(self._base.size) * scale)
 
 
-def _as_step(setting: Setting, machine: Snapshot, score: float, retuned: bool = False) -> PruningStep:
+def _as_step(setting: PruningSetting, machine: Snapshot, score: float, retuned: bool = False) -> PruningStep:
     """The record of a machine, without the column axis where it has one output."""
-    one = machine.support_values.shape[1] == 1
-    alpha = np.ascontiguousarray(machine.support_values[:, 0] if one else machine.support_values)
-    bias = float(machine.bias[0]) if one else machine.bias
+    is_single = machine.support_values.shape[1] == 1
+    alpha = np.ascontiguousarray(machine.support_values[:, 0] if is_single else machine.support_values)
+    bias = float(machine.bias[0]) if is_single else machine.bias
     return PruningStep(
         rows=machine.rows,
         support_values=alpha,
@@ -165,14 +165,14 @@ class Pruned:
 
 def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
     """Prune until a number of rows is reached, or the index has degraded."""
-    setting = Setting.of(task, kernel, gamma)
+    setting = PruningSetting.of(task, kernel, gamma)
     everyone = np.arange(task.Y.shape[0])
     weights = np.ones(everyone.size)
     if task.weighting is not None:
         weights = _robust_fit(task, setting.gram, gamma, everyone)[2]
         setting.gram.release()
     if task.weighting is not None or task.given is not None:
-        task = replace(task, index=replace(task.index, weights=task.weighed(everyone, weights)))
+        task = replace(task, index=replace(task.index, weights=task.weigh_rows(everyone, weights)))
     restarts: list[int] = []
     steps = _machines(task, setting, everyone, weights, restarts)
     path = [next(steps)]
@@ -180,9 +180,9 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
     while path[-1].size > task.least:
         step, before = next(steps), setting
         if step.score > limit and task.retune:
-            better, found = _retuned(task, setting, step, weights)
+            better, better_setting = _retune(task, setting, step, weights)
             if better.score < step.score and (better.score <= limit or task.n_support is not None):
-                step, setting = better, found
+                step, setting = better, better_setting
                 steps = _machines(task, setting, step.rows, weights, restarts)
                 next(steps)  # the machine just retuned
             if task.n_support is not None:  # the number decides: search again when the next machine is worse
@@ -194,27 +194,27 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
 
 
 def _machines(
-    task: Pruning, setting: Setting, rows: Rows, weights: Array, restarts: list[int]
+    task: Pruning, setting: PruningSetting, rows: Rows, weights: Array, restarts: list[int]
 ) -> Iterator[PruningStep]:
     """The machine on these rows and those after it, down to the fewest rows allowed."""
-    refits, follows = _refitted(task, setting, rows, weights), _down_dated(task, setting, rows, weights, restarts)
+    refits, follows = _refit(task, setting, rows, weights), _down_date(task, setting, rows, weights, restarts)
     for machines in refits if task.reweight else follows:
         for machine, score in zip(machines, setting.scores(task, machines), strict=True):
             yield _as_step(setting, machine, score)
 
 
-def _refitted(task: Pruning, setting: Setting, rows: Rows, weights: Array) -> Iterator[list[Snapshot]]:
+def _refit(task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> Iterator[list[Snapshot]]:
     while True:
-        machine = _fitted(task, setting, rows, weights)
+        machine = _fit_snapshot(task, setting, rows, weights)
         yield [machine]
         rows = task.staying(machine)
 
 
-def _down_dated(
-    task: Pruning, setting: Setting, rows: Rows, weights: Array, restarts: list[int]
+def _down_date(
+    task: Pruning, setting: PruningSetting, rows: Rows, weights: Array, restarts: list[int]
 ) -> Iterator[list[Snapshot]]:
     while True:
-        line = Line(task, setting, rows, weights)
+        line = PruningLine(task, setting, rows, weights)
         machines = [line.machine]
         while machines:
             yield machines
@@ -228,27 +228,29 @@ def _down_dated(
         restarts.append(rows.size)
 
 
-def _retuned(task: Pruning, setting: Setting, step: PruningStep, weights: Array) -> tuple[PruningStep, Setting]:
+def _retune(
+    task: Pruning, setting: PruningSetting, step: PruningStep, weights: Array
+) -> tuple[PruningStep, PruningSetting]:
     """The best machine on the same rows with gamma and widths nearby; the search moves while it improves."""
     best, centre = step, setting
     for _ in range(_MOVES):
-        found, where = best, centre
+        best_step, where = best, centre
         for width in _WIDTHS:
             kernel = _wider(centre.kernel, width)
             if kernel is None:
                 continue
-            tried = centre if kernel == centre.kernel else Setting.of(task, kernel, centre.gamma)
+            tried = centre if kernel == centre.kernel else PruningSetting.of(task, kernel, centre.gamma)
             for factor in _GAMMAS:
                 if width == factor == 1.0:
                     continue
-                other = replace(tried, gamma=factor * centre.gamma)
-                machine = _fitted(task, other, step.rows, weights)
-                (score,) = other.scores(task, [machine])
-                if score < found.score:
-                    found, where = _as_step(other, machine, score, retuned=True), other
-        if found is best:
+                candidate = replace(tried, gamma=factor * centre.gamma)
+                machine = _fit_snapshot(task, candidate, step.rows, weights)
+                (score,) = candidate.scores(task, [machine])
+                if score < best_step.score:
+                    best_step, where = _as_step(candidate, machine, score, retuned=True), candidate
+        if best_step is best:
             break
-        best, centre = found, where
+        best, centre = best_step, where
     return best, centre
 
 

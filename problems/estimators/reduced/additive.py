@@ -23,14 +23,14 @@ from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseModel
 from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, DecoupledModel
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import IN_KEPT, unpolished
+from substrate.certificates.rows import IN_KEPT, unpolished_tolerance
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF
@@ -116,7 +116,7 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
             self.estimator.support_vectors_, self.estimator.kernel_, data, known, target_unit(known.extremes)
         )
 
-    def solve(self, data: FitData) -> tuple[Prepared, VariationRows, ReducedVariation]:
+    def solve(self, data: FitData) -> tuple[PreparedRows, VariationRows, ReducedVariation]:
         made = prepare(self.data_kernel(data), data, self.choice(), float(self.estimator.ridge), independent=False)
         return made, *self.solve_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
 
@@ -256,23 +256,23 @@ class StoredReducedVariation:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; for any dual point."""
-        model, known = self.model.estimator, self.model.read_in_memory(self.data)
+        model, training_rows = self.model.estimator, self.model.read_in_memory(self.data)
         rows, solved = self.model.solve_again(self.data)
         kernel: Any = model.kernel_
-        share = self.tolerance if solved.exact else unpolished(self.tolerance)
+        share = self.tolerance if solved.exact else unpolished_tolerance(self.tolerance)
         proof = prove_reduced_variation(
             kernel.components(model.n_features_in_),
-            known.X,
+            training_rows.X,
             model.support_vectors_,
             rows.values.transforms,
-            known.Y[:, 0],
+            training_rows.Y[:, 0],
             model.support_values_,
-            known.fitted[:, 0],
+            training_rows.fitted[:, 0],
             float(model.rho),
             float(model.ridge),
             solved.numbers,
             rows.unit * solved.xi,
-            known.weights,
-            tolerance_in_balls(known.Y[:, 0], known.weights, share),
+            training_rows.weights,
+            tolerance_in_balls(training_rows.Y[:, 0], training_rows.weights, share),
         )
         return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.reduced.prepared import Prepared, basis_facts
+from problems.estimators.reduced.prepared import PreparedRows, basis_facts
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
@@ -107,15 +107,15 @@ class FitData:
 
     def width_rows(self) -> Any:
         """Rows that determine the width of a kernel: the same numbers wherever the rows are."""
-        some, held = width_rows(self.source.n_rows), self.source.block_in_memory
-        if held is not None and some.size == self.source.n_rows:
-            return held.X
-        return self.passes.take_rows(self.source, some)
+        numbers, block = width_rows(self.source.n_rows), self.source.block_in_memory
+        if block is not None and numbers.size == self.source.n_rows:
+            return block.X
+        return self.passes.take_rows(self.source, numbers)
 
 
 def _counts(labels: Any) -> Any:
     """The number of rows of each class, in the order of the classes."""
-    names, counts = (to_numpy(part) for part in namespace_of(labels).unique_counts(labels))
+    names, counts = (to_numpy(array) for array in namespace_of(labels).unique_counts(labels))
     return counts[np.argsort(names)]  # the standard guarantees no order
 
 
@@ -135,7 +135,7 @@ _FEW_ROWS = 500
 class ReducedFit:
     """The solution of all outputs at one gamma; leverages and degrees of freedom where their sums are available."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     coefficients: Array
     bias: Array
     rows: tuple[Row, ...]
@@ -157,7 +157,7 @@ def prepare(
     *,
     independent: bool = True,
     linear: LinearColumns | None = None,
-) -> Prepared:
+) -> PreparedRows:
     """Choose the basis, unless it is given, and decompose its kernel matrix, where the rows are.
 
     With ``independent`` a rule chooses no vectors that are in the span of the others up to rounding. ``linear`` are
@@ -168,7 +168,7 @@ def prepare(
         whole, source = _given_matrix(kernel, source)
     independent = independent and basis is None and isinstance(choice.rule, str)
     if basis is None:
-        choice = data.weighed.numbered(choice)
+        choice = data.weighed.renumber(choice)
         basis = chosen_basis(choice, kernel, source, data.passes, lam)
     n = basis.size
     advice = "take a smaller basis.n, a more reduced set."
@@ -176,22 +176,22 @@ def prepare(
     if whole is None and source.n_rows <= _FEW_ROWS:
         # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
         gram_kind(basis.points).of(kernel, source.take_rows(np.arange(source.n_rows)))
-    part = _basis_gram(kernel, whole, basis)
-    features = eigen_features(part.matrix)
-    if independent and not features.well_conditioned:
+    gram_of_basis = _basis_gram(kernel, whole, basis)
+    features = eigen_features(gram_of_basis.matrix)
+    if independent and not features.is_well_conditioned:
         largest = float(features.values[0]) if features.rank else 0.0
-        chosen = basis.without_dependent(to_numpy(part.matrix), largest)
+        chosen = basis.without_dependent(to_numpy(gram_of_basis.matrix), largest)
         if chosen is not basis:
-            basis, part = chosen, _basis_gram(kernel, whole, chosen)
-            features = eigen_features(part.matrix)
-    record = part.record() if whole is None else whole.record()
+            basis, gram_of_basis = chosen, _basis_gram(kernel, whole, chosen)
+            features = eigen_features(gram_of_basis.matrix)
+    record = gram_of_basis.record() if whole is None else whole.record()
     values = BasisValues.of(kernel, basis.points if whole is None else basis.rows, linear)
     rows = KernelRows(values, source, data.passes.share(source, basis.size))
-    K = part.matrix
+    K = gram_of_basis.matrix
     error = _reconstruction(kernel, whole, values.of_kernel, source, basis, features)
     facts = basis_facts(record, basis, features, error)
-    known = rows.target_summary() if data.targets is None else data.targets
-    return Prepared(
+    summary = rows.target_summary() if data.targets is None else data.targets
+    return PreparedRows(
         kernel=kernel,
         basis=basis,
         rows=rows,
@@ -199,7 +199,7 @@ def prepare(
         features=features.beside(linear),
         facts=facts,
         reconstruction=error,
-        targets=known,
+        targets=summary,
         weighed=data.weighed,
     )
 
@@ -208,20 +208,20 @@ def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
     """The kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
     if whole is not None:
         return whole.restrict(basis.rows)
-    part = gram_kind(basis.points)(kernel(basis.points), kernel)
+    gram = gram_kind(basis.points)(kernel(basis.points), kernel)
     if not kernel.trusted:
-        part.check_definite()
-    return part
+        gram.check_definite()
+    return gram
 
 
 def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
     """A precomputed kernel matrix, checked, as the rows of a source."""
-    held = source.whole("a precomputed kernel matrix must be in memory")
+    block = source.whole("a precomputed kernel matrix must be in memory")
     if source.home != HOST:
         raise DataError("a reduced basis of a precomputed kernel works on numpy arrays (K.cpu().numpy(), K.get())")
-    whole = Gram.of(kernel, held.X)
+    whole = Gram.of(kernel, block.X)
     whole.check_definite()
-    return whole, ArraySource(whole.matrix, held.Y, weights=held.weights)
+    return whole, ArraySource(whole.matrix, block.Y, weights=block.weights)
 
 
 def _reconstruction(
@@ -234,9 +234,9 @@ def _reconstruction(
 ) -> float:
     total, scoring = 0.0, basis.scoring
     for start in range(0, len(scoring), values.step):
-        some = scoring[start : start + values.step]
-        X = source.beside(basis.sample[some])
-        diagonal = kernel.diag(X) if whole is None else whole.matrix.diagonal()[some]
+        rows = scoring[start : start + values.step]
+        X = source.beside(basis.sample[rows])
+        diagonal = kernel.diag(X) if whole is None else whole.matrix.diagonal()[rows]
         errors = reconstruction_errors(values.matrix(X), diagonal, features)
         total += float(namespace_of(errors).sum(errors))
     return total / len(scoring)
@@ -244,22 +244,22 @@ def _reconstruction(
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def fit_reduced(
-    prepared: Prepared, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
+    prepared: PreparedRows, gamma: float, spectrum: ReducedSpectrum, statistic: Statistic, tolerance: float
 ) -> ReducedFit:
     """Solve at one gamma, refine, certify, and keep the factor for leave-one-out.
 
     ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
     lam = 1.0 / gamma
-    found = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
-    return _kept(resolve(found, lam, tolerance), gamma)
+    solved = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
+    return _keep(resolve(solved, lam, tolerance), gamma)
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedAt:
     """Statistic, spectrum and solution at one 1/gamma, in the features of ``prepared``."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     statistic: Statistic
     spectrum: ReducedSpectrum
     solution: ReducedSolution
@@ -270,8 +270,13 @@ class SolvedAt:
         return self.solution.rows[0].passes
 
 
-def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
-    prepared, statistic, spectrum, solved = found.prepared, found.statistic, found.spectrum, found.solution
+def _keep(solved_at: SolvedAt, gamma: float) -> ReducedFit:
+    prepared, statistic, spectrum, solved = (
+        solved_at.prepared,
+        solved_at.statistic,
+        solved_at.spectrum,
+        solved_at.solution,
+    )
     lam = 1.0 / gamma
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
@@ -297,7 +302,7 @@ def _kept(found: SolvedAt, gamma: float) -> ReducedFit:
 
 
 def _solution(
-    prepared: Prepared,
+    prepared: PreparedRows,
     lam: float,
     spectrum: ReducedSpectrum,
     statistic: Statistic,
@@ -318,21 +323,25 @@ def _solution(
     )
 
 
-def resolve(found: SolvedAt, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
+def resolve(solved: SolvedAt, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
     """Return the solution in features by doubled precision, where ``found`` fails and the other is better.
 
     Directions of the basis that are near rounding or below it are found so.
     """
-    if found.passes:
-        return found
-    prepared = found.prepared.resolved()
+    if solved.passes:
+        return solved
+    prepared = solved.prepared.resolve()
     if prepared is None:
-        return found
-    other = solve_at(prepared, lam, tolerance, weights)
-    return other if other.passes or other.solution.rows[0].value < found.solution.rows[0].value else found
+        return solved
+    solved_again = solve_at(prepared, lam, tolerance, weights)
+    return (
+        solved_again
+        if solved_again.passes or solved_again.solution.rows[0].value < solved.solution.rows[0].value
+        else solved
+    )
 
 
-def solve_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
+def solve_at(prepared: PreparedRows, lam: float, tolerance: float, weights: RowWeights | None = None) -> SolvedAt:
     """Return statistic, spectrum and solution at one 1/gamma, in the given features.
 
     Sums of kernel values take half the time of sums of features. They are taken also where they have few digits, if the
@@ -341,7 +350,7 @@ def solve_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeigh
     """
     accepted = LARGEST_ERROR if prepared.rows.on_device else accepted_error(prepared.rows.n_rows)
     rows, features, origin = prepared.rows, prepared.features, prepared.origin
-    statistic = accumulate(rows, features, origin, lam, some=prepared.spread, weights=weights, largest=accepted)
+    statistic = accumulate(rows, features, origin, lam, numbers=prepared.spread, weights=weights, largest=accepted)
     while True:
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         solved = _solution(prepared, lam, spectrum, statistic, tolerance, weights)
@@ -351,21 +360,21 @@ def solve_at(prepared: Prepared, lam: float, tolerance: float, weights: RowWeigh
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
-def one_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
+def one_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
     """Statistic and solution at one gamma."""
     lam = 1.0 / gamma
     with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
-        return _kept(resolve(solve_at(prepared, lam, tolerance), lam, tolerance), gamma)
+        return _keep(resolve(solve_at(prepared, lam, tolerance), lam, tolerance), gamma)
 
 
-def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedFit:
+def iterated_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
     """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
     rows, features = prepared.rows, prepared.features
     solved = solve_by_gradients(
         rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_share=tolerance
     )
     reason = ""
-    if not solved.converged:
+    if not solved.is_converged:
         reason = (
             f"conjugate gradients stopped after {solved.iterations} iterations above the tolerance {TOLERANCE:g}; "
             "lower gamma, or use solver='direct'"
@@ -384,6 +393,6 @@ def iterated_fit(prepared: Prepared, gamma: float, tolerance: float) -> ReducedF
     )
 
 
-def _facts(prepared: Prepared, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+def _facts(prepared: PreparedRows, gamma: float, how: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     facts = (*prepared.facts, ("gamma", f"{gamma / prepared.weighed.unit:g}"), *weight_facts(prepared.rows), *how)
     return facts if prepared.origin.unit == 1.0 else (*facts, ("units", "residuals in units of max|y|"))

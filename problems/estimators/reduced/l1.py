@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare
 from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration, basis_rows, predict_to
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import Weighed, weight_facts
 from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import Added, StoredMachine
@@ -35,7 +35,7 @@ from substrate.penalized.l1.on_a_basis import (
     MendedL1,
     coefficients_at,
     l1_sums,
-    mended,
+    mend,
     point_at,
     reduced_l1_paths,
 )
@@ -130,7 +130,7 @@ class ReducedL1Model(ReducedModel):
         paths = reduced_l1_paths(sums, inside)
         sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
         beta = coefficients_at(paths, inside)
-        solution = mended(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self.estimator._tolerance())
+        solution = mend(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self.estimator._tolerance())
         facts = (
             *prepared.facts,
             *weight_facts(prepared.rows),
@@ -177,12 +177,16 @@ class StoredReducedL1:
         model.training_rows(data)  # refuses rows that are not those of the fit
         basis, beta = model.whole_basis(data.weighed)
         rows = model.rows_on(data, basis)
-        K = rows.taken(basis) if model.estimator.kernel_.pairwise else symmetric_matrix(model.estimator.kernel_, basis)
-        known = rows.target_summary()
-        sums = l1_sums(rows, origin_of(K, known, target_unit(known.extremes)))
+        K = (
+            rows.take_rows(basis)
+            if model.estimator.kernel_.pairwise
+            else symmetric_matrix(model.estimator.kernel_, basis)
+        )
+        summary = rows.target_summary()
+        sums = l1_sums(rows, origin_of(K, summary, target_unit(summary.extremes)))
         sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
         check = L1Check(
-            rows=rows, sums=sums, zeta=self.zeta / sums.unit, sizes=sizes, targets=known, share=self.tolerance
+            rows=rows, sums=sums, zeta=self.zeta / sums.unit, sizes=sizes, targets=summary, share=self.tolerance
         )
         beta, bias = beta / sums.unit, model.columns()[1] / sums.unit
         _, checks = check(beta, bias, False)
@@ -193,30 +197,32 @@ class StoredReducedL1:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        model, known = self.model, self.model.read_in_memory(self.data)
-        basis, beta = model.whole_basis(known.weighed)
+        model, training_rows = self.model, self.model.read_in_memory(self.data)
+        basis, beta = model.whole_basis(training_rows.weighed)
         pairwise = model.estimator.kernel_.pairwise
-        rows = basis_rows(model.estimator.kernel_, known.X, None if pairwise else basis, basis if pairwise else None)
-        found = [
+        rows = basis_rows(
+            model.estimator.kernel_, training_rows.X, None if pairwise else basis, basis if pairwise else None
+        )
+        proofs = [
             prove_reduced_l1(
                 rows,
                 t,
                 self.zeta,
                 beta[:, k],
                 fitted,
-                known.weights,
-                tolerance_in_balls(t, known.weights, self.tolerance),
+                training_rows.weights,
+                tolerance_in_balls(t, training_rows.weights, self.tolerance),
             )
-            for k, (t, fitted) in enumerate(zip(known.Y.T, known.fitted.T, strict=True))
+            for k, (t, fitted) in enumerate(zip(training_rows.Y.T, training_rows.fitted.T, strict=True))
         ]
-        return proof_of_outputs(found)
+        return proof_of_outputs(proofs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
     """All machines at zeta, and how they were obtained; numbers in units of the targets."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     sums: L1Sums
     paths: tuple[Path, ...]
     solution: MendedL1

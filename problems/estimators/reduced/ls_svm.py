@@ -30,7 +30,7 @@ from problems.estimators.reduced.ls_svm_machine import (
 )
 from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration, predict_to
 from problems.estimators.shared.base import Uses
-from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, groups_left_out
+from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.intervals import predict_left_out_interval, predict_left_out_region
@@ -58,19 +58,19 @@ class _SomeRows:
     freedom: float
 
 
-def _thin_out(parts: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
+def _thin_out(blocks: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
     """Take all rows, or evenly spaced ones of very many."""
     step, freedom = -(-n_rows // MOST_ROWS), 0.0
     kept: list[tuple[Array, ...]] = []
-    for part in parts:
-        part.refuse_undetermined()
-        Y, fitted, h = (to_numpy(one) for one in (part.Y, part.fitted, part.leverages))
+    for block in blocks:
+        block.refuse_undetermined()
+        Y, fitted, h = (to_numpy(array) for array in (block.Y, block.fitted, block.leverages))
         freedom += float(h.sum())
-        first = -part.start % step
-        v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
-        kept.append(tuple(one[first::step] for one in (Y, Y - fitted, 1.0 - h, v)))
-    found = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    Y, errors, spare, weights = found
+        first = -block.start % step
+        v = np.ones(h.size) if block.weights is None else to_numpy(block.weights)
+        kept.append(tuple(array[first::step] for array in (Y, Y - fitted, 1.0 - h, v)))
+    arrays = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
+    Y, errors, spare, weights = arrays
     return _SomeRows(Y=Y, errors=errors, spare=spare, weights=weights, freedom=freedom)
 
 
@@ -93,7 +93,7 @@ class BasisCalibration(RegressedCalibration):
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
         classes, residuals = numbers_of_codes(some.Y, model.code_book_), some.errors / some.spare[:, None]
         if held is not None and not model.kernel_.pairwise and len(classes) == held.X.shape[0]:
-            residuals = groups_left_out(some.errors, residuals, equal_rows(to_numpy(held.X), classes))
+            residuals = leave_groups_out(some.errors, residuals, equal_rows(to_numpy(held.X), classes))
         outputs = some.Y - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
         return CalibrationScores.of(scores, classes, some.weights, "left out")

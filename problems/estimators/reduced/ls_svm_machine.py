@@ -74,7 +74,11 @@ class LeftOutSums:
 
 
 def sum_left_out(
-    parts: Iterable[LeftOutRows], n_rows: int, mass: float, one: bool, wrong: Callable[[Array, Array], int | None]
+    blocks: Iterable[LeftOutRows],
+    n_rows: int,
+    mass: float,
+    is_single: bool,
+    wrong: Callable[[Array, Array], int | None],
 ) -> LeftOutSums:
     """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
 
@@ -85,20 +89,22 @@ def sum_left_out(
     errors: Any = 0.0
     freedom, by_weight, strange = 0.0, 0.0, 0
     classified = False
-    for part in parts:
-        part.refuse_undetermined()
-        residuals = part.residuals
+    for block in blocks:
+        block.refuse_undetermined()
+        residuals = block.residuals
         squares = squares + np.square(residuals).sum(axis=0)
         sizes = sizes + np.abs(residuals).sum(axis=0)
-        own = np.square(part.Y - part.fitted)
-        errors = errors + (own if part.weights is None else part.weights[:, None] * own).sum(axis=0)
-        freedom += float(part.leverages.sum())
-        by_weight += float(part.leverages.sum() if part.weights is None else part.weights @ part.leverages)
-        outputs = part.Y - residuals
-        count = wrong(outputs[:, 0] if one else outputs, part.Y)
+        training_squares = np.square(block.Y - block.fitted)
+        errors = errors + (
+            training_squares if block.weights is None else block.weights[:, None] * training_squares
+        ).sum(axis=0)
+        freedom += float(block.leverages.sum())
+        by_weight += float(block.leverages.sum() if block.weights is None else block.weights @ block.leverages)
+        outputs = block.Y - residuals
+        count = wrong(outputs[:, 0] if is_single else outputs, block.Y)
         classified, strange = count is not None, strange + (count or 0)
     gcv = gcv_of_means(errors / mass, by_weight / mass, n_rows)
-    press, absolute, gcv = (float(value[0]) if one else value for value in (squares, sizes / n_rows, gcv))
+    press, absolute, gcv = (float(value[0]) if is_single else value for value in (squares, sizes / n_rows, gcv))
     share = strange / n_rows if classified else None
     return LeftOutSums(
         n_rows=n_rows,
@@ -125,8 +131,8 @@ class StoredReduced:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        known = self.model.read_in_memory(self.data)
-        return self.model.prove(known, self.gamma, known.weights)
+        training_rows = self.model.read_in_memory(self.data)
+        return self.model.prove(training_rows, self.gamma, training_rows.weights)
 
 
 #: The solvers of a machine on a reduced basis.
@@ -365,13 +371,13 @@ class SparseModel(ReducedModel):
     def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
         """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
         K, rows = self.basis_matrix(rows), self.survey(rows)
-        rest = rows.without(row)
+        rest = rows.drop_row(row)
         features = eigen_features(K).beside(rows.values.columns)
         origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
         statistic = accumulate(rest, features, origin, 1.0 / gamma)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
         weights = spectrum.weights(1.0 / gamma)
-        predicted = rows.taken([row]) @ features.coefficients(weights) + spectrum.bias(weights)
+        predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
         explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
         tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from problems.estimators.reduced.fit import FitData
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import (
@@ -39,7 +39,7 @@ from substrate.namespaces import HOST, is_device_array, on_device_of, own_copy, 
 from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.reduced import BasisRows, GivenRows, prove_reduced
 from substrate.reduced import Basis
-from substrate.reduced.answer import AnswerJudge, ReducedAnswer
+from substrate.reduced.answer import AnswerBound, ReducedAnswer
 from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
 from substrate.reduced.certificate import reduced_rows
 from substrate.reduced.features import EigenFeatures, eigen_features
@@ -198,12 +198,12 @@ class ReducedModel(Model):
         self, X: Any, y: Any, sample_weight: Any, numeric: bool, mean_one: bool = False
     ) -> tuple[Any, Any, Weighed]:
         """Return rows of positive weight in memory, their targets, and their weights, checked."""
-        X, y, weights = self.estimator._checked(X, y, sample_weight, numeric=numeric)
+        X, y, weights = self.estimator._check_data(X, y, sample_weight, numeric=numeric)
         factors = self.class_factors(y, weights)
         if sample_weight is None and factors is None:
             return X, y, ALIKE
         given, weights = int(X.shape[0]), weights if factors is None else weights * factors
-        X, y, weights, kept = self.estimator._kept(X, y, weights)
+        X, y, weights, kept = self.estimator._keep_weighted(X, y, weights)
         return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
 
     def class_factors(self, labels: Any, weights: Any) -> Any:
@@ -283,11 +283,11 @@ class ReducedModel(Model):
                 with np.errstate(over="ignore"):
                     ranges = survey.high[here] - survey.low[here]
                 warn_of_scales(model, columns, ranges, survey.standard_deviation[here], kernel)
-        return next(_resolved([kernel], data))
+        return next(_resolve_kernels([kernel], data))
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""
-        return list(dict.fromkeys(_resolved([as_kernel(kernel) for kernel in kernels], data)))
+        return list(dict.fromkeys(_resolve_kernels([as_kernel(kernel) for kernel in kernels], data)))
 
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
         """Predict rows into a file."""
@@ -371,7 +371,7 @@ class ReducedModel(Model):
             return columns | {"decision": scores}
         return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
 
-    def keep_basis(self, prepared: Prepared) -> None:
+    def keep_basis(self, prepared: PreparedRows) -> None:
         """Set the attributes of the basis and of the rows, and the reconstruction error."""
         model = self.estimator
         model.basis_indices_ = prepared.weighed.given_numbers(prepared.basis.rows)
@@ -380,7 +380,7 @@ class ReducedModel(Model):
         model.reconstruction_error_ = float(prepared.reconstruction)
         model.kernel_ = prepared.kernel
 
-    def keep_machine(self, prepared: Prepared, support_values: Array, bias: Any) -> None:
+    def keep_machine(self, prepared: PreparedRows, support_values: Array, bias: Any) -> None:
         """Set the attributes of an expansion on the whole basis, the one that marks the model as fitted last."""
         model = self.estimator
         self.keep_basis(prepared)
@@ -526,7 +526,7 @@ class ReducedModel(Model):
         """Return the kernel matrix of the basis."""
         model = self.estimator
         if model.kernel_.pairwise:
-            return rows.taken(rows.values.points)
+            return rows.take_rows(rows.values.points)
         matrix: Array = model.kernel_(model.support_vectors_)
         return matrix
 
@@ -557,7 +557,7 @@ class ReducedModel(Model):
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
-        judge = AnswerJudge(
+        judge = AnswerBound(
             rows=rows,
             curvature=curvature,
             lam=lam,
@@ -582,7 +582,7 @@ class ReducedModel(Model):
             raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
 
 
-def _resolved(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
     """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
 
     Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.

@@ -15,11 +15,11 @@ from substrate.reduced.rows import KernelRows
 from substrate.reduced.statistic import spread_rows
 from substrate.streaming.survey import TargetSummary
 
-__all__ = ["Prepared", "basis_facts", "rank_fact"]
+__all__ = ["PreparedRows", "basis_facts", "rank_fact"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRows:
     """Rows against a chosen basis: everything but the targets' statistic."""
 
     kernel: Kernel
@@ -42,7 +42,7 @@ class Prepared:
         """The rows by which the method of summation is chosen, which the choice of the basis has read already."""
         return self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
 
-    def resolved(self) -> "Prepared | None":
+    def resolve(self) -> "PreparedRows | None":
         """The same in features of directions far below rounding; None where doubled precision does not find more."""
         features = resolved_features(BasisMatrix(self.rows.values.of_kernel, self.K, self.features.of_kernel))
         if features is None:

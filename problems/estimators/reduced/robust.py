@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare, resolve, solve_at
 from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
-from problems.estimators.reduced.prepared import Prepared
+from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.encoding import ReducedReweighting
@@ -49,7 +49,7 @@ class RobustReducedModel(ReducedModel):
     def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         return StoredRobust(model=self, data=data, gamma=positive(self.estimator.gamma, "gamma"), X=X, y=y)
 
-    def fits(self, prepared: Prepared, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
+    def fits(self, prepared: PreparedRows, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """Return all fits on one basis, the plain one first."""
         model = self.estimator
         lam, accurate = 1.0 / gamma, model._tolerance()
@@ -197,7 +197,7 @@ class RobustSparseLSSVMRegressor(Regressor):
         They are without ``sample_weight``.
         """
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._checked(X, y, None, numeric=True)
+        X, y, _ = type(self)(self.kernel)._check_data(X, y, None, numeric=True)
         if len(self.history_) < 2:
             return np.ones(y.size)
         before = self.history_[-2]
@@ -224,7 +224,7 @@ class StoredRobust:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic; the weights are numbers here."""
-        known = self.model.read_in_memory(self.data)  # refuses rows whose weights are not known
+        training_rows = self.model.read_in_memory(self.data)  # refuses rows whose weights are not known
         robust = self.model.estimator.row_weights(self.X, self.y)
-        kept = robust if known.weighed.kept is None else robust[known.weighed.kept]
-        return self.model.prove(known, self.gamma, known.weights * kept)
+        kept = robust if training_rows.weighed.kept is None else robust[training_rows.weighed.kept]
+        return self.model.prove(training_rows, self.gamma, training_rows.weights * kept)

@@ -27,11 +27,11 @@ class Weighed:
 
     weights: Any = None
     kept: Any = None
-    given: int = 0
+    n_given: int = 0
     unit: float = 1.0
 
     @classmethod
-    def of(cls, weights: Any, kept: Any, given: int, *, mean_one: bool) -> "Weighed":
+    def of(cls, weights: Any, kept: Any, n_given: int, *, mean_one: bool) -> "Weighed":
         """From positive weights and the numbers of their rows; divided by their mean where ``mean_one``."""
         host: Array = to_numpy(weights)
         with np.errstate(over="ignore"):
@@ -41,8 +41,8 @@ class Weighed:
                     "rescale the weights"
                 )
         unit = float(host.mean()) if mean_one else 1.0
-        alike = bool((host == unit).all())
-        return cls(None if alike else weights / unit, None if len(kept) == given else kept, given, unit)
+        is_equal = bool((host == unit).all())
+        return cls(None if is_equal else weights / unit, None if len(kept) == n_given else kept, n_given, unit)
 
     def given_numbers(self, rows: Any) -> Any:
         """Numbers of rows of the fit as numbers of the rows given."""
@@ -50,7 +50,7 @@ class Weighed:
 
     def own_numbers(self, rows: Any) -> Any:
         """Numbers of the rows given as numbers of rows of the fit; those of weight zero have none."""
-        if self.kept is None or min(rows, default=0) < 0 or max(rows, default=0) >= self.given:
+        if self.kept is None or min(rows, default=0) < 0 or max(rows, default=0) >= self.n_given:
             return rows  # which the choice of a basis refuses by their number
         places = np.searchsorted(self.kept, rows).clip(max=self.kept.size - 1)
         strange = self.kept[places] != rows
@@ -61,7 +61,7 @@ class Weighed:
             )
         return places
 
-    def numbered(self, choice: Basis) -> Basis:
+    def renumber(self, choice: Basis) -> Basis:
         """The choice of a basis with the rows that it names numbered as those of the fit."""
         rule = to_numpy(choice.rule) if is_device_array(choice.rule) else choice.rule
         if self.kept is None or isinstance(rule, str) or hasattr(rule, "tocsr"):

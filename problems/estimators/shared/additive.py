@@ -22,20 +22,22 @@ __all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_we
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
     """The kernel matrices of the components at the points, refused if they do not fit memory."""
-    parts = kernel.components(X.shape[1])
+    components = kernel.components(X.shape[1])
     n = X.shape[0]
-    check_memory(3.0 * 8.0 * len(parts) * n**2, f"{len(parts)} component matrices", "Take fewer rows or fewer inputs.")
-    matrices = [part(X) for part in parts]
-    for part, matrix in zip(parts, matrices, strict=True):
-        if not part.trusted:
+    check_memory(
+        3.0 * 8.0 * len(components) * n**2, f"{len(components)} component matrices", "Take fewer rows or fewer inputs."
+    )
+    matrices = [component(X) for component in components]
+    for component, matrix in zip(components, matrices, strict=True):
+        if not component.trusted:
             Gram.from_matrix(matrix).check_definite()
     return matrices
 
 
-def component_weights(primal: PrimalWeights, parts: tuple[Kernel, ...]) -> list[Array]:
+def component_weights(primal: PrimalWeights, components: tuple[Kernel, ...]) -> list[Array]:
     """w_l, the weights of every component's features, one column per output."""
-    sizes = [len(part.columns) for part in parts]  # type: ignore[attr-defined]
-    ranks = [int(part.rank(size) or 0) for part, size in zip(parts, sizes, strict=True)]
+    sizes = [len(component.columns) for component in components]  # type: ignore[attr-defined]
+    ranks = [int(component.rank(size) or 0) for component, size in zip(components, sizes, strict=True)]
     return np.split(primal.weights, np.cumsum(ranks)[:-1])
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "nothing",
     "number",
     "pairs",
-    "recorded",
+    "record_of",
     "sentence",
     "sparse",
     "whole",
@@ -155,8 +155,8 @@ def certificate() -> Allowed:
             *(
                 text
                 for row in value.rows
-                for one in (row, *getattr(row, "outputs", ()))
-                for text in (one.name, one.formula, getattr(one, "about", ""))
+                for row_of_output in (row, *getattr(row, "outputs", ()))
+                for text in (row_of_output.name, row_of_output.formula, getattr(row_of_output, "about", ""))
             ),
         ]
         return all(map(sentence().allows, [*words, *(text for fact in value.record for text in fact)]))
@@ -164,7 +164,7 @@ def certificate() -> Allowed:
     return Allowed("a certificate of printable words", allows)
 
 
-def recorded(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
+def record_of(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
     """A record of exactly this class, each field of its kind."""
     return Allowed(
         f"a {record.__name__}",
@@ -190,16 +190,18 @@ def pairs(keys: Allowed, values: Allowed) -> Allowed:
     )
 
 
-def entries(known: Mapping[str, Allowed]) -> Allowed:
+def entries(kinds_by_name: Mapping[str, Allowed]) -> Allowed:
     """A mapping with some of these keys and no others, each with its kind of value; ``#`` stands for a number."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             return False
-        kinds = ((known.get(key) or known.get(_DIGITS.sub("#", key)), inner) for key, inner in value.items())
+        kinds = (
+            (kinds_by_name.get(key) or kinds_by_name.get(_DIGITS.sub("#", key)), inner) for key, inner in value.items()
+        )
         return all(kind is not None and kind.allows(inner) for kind, inner in kinds)
 
-    return Allowed(f"a mapping with the keys {', '.join(known)}", allows)
+    return Allowed(f"a mapping with the keys {', '.join(kinds_by_name)}", allows)
 
 
 def either(*kinds: Allowed) -> Allowed:

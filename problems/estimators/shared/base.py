@@ -32,7 +32,7 @@ from substrate.namespaces import device_points, is_device_array, namespace_of, t
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "Uses", "page_named"]
+__all__ = ["Fitted", "KernelEstimator", "Uses", "import_page"]
 
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
@@ -103,18 +103,18 @@ class KernelEstimator(BaseEstimator):
         super().set_params(**{key: value for key, value in params.items() if key not in nested})
         for name, read in self._readers.items():
             inner = {key.removeprefix(f"{name}__"): nested[key] for key in nested if key.startswith(f"{name}__")}
-            given = getattr(self, name) if inner else None
-            if hasattr(given, "set_params"):  # a kernel object of scikit-learn, which is mutable
-                setattr(self, name, clone(given).set_params(**inner))
+            value_given = getattr(self, name) if inner else None
+            if hasattr(value_given, "set_params"):  # a kernel object of scikit-learn, which is mutable
+                setattr(self, name, clone(value_given).set_params(**inner))
             elif inner:
-                setattr(self, name, read(given).with_params(**inner))
+                setattr(self, name, read(value_given).with_params(**inner))
         return self
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        given = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
-        tags.input_tags.pairwise = self._takes_matrix and given
+        is_pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
+        tags.input_tags.pairwise = self._takes_matrix and is_pairwise
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -152,11 +152,11 @@ class KernelEstimator(BaseEstimator):
 
     def to_numpy(self) -> Self:
         """A copy of this model with its arrays in numpy, wherever it was fitted."""
-        moved = copy.copy(self)
+        copy_on_host = copy.copy(self)
         for name, value in vars(self).items():
-            setattr(moved, name, to_numpy(value))
-        self._model.move(moved)
-        return moved
+            setattr(copy_on_host, name, to_numpy(value))
+        self._model.move(copy_on_host)
+        return copy_on_host
 
     def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
         """Check the present coefficients of this model on the training data, given again.
@@ -220,7 +220,7 @@ class KernelEstimator(BaseEstimator):
             raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
         return self._fuser(self, over, **choices)
 
-    def _also_fitted(self) -> dict[str, Any]:
+    def _further_attributes(self) -> dict[str, Any]:
         """What else a file holds of a fit, found after it."""
         return {}
 
@@ -250,7 +250,7 @@ class KernelEstimator(BaseEstimator):
         """The accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
-    def _checked(
+    def _check_data(
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
     ) -> tuple[Any, Any, Array]:
         """Rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few more."""
@@ -295,23 +295,23 @@ class KernelEstimator(BaseEstimator):
         """Validation rows and their targets or labels, checked like those of training, with their own names."""
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
-        known = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
-        if known.ndim != 1 + len(outputs) or known.shape[1:] != outputs:
+        targets = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
+        if targets.ndim != 1 + len(outputs) or targets.shape[1:] != outputs:
             raise DataError(
-                f"y_val must be {1 + len(outputs)}-D as y is, received {known.ndim}-D of shape {known.shape}"
+                f"y_val must be {1 + len(outputs)}-D as y is, received {targets.ndim}-D of shape {targets.shape}"
             )
         points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
         if points.shape[0] == 0:
             raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
         if points.shape[1] != self.n_features_in_:
             raise DataError(f"X_val has {points.shape[1]} features, X has {self.n_features_in_}")
-        if known.shape[0] != points.shape[0]:
+        if targets.shape[0] != points.shape[0]:
             raise DataError(
-                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {known.shape[0]}"
+                f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {targets.shape[0]}"
             )
-        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), known
+        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), targets
 
-    def _kept(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight, their targets and weights, and their row numbers."""
         if self._selector_type is not None:
             weights = self._selector.training_weights(weights)
@@ -363,7 +363,7 @@ class KernelEstimator(BaseEstimator):
         shape: tuple[int, ...] = self._model.outputs()
         return shape
 
-    def _evaluated(self, X: Any) -> Array:
+    def _evaluate(self, X: Any) -> Array:
         """The predictions of rows that were checked."""
         outputs: Array = self._model.evaluate(X)
         return outputs
@@ -371,7 +371,7 @@ class KernelEstimator(BaseEstimator):
     def _expansion(self, X: Any) -> Array:
         """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         self._model.refuse_to_predict(X)
-        return self._evaluated(self._new_points(X))
+        return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
         """Rows to predict, checked; they are where the model is."""
@@ -389,13 +389,13 @@ class KernelEstimator(BaseEstimator):
         """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""
         if self.kernel_.pairwise:
             return expansion_values(self.kernel_, None, self._coefficients(), self._model.unpenalised(X), X)
-        return self._evaluated(X)
+        return self._evaluate(X)
 
 
 def _own_rows(X: Any, rows: Any) -> Any:
     return X.copy() if X.shape[0] == rows.size else X[rows]
 
 
-def page_named(name: str) -> Any:
+def import_page(name: str) -> Any:
     """The page of that name, imported only when it is declared: pages import cvxpy, which closed forms do without."""
     return import_module(f"problems.{name}")

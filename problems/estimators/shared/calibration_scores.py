@@ -27,7 +27,7 @@ __all__ = [
     "equal_rows",
     "fold_numbers",
     "fold_scores",
-    "groups_left_out",
+    "leave_groups_out",
     "probabilities",
     "probability_maps",
     "probability_pairs",
@@ -80,24 +80,24 @@ class CalibrationScores(Record):
         return uncertainty.strangeness(self.scores, self.classes)
 
 
-def _of_classes(known: CalibrationScores) -> list[tuple[Array, Any, Array]]:
+def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
     """Margins, whether a row is of the class, and weights, for each class; for two classes those of the second."""
-    ahead = uncertainty.margins(known.scores)
-    wanted = [1] if known.scores.ndim == 1 else range(known.n_classes)
-    return [(ahead[:, number], known.classes == number, known.weights) for number in wanted]
+    ahead = uncertainty.margins(scores.scores)
+    wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
+    return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
-def venn_abers(known: CalibrationScores) -> "list[uncertainty.VennAbers]":
+def venn_abers(scores: CalibrationScores) -> "list[uncertainty.VennAbers]":
     """The Venn-Abers predictor of each class; for two classes that of the second."""
-    return [uncertainty.VennAbers.of(*parts) for parts in _of_classes(known)]
+    return [uncertainty.VennAbers.of(*arguments) for arguments in _of_classes(scores)]
 
 
-def probability_maps(known: CalibrationScores, calibration: str) -> list[Map]:
+def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
     """The map of each class; for two classes that of the second."""
     if calibration == "venn-abers":
-        return [uncertainty.MergedMap(one) for one in venn_abers(known)]
+        return [uncertainty.MergedMap(predictor) for predictor in venn_abers(scores)]
     fit = uncertainty.fit_sigmoid if calibration == "sigmoid" else uncertainty.fit_isotonic
-    return [fit(*parts) for parts in _of_classes(known)]
+    return [fit(*arguments) for arguments in _of_classes(scores)]
 
 
 def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
@@ -106,7 +106,7 @@ def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
     if scores.ndim == 1:
         second = maps[0](ahead[:, 1])
         return uncertainty.beside_decision(np.column_stack([1.0 - second, second]), decided)
-    return uncertainty.beside_decision(np.column_stack([one(ahead[:, k]) for k, one in enumerate(maps)]), decided)
+    return uncertainty.beside_decision(np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)]), decided)
 
 
 def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) -> Array:
@@ -114,7 +114,7 @@ def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) 
     ahead = uncertainty.margins(scores)
     if scores.ndim == 1:
         return predictors[0](ahead[:, 1])
-    return np.stack([one(ahead[:, k]) for k, one in enumerate(predictors)], axis=1)
+    return np.stack([predictor(ahead[:, k]) for k, predictor in enumerate(predictors)], axis=1)
 
 
 def _contents(X: Any) -> list[Any]:
@@ -136,7 +136,7 @@ def equal_rows(X: Any, classes: Any) -> Any:
     return np.array([numbers[key] for key in keys])
 
 
-def groups_left_out(errors: Array, residuals: Array, groups: Any) -> Array:
+def leave_groups_out(errors: Array, residuals: Array, groups: Any) -> Array:
     r"""The residuals of rows whose equals are left out with them, from those of single rows.
 
     With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows have
@@ -146,14 +146,14 @@ def groups_left_out(errors: Array, residuals: Array, groups: Any) -> Array:
     sizes = np.bincount(groups)
     if sizes.max() < 2:
         return residuals
-    found = residuals.copy()
+    residuals_of_groups = residuals.copy()
     with np.errstate(divide="ignore", invalid="ignore"):
         leverages = np.where(residuals == 0.0, 0.0, 1.0 - errors / residuals)
         for column in range(residuals.shape[1]):
             spare = 1.0 - np.bincount(groups, leverages[:, column])[groups]
             several = (sizes[groups] > 1) & (errors[:, column] != 0.0) & (spare > 0.0)
-            found[several, column] = errors[several, column] / spare[several]
-    return found
+            residuals_of_groups[several, column] = errors[several, column] / spare[several]
+    return residuals_of_groups
 
 
 def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
@@ -181,7 +181,7 @@ def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, p
         X, labels = (X[rows][:, rows] if pairwise else X[rows]), labels[rows]
         numbers, weights = numbers[rows], weights[rows]
     groups = np.arange(len(labels)) if pairwise else equal_rows(X, numbers)
-    folds, found = fold_numbers(groups, numbers, N_FOLDS), None
+    folds, scores_found = fold_numbers(groups, numbers, N_FOLDS), None
     for fold in range(N_FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if not test.size:
@@ -189,9 +189,11 @@ def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, p
         inside, outside = (X[train][:, train], X[test][:, train]) if pairwise else (X[train], X[test])
         weighed = {} if weights is None else {"sample_weight": weights[train]}
         scores = clone(machine).fit(inside, labels[train], **weighed).decision_function(outside)
-        found = np.empty((len(labels), *scores.shape[1:])) if found is None else found
-        found[test] = scores
-    if found is None:
+        scores_found = np.empty((len(labels), *scores.shape[1:])) if scores_found is None else scores_found
+        scores_found[test] = scores
+    if scores_found is None:
         raise DataError("every class has one row only, and none can be left out; give more rows, or calibrate(X, y)")
-    left = folds >= 0
-    return CalibrationScores.of(found[left], numbers[left], None if weights is None else weights[left], "folds")
+    is_left_out = folds >= 0
+    return CalibrationScores.of(
+        scores_found[is_left_out], numbers[is_left_out], None if weights is None else weights[is_left_out], "folds"
+    )

@@ -33,7 +33,7 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.answer import Question, certified
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
@@ -82,14 +82,14 @@ class StoredFit:
     add: Callable[[], Added] = lambda: ((), ())
 
 
-def certify_stored(title: str, given: AbstractContextManager[StoredFit]) -> Certificate:
+def certify_stored(title: str, stored_fit: AbstractContextManager[StoredFit]) -> Certificate:
     """Return the certificate of the machines that a model stores: the worst of their rows, and the facts of all."""
     rows: list[tuple[Row, ...]] = []
     facts: dict[str, str] = {}
-    with given as stored:
+    with stored_fit as stored:
         for machine in stored.machines:
-            found, more = machine.certify()
-            rows.append(found)
+            machine_rows, more = machine.certify()
+            rows.append(machine_rows)
             facts |= dict(more)
         added, first = stored.add()
     return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
@@ -188,14 +188,14 @@ class StoredSaddle:
         permitted = (Tolerance.of(observed, self.weights, self.tolerance),)
         data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights, permitted)
         linear = None if self.slopes is None else self.slopes[:, None]
-        question = Question(*data, gram.negative, self.border)
-        answer = certified(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
+        question = AnswerProblem(*data, gram.negative, self.border)
+        answer = bound_answer(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
         rows = add_target_error(answer.rows, self.target_error)
         if self.primal is None and self.has_equations:
-            known = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
+            system = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
             stored, ridge = (a, self.b), ridge_of(self.gamma, self.weights)
             how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
-            rows += saddle_rows(*known, ridge, *stored, **how)
+            rows += saddle_rows(*system, ridge, *stored, **how)
         return rows, answer.facts
 
     def prove(self) -> "Proof":
@@ -216,32 +216,32 @@ class StoredSaddle:
         return replace(proof, accuracy=math.nextafter(proof.accuracy + self.target_error, math.inf))
 
 
-def _saddle_machines(model: Any, given: GivenFit, gram: Callable[[], Gram]) -> Iterator[StoredSaddle]:
+def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -> Iterator[StoredSaddle]:
     """Return every output of a model on the rows of its fit."""
-    X, alpha = given.X, _coefficients(model, given)
+    X, alpha = fit_data.X, _coefficients(model, fit_data)
     check_home(model, alpha, X)
-    targets, v, bias = to_numpy(given.Y), to_numpy(given.weights), np.atleast_1d(to_numpy(model._model.bias()))
+    targets, v, bias = to_numpy(fit_data.Y), to_numpy(fit_data.weights), np.atleast_1d(to_numpy(model._model.bias()))
     border, slopes, primal = model._model.border(X, v), model._model.linear_slopes(), model._primal()
     fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
-    for one, gamma in zip(each_machine(targets, given.labels), given.gammas, strict=True):
-        members, column = one.rows, one.column
+    for machine, gamma in zip(each_machine(targets, fit_data.labels), fit_data.gammas, strict=True):
+        members, column = machine.rows, machine.column
         yield StoredSaddle(
             kernel=model.kernel_,
-            points=one.points(to_numpy(X), model.kernel_.pairwise),
-            gram=gram if one.whole else partial(lambda rows: gram().restrict(rows), members),
-            y=one.y,
+            points=machine.points(to_numpy(X), model.kernel_.pairwise),
+            gram=gram if machine.whole else partial(lambda rows: gram().restrict(rows), members),
+            y=machine.y,
             gamma=gamma,
             weights=v[members],
             a=own_copy(take_rows(alpha[:, column], members)),
             b=float(bias[column]),
             fitted=fitted[members, column],
-            tolerance=given.tolerance,
-            border=border if one.whole else border.take(members, v[members]),
+            tolerance=fit_data.tolerance,
+            border=border if machine.whole else border.take(members, v[members]),
             slopes=None if slopes is None else slopes[:, column],
             primal=None if primal is None else primal.output(column),
-            observed=None if given.observed is None else given.observed[members, column],
-            target_error=given.target_error(column),
-            equations=given.equations,
+            observed=None if fit_data.observed is None else fit_data.observed[members, column],
+            target_error=fit_data.target_error(column),
+            equations=fit_data.equations,
         )
 
 
@@ -260,18 +260,18 @@ def definite_gram(kernel: Kernel, X: Any) -> Gram:
     return gram
 
 
-def _coefficients(model: Any, given: GivenFit) -> Array:
+def _coefficients(model: Any, fit_data: GivenFit) -> Array:
     alpha: Array = model._coefficients()
     alpha = alpha[:, None] if alpha.ndim == 1 else alpha
-    if tuple(alpha.shape) != tuple(given.Y.shape):
-        found, wanted = tuple(alpha.shape), tuple(given.Y.shape)
-        raise DataError(f"the model has support values of shape {found}, these rows need {wanted}")
+    if tuple(alpha.shape) != tuple(fit_data.Y.shape):
+        shape, wanted = tuple(alpha.shape), tuple(fit_data.Y.shape)
+        raise DataError(f"the model has support values of shape {shape}, these rows need {wanted}")
     return alpha
 
 
 def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
     """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
-    X, y, _ = clone(model)._checked(X, y, None, numeric=not labels)
+    X, y, _ = clone(model)._check_data(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
     return X, model._codes_again(y) if labels else y[:, None]
@@ -279,11 +279,11 @@ def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array
 
 def refuse_strange_classes(model: Any, labels: Any) -> None:
     """Raise for labels that the model does not know, or for classes in an order that no fit leaves."""
-    held, present = np.asarray(model.classes_), np.unique(labels)
-    if not np.array_equal(np.unique(held), held):
-        raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {held}")
-    if not np.isin(present, held).all():
-        raise DataError(f"the model knows classes {held}, these data have {present}")
+    classes, present = np.asarray(model.classes_), np.unique(labels)
+    if not np.array_equal(np.unique(classes), classes):
+        raise DataError(f"classes_ must be sorted, each class once, as a fit leaves them; the model holds {classes}")
+    if not np.isin(present, classes).all():
+        raise DataError(f"the model knows classes {classes}, these data have {present}")
 
 
 def rows_of_fit(model: Any, n: int) -> Any:

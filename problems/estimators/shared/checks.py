@@ -34,13 +34,14 @@ __all__ = [
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
     """Refuse rows that are not where the fitted model is; arrays are not moved between libraries silently."""
-    here, there = where_it_lives(home), where_it_lives(X)
-    if here != there:
+    home_of_model, home_of_X = where_it_lives(home), where_it_lives(X)
+    if home_of_model != home_of_X:
         advice = f"{name}.cpu().numpy(), {name}.get()"
         if is_device_array(home):
             advice = "model.to_numpy() takes the model to numpy"
         raise DataError(
-            f"this {type(estimator).__name__} is fitted to arrays of {here}, {name} is {there}; move {name} to them "
+            f"this {type(estimator).__name__} is fitted to arrays of {home_of_model}, {name} is {home_of_X}; "
+            f"move {name} to them "
             f"({advice}), or fit where {name} is"
         )
 
@@ -115,13 +116,13 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
 def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
     """Whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
     xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
-    parts: Iterable[Any] = (X,)
+    blocks: Iterable[Any] = (X,)
     if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
         numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
-        parts = (xp.take(X, some, axis=1) for some in numbers)
-    found = [to_numpy(xp.stack([over_rows(xp.min, part), over_rows(xp.max, part)])) for part in parts]
+        blocks = (xp.take(X, numbers_of_block, axis=1) for numbers_of_block in numbers)
+    extremes = [to_numpy(xp.stack([over_rows(xp.min, block), over_rows(xp.max, block)])) for block in blocks]
     with np.errstate(over="ignore"):
-        ranges = np.concatenate([high - low for low, high in found])
+        ranges = np.concatenate([high - low for low, high in extremes])
     moving = ranges[ranges > 0.0]
     if moving.size < 2:
         return False
@@ -131,12 +132,12 @@ def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
 
 def over_rows(extreme: Callable[..., Any], X: Any) -> Any:
     """The extreme of every column; in numpy of many rows side by side first, since a few columns are no long vector."""
-    together = _LONG_ROW // max(X.shape[1], 1)
-    if is_device_array(X) or together < 2 or not X.flags.c_contiguous or X.shape[0] < 2 * together:
+    rows_at_once = _LONG_ROW // max(X.shape[1], 1)
+    if is_device_array(X) or rows_at_once < 2 or not X.flags.c_contiguous or X.shape[0] < 2 * rows_at_once:
         return extreme(X, axis=0)
-    whole = X.shape[0] // together * together
-    side_by_side = extreme(X[:whole].reshape(-1, together * X.shape[1]), axis=0)
-    return extreme(np.concatenate([side_by_side.reshape(together, -1), X[whole:]]), axis=0)
+    whole = X.shape[0] // rows_at_once * rows_at_once
+    side_by_side = extreme(X[:whole].reshape(-1, rows_at_once * X.shape[1]), axis=0)
+    return extreme(np.concatenate([side_by_side.reshape(rows_at_once, -1), X[whole:]]), axis=0)
 
 
 def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
@@ -146,8 +147,8 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
         return
     small, large = moving[deviations[moving].argmin()], moving[deviations[moving].argmax()]
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
-    if apart > _SCALES_APART:
+        ratio = min(deviations[large] / deviations[small], ranges[large] / ranges[small])
+    if ratio > _SCALES_APART:
         names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
         warnings.warn(
             f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
@@ -161,12 +162,12 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
 def _spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """On the host: lowest and highest value of the columns, and their standard deviations."""
     xp = namespace_of(X)
-    part = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
-    low, high = to_numpy(xp.min(part, axis=0)), to_numpy(xp.max(part, axis=0))
+    columns_of_X = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
+    low, high = to_numpy(xp.min(columns_of_X, axis=0)), to_numpy(xp.max(columns_of_X, axis=0))
     with np.errstate(over="ignore"):
         ranges = np.minimum(high - low, 1e300)
     units = np.where(ranges > 0.0, ranges, 1.0)
-    scaled = (part - on_device_of(X, low)) / on_device_of(X, units)
+    scaled = (columns_of_X - on_device_of(X, low)) / on_device_of(X, units)
     return low, high, to_numpy(xp.std(scaled, axis=0)) * units
 
 
@@ -175,13 +176,13 @@ def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
     low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
     width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
     for first in range(0, len(columns), width):
-        some = slice(first, first + width)
-        points = np.ascontiguousarray(X[:, columns[some]].T)
-        low[some], high[some] = points.min(axis=1), points.max(axis=1)
+        block = slice(first, first + width)
+        points = np.ascontiguousarray(X[:, columns[block]].T)
+        low[block], high[block] = points.min(axis=1), points.max(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            ranges = high[some] - low[some]
+            ranges = high[block] - low[block]
             units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-            deviations[some] = ((points - low[some, None]) / units[:, None]).std(axis=1) * units
+            deviations[block] = ((points - low[block, None]) / units[:, None]).std(axis=1) * units
     return low, high, deviations
 
 
@@ -217,11 +218,11 @@ def check_state(model: Any) -> None:
         raise DataError(f"a bias of shape {np.shape(model.bias_)} does not belong to {model._outputs()} outputs")
     if (primal := model._primal()) is not None:
         rank, outputs = model.kernel_.rank(model.n_features_in_), model._outputs() or (1,)
-        found = (primal.weights.shape, primal.center.shape, primal.bias.shape)
-        if found != ((rank, *outputs), (rank,), outputs):
+        shapes = (primal.weights.shape, primal.center.shape, primal.bias.shape)
+        if shapes != ((rank, *outputs), (rank,), outputs):
             raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {model.kernel_!r}")
     trial = np.zeros((1, model.n_features_in_)) if pairwise or n == 0 else model.support_vectors_[:1]
     with np.errstate(all="ignore"):
-        values = model._evaluated(trial)
+        values = model._evaluate(trial)
     if not np.isfinite(values).all():
         raise DataError("a trial prediction is not finite")

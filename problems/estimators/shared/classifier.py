@@ -172,8 +172,8 @@ class Classifier(ClassifierMixin, KernelEstimator):
         super()._begin_fit()
         self._calibration.begin()
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        found = super()._checked(X, y, sample_weight, **rules)
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
+        found = super()._check_data(X, y, sample_weight, **rules)
         if self._calibration.keeps_rows() and not self.__sklearn_is_fitted__():
             self._calibration.state().rows = (found[0], found[1], None if sample_weight is None else found[2])
         return found
@@ -209,7 +209,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         coefficients: Array = codes * self.support_values_
         return coefficients
 
-    def _also_fitted(self) -> dict[str, Any]:
+    def _further_attributes(self) -> dict[str, Any]:
         scores = self._calibration.state().scores if self.__sklearn_is_fitted__() else None
         return {} if scores is None else {"calibration_scores_": scores}
 

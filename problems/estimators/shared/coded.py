@@ -16,7 +16,7 @@ __all__ = [
     "Classes",
     "class_factors",
     "classes_of",
-    "judged",
+    "decode_outputs",
     "numbers_of_codes",
     "scores_of",
     "winners",
@@ -38,19 +38,19 @@ def classes_of(labels: Any) -> Any:
     return classes
 
 
-def class_factors(class_weight: Any, labels: Any, weights: Array, others: Any = None) -> Array:
+def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels: Any = None) -> Array:
     """The weight of the class of each of the ``others``, or of the labels themselves; 1 for labels of weight zero.
 
     ``"balanced"`` is by the labels and their weights: n / (n_classes n_c), where row i counts ``weights[i]`` times.
     """
     kept = weights > 0.0
     present = np.unique(labels[kept])
-    asked = labels if others is None else others
-    factors = np.ones(asked.shape[0])
+    labels_weighed = labels if further_labels is None else further_labels
+    factors = np.ones(labels_weighed.shape[0])
     if present.size:
         by_class = compute_class_weight(class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
-        known = kept if others is None else np.isin(asked, present)
-        factors[known] = np.asarray(by_class)[np.searchsorted(present, asked[known])]
+        is_known = kept if further_labels is None else np.isin(labels_weighed, present)
+        factors[is_known] = np.asarray(by_class)[np.searchsorted(present, labels_weighed[is_known])]
     return factors
 
 
@@ -79,8 +79,8 @@ class Classes:
 def numbers_of_codes(Y: Array, book: Array) -> Any:
     """The number of the class of each row of code words, where the codes are."""
     xp = namespace_of(Y)
-    same = xp.all(Y[:, None, :] == on_device_of(Y, book), axis=2)
-    return xp.argmax(xp.astype(same, xp.int8), axis=1)
+    is_same = xp.all(Y[:, None, :] == on_device_of(Y, book), axis=2)
+    return xp.argmax(xp.astype(is_same, xp.int8), axis=1)
 
 
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
@@ -101,9 +101,9 @@ def winners(scores: Array) -> Any:
     return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
 
 
-def judged(model: Any, outputs: Array) -> tuple[Any, float]:
+def decode_outputs(model: Any, outputs: Array) -> tuple[Any, float]:
     """The classes decoded from the outputs at the model's own rows, and the share of wrong ones."""
-    found = winners(scores_of(outputs, model.coding, model.code_book_))
+    predicted = winners(scores_of(outputs, model.coding, model.code_book_))
     codes = model.support_codes_[:, None] if model.support_codes_.ndim == 1 else model.support_codes_
-    wrong = to_numpy(found != numbers_of_codes(codes, model.code_book_))
-    return take_rows(on_device_of(found, model.classes_), found), float(np.mean(wrong))
+    wrong = to_numpy(predicted != numbers_of_codes(codes, model.code_book_))
+    return take_rows(on_device_of(predicted, model.classes_), predicted), float(np.mean(wrong))

@@ -144,8 +144,8 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
         return {"kind": "text" if value.dtype.kind == "O" else "array", "name": name}
     if is_sparse(value):
         matrix = value.tocsr()
-        for part in _SPARSE_PARTS:
-            _keep(arrays, f"{name}.{part}", getattr(matrix, part))
+        for field in _SPARSE_PARTS:
+            _keep(arrays, f"{name}.{field}", getattr(matrix, field))
         return {"kind": "sparse", "name": name, "shape": list(matrix.shape)}
     if isinstance(value, Foreign):
         raise DataError(f"the kernel {value!r} is a function and cannot be saved; use kernels of this package")
@@ -180,16 +180,16 @@ def _text(values: NDArray[Any], name: str) -> NDArray[Any]:
     return values.astype(np.str_)
 
 
-def bytes_needed(parts: Any, names: set[str], n_features: Any) -> int:
+def bytes_needed(tree: Any, names: set[str], n_features: Any) -> int:
     """The memory of encoded values besides their arrays; refused unless each array belongs to one of them."""
     used: Counter[str] = Counter()
     classes: set[str] = set()
     order = 1
     shapes: list[tuple[int, int]] = []
-    for node in _nodes(parts):
+    for node in _nodes(tree):
         kind = node.get("kind")
         if kind == "sparse":
-            used.update(f"{node.get('name')}.{part}" for part in _SPARSE_PARTS)
+            used.update(f"{node.get('name')}.{field}" for field in _SPARSE_PARTS)
             shapes.append(_shape(node))
         elif kind in ("array", "text"):
             used[str(node.get("name"))] += 1
@@ -228,15 +228,15 @@ def _kernels_in(value: Any) -> Iterator[Kernel]:
     """Yield every kernel in nested values, but not the parts of one."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Kernel):
-            yield one
-        elif isinstance(one, Record):
-            waiting.extend(getattr(one, field.name) for field in fields(one))  # type: ignore[arg-type]
-        elif isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            waiting.extend(one)
+        candidate = waiting.pop()
+        if isinstance(candidate, Kernel):
+            yield candidate
+        elif isinstance(candidate, Record):
+            waiting.extend(getattr(candidate, field.name) for field in fields(candidate))  # type: ignore[arg-type]
+        elif isinstance(candidate, dict):
+            waiting.extend(candidate.values())
+        elif isinstance(candidate, (list, tuple)):
+            waiting.extend(candidate)
 
 
 def _order(fields_of_kernel: Any) -> int:
@@ -279,28 +279,28 @@ def decode(value: Any, arrays: Arrays) -> Any:
 def _sparse(value: Any, arrays: Arrays) -> Any:
     from scipy.sparse import csr_matrix
 
-    parts = tuple(arrays[f"{value['name']}.{part}"] for part in _SPARSE_PARTS)
-    if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in parts[1:]):
+    arrays_of_matrix = tuple(arrays[f"{value['name']}.{array}"] for array in _SPARSE_PARTS)
+    if any(array.dtype.kind not in "iu" or array.ndim != 1 for array in arrays_of_matrix[1:]):
         raise DataError(f"the indices of the sparse matrix {value['name']!r} are not integers")
-    matrix = csr_matrix(parts, shape=_shape(value))
+    matrix = csr_matrix(arrays_of_matrix, shape=_shape(value))
     matrix.check_format(full_check=True)
     return matrix
 
 
 def _kernel(value: Any, arrays: Arrays) -> Kernel:
-    known = {name: getattr(kernels, name) for name in kernels.__all__}
-    kernel = known.get(value["class"])
+    classes = {name: getattr(kernels, name) for name in kernels.__all__}
+    kernel = classes.get(value["class"])
     if not (isinstance(kernel, type) and issubclass(kernel, Kernel)) or kernel in (Kernel, Foreign):
         raise DataError(f"there is no kernel named {value['class']!r}")
-    made: Kernel = kernel(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
-    return made
+    kernel_decoded: Kernel = kernel(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
+    return kernel_decoded
 
 
 def _record(value: Any, arrays: Arrays) -> Record:
-    known = RECORDS.get(value["class"])
-    if known is None:
+    record_class = RECORDS.get(value["class"])
+    if record_class is None:
         raise DataError(f"there is no record named {value['class']!r}")
-    return known(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
+    return record_class(**{key: decode(inner, arrays) for key, inner in value["fields"].items()})
 
 
 def _written_row(row: Row) -> list[Any]:
@@ -308,7 +308,7 @@ def _written_row(row: Row) -> list[Any]:
     values = [getattr(row, f.name) for f in fields(row)]
     if not isinstance(row, Accuracy):
         return values
-    return [*values[:-1], *([[_written_row(one) for one in row.outputs]] if row.outputs else [])]
+    return [*values[:-1], *([[_written_row(output) for output in row.outputs]] if row.outputs else [])]
 
 
 def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accuracy: Any) -> Row:
@@ -318,8 +318,8 @@ def _row(name: str, number: Any, scale: Any, tolerance: Any, formula: str, *accu
     spread, *about = accuracy  # a row in units of y has one more field, that of the answer two or three
     if not about:
         return Distance(name, *numbers, formula, float(spread))
-    outputs = tuple(_row(*one) for part in about[1:] for one in part)
-    if not all(isinstance(one, Accuracy) for one in outputs):
+    outputs = tuple(_row(*output) for group in about[1:] for output in group)
+    if not all(isinstance(output, Accuracy) for output in outputs):
         raise DataError(f"the outputs of the row {name!r} are not bounds of an answer")
     return Accuracy(name, *numbers, formula, float(spread), about[0], outputs)  # type: ignore[arg-type]
 

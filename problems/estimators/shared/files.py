@@ -44,17 +44,17 @@ def save(
         raise DataError(f"{name} is not an estimator of this package; save it by its own means")
     writable_file(path)
     arrays: Arrays = {}
-    given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
-    _refuse_others(type(model), given, _fitted_of(model))
-    parameters = {key: encode(value, key, arrays) for key, value in given.items()}
+    parameters_given = {key: value for key, value in model.get_params(deep=False).items() if key not in OUTSIDE}
+    _refuse_others(type(model), parameters_given, _fitted_of(model))
+    parameters = {key: encode(value, key, arrays) for key, value in parameters_given.items()}
     fitted = {key: encode(value, key, arrays) for key, value in _fitted_of(model).items()}
     content = {"estimator": name, "parameters": parameters, "fitted": fitted}
 
-    def readable(found: Archive) -> None:
+    def readable(archive: Archive) -> None:
         try:
-            made, stored = _rebuilt(found, {name: type(model)}.get, path)
+            estimator, stored = _rebuild(archive, {name: type(model)}.get, path)
             if check is not None:
-                check(made, stored)
+                check(estimator, stored)
         except SubstrateError as error:
             raise DataError(
                 f"this {name} is not saved, because {path} could not be loaded again: {error}; correct it and refit"
@@ -68,7 +68,7 @@ def read_model(
 ) -> tuple[Any, dict[str, Any] | None]:
     """The estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
-    def planned(version: int, content: dict[str, Any], names: set[str]) -> int:
+    def count_bytes(version: int, content: dict[str, Any], names: set[str]) -> int:
         """The bytes of a model besides its arrays, before any of it is read."""
         _, _, parameters, fitted = _parts(version, content, classes, path)
         try:
@@ -76,16 +76,16 @@ def read_model(
         except DataError as error:
             raise DataError(f"{path} is refused: {error}") from error
 
-    found = read_archive(path, max_bytes, planned)
-    model, notes = _rebuilt(found, classes, path)
-    if found.as_written is None:
+    archive = read_archive(path, max_bytes, count_bytes)
+    model, notes = _rebuild(archive, classes, path)
+    if archive.as_written is None:
         warnings.warn(
             f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
             "cannot be determined; save it again once you have certified it",
             ModelFileWarning,
             stacklevel=3,
         )
-    elif not found.as_written:
+    elif not archive.as_written:
         _disown(model)
         warnings.warn(
             f"{path} was changed after it was written (its digest does not fit), so its certificate is not its own and "
@@ -96,15 +96,15 @@ def read_model(
     return model, notes
 
 
-def _rebuilt(found: Archive, classes: Classes, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
-    content, arrays = found.content, found.arrays
+def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any] | None]:
+    content, arrays = archive.content, archive.arrays
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    estimator, name, parameters, fitted = _parts(found.version, content, classes, path)
+    estimator, name, parameters, fitted = _parts(archive.version, content, classes, path)
     try:
-        given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), found, path)
-        values = {key: decode(value, arrays) for key, value in given.items()}
+        parameters_given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), archive, path)
+        values = {key: decode(value, arrays) for key, value in parameters_given.items()}
         attributes = {key: decode(value, arrays) for key, value in fitted.items()}
         _refuse_kinds(values, parameters_of(estimator), f"{path}: the parameter")
         _refuse_kinds(attributes, attributes_of(estimator), f"{path}: the attribute")
@@ -138,20 +138,20 @@ def _parts(
     parameters, fitted = content.get("parameters"), content.get("fitted")
     if not isinstance(parameters, dict) or not isinstance(fitted, dict):
         raise DataError(f"{path} lacks the parameters or the fitted attributes of a {name}")
-    known = attributes_of(estimator)
-    if refused := [key for key in fitted if key not in known]:
+    attributes = attributes_of(estimator)
+    if refused := [key for key in fitted if key not in attributes]:
         raise DataError(f"{path} sets attributes {_short(refused)}, which no fit sets")
     return estimator, name, parameters, fitted
 
 
 def _own_parameters(
-    name: str, parameters: dict[str, Any], known: set[str], found: Archive, path: str | os.PathLike[str]
+    name: str, parameters: dict[str, Any], names: set[str], archive: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
     """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
-    expected = known - set(OUTSIDE)
-    if found.version > 1 and not expected - NEWER <= set(parameters) <= expected:
+    expected = names - set(OUTSIDE)
+    if archive.version > 1 and not expected - NEWER <= set(parameters) <= expected:
         raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")
-    outside = {key: decode(parameters[key], found.arrays) for key in parameters if key in OUTSIDE}
+    outside = {key: decode(parameters[key], archive.arrays) for key in parameters if key in OUTSIDE}
     for key, value in outside.items():
         if not OUTSIDE[key].allows(value):
             raise DataError(
@@ -163,15 +163,19 @@ def _own_parameters(
 
 def _fitted_of(model: Any) -> dict[str, Any]:
     fitted = {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
-    also: dict[str, Any] = model._also_fitted()
+    also: dict[str, Any] = model._further_attributes()
     return fitted | also
 
 
 def _refuse_others(estimator: type, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
     """Refuse what has no kind: a new parameter or attribute is not saved before its class states one."""
-    if others := [*(set(parameters) - set(parameters_of(estimator))), *(set(fitted) - set(attributes_of(estimator)))]:
+    if unexpected := [
+        *(set(parameters) - set(parameters_of(estimator))),
+        *(set(fitted) - set(attributes_of(estimator))),
+    ]:
         raise DataError(
-            f"a model file may not hold {', '.join(sorted(others))}; annotate it with a plain type in its class, or "
+            f"a model file may not hold {', '.join(sorted(unexpected))}; annotate it with a plain type in its class, "
+            "or "
             "list it in problems/estimators/shared/saved.py"
         )
 

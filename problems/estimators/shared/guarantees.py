@@ -62,17 +62,21 @@ def check_method(method: Any, methods: tuple[str, ...]) -> str:
 def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: tuple[str, ...]) -> Guarantee:
     """The guarantee of a method; ``broken`` is what a machine did with its training rows."""
     level = uncertainty.exact_level(coverage)
-    given = float(level)
+    level_given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()
     if split:
         rows = "the calibration rows and the new row are exchangeable, and the former were not used in the fit"
-        return Guarantee(method, given, given, (rows, *each))
+        return Guarantee(method, level_given, level_given, (rows, *each))
     if method == "gaussian":
         model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
-        return Guarantee(method, given, None, (model, *each))
+        return Guarantee(method, level_given, None, (model, *each))
     proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
     return Guarantee(
-        method=method, coverage=given, level=float(proved), conditions=(_EXCHANGEABLE, _FIXED, *each), broken=broken
+        method=method,
+        coverage=level_given,
+        level=float(proved),
+        conditions=(_EXCHANGEABLE, _FIXED, *each),
+        broken=broken,
     )
 
 
@@ -81,16 +85,16 @@ def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) ->
 
     ``basis`` states that a basis was chosen among them, ``unequal`` that they have unequal weights.
     """
-    found = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
+    reasons = [] if model._chooses is None else [f"{model._chooses} was chosen on these rows"]
     if getattr(model, "kernels", None) or getattr(model, "search", None):
-        found.append("the kernel was chosen on these rows")
+        reasons.append("the kernel was chosen on these rows")
     elif model._own_kernel() != model.kernel_:
-        found.append("the width of the kernel is computed from these rows")
+        reasons.append("the width of the kernel is computed from these rows")
     if basis:
-        found.append("the basis was chosen among these rows")
+        reasons.append("the basis was chosen among these rows")
     if unequal:
-        found.append("rows of unequal weight are not exchangeable with a new row of weight one")
-    return tuple(found)
+        reasons.append("rows of unequal weight are not exchangeable with a new row of weight one")
+    return tuple(reasons)
 
 
 def has_unequal_rows(ridge: Any) -> bool:

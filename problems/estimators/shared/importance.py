@@ -139,22 +139,22 @@ def importance_of(
     n, d = (int(size) for size in X.shape)
     repeats = whole_number(n_repeats, "n_repeats", 1)
     source = random_source(random_state)
-    everything = np.arange(n)
-    known = losses.of(outputs, everything)
-    certificate = _certified(machines, X, outputs, losses.targets, rests_on)
+    all_rows = np.arange(n)
+    losses_of_rows = losses.of(outputs, all_rows)
+    certificate = _certify(machines, X, outputs, losses.targets, rests_on)
     importances = np.zeros((d, repeats))
     for column in range(d):
         values = _column(X, column)
         for repeat in range(repeats):
             order = source.permutation(n)
-            (moved,) = np.nonzero(values[order] != values)
+            (changed_rows,) = np.nonzero(values[order] != values)
             change = np.zeros(n)
-            for some in blocks_beside(X, moved.size, n):
-                which = moved[some]
+            for block in blocks_beside(X, changed_rows.size, n):
+                which = changed_rows[block]
                 changed = machines.outputs(which, _with_column(X, which, column, values[order[which]]))
-                change[which] = losses.of(changed, which) - known[which]
+                change[which] = losses.of(changed, which) - losses_of_rows[which]
             importances[column, repeat] = losses.mean(change)  # more wrong classes, less accuracy
-    base = losses.mean(known)
+    base = losses.mean(losses_of_rows)
     return LeftOutImportance(
         importances_mean=importances.mean(axis=1),
         importances_std=importances.std(axis=1),
@@ -165,16 +165,16 @@ def importance_of(
     )
 
 
-def _certified(
+def _certify(
     machines: "uncertainty.OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
 ) -> Certificate:
     """Unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
     scales = np.array([one.scale for one in tolerances_of(targets, np.ones(n))])
-    for some in blocks_beside(X, n, n):
-        which = np.arange(n)[some]
-        apart = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
-        worst = max(worst, float((apart / np.where(scales > 0.0, scales, 1.0)).max()))
+    for block in blocks_beside(X, n, n):
+        which = np.arange(n)[block]
+        distance = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
+        worst = max(worst, float((distance / np.where(scales > 0.0, scales, 1.0)).max()))
     formula = "f(x_i) - c_i(x_i) r_i - (y_i - r_i), over the spread of y"
     row = Row(name="unchanged rows", value=worst, scale=1.0, tolerance=ACCURATE, formula=formula)
     facts = (
@@ -190,13 +190,13 @@ def weights_of(sample_weight: Any, support: Any) -> Array | None:
     """The weights of the rows of a model, from one for each row of its fit."""
     if sample_weight is None:
         return None
-    given = real_array(to_numpy(sample_weight), "sample_weight", ndim=1)
-    if given.size <= int(support.max()):
+    weights = real_array(to_numpy(sample_weight), "sample_weight", ndim=1)
+    if weights.size <= int(support.max()):
         raise DataError(
             f"sample_weight must have one entry per row of the fit: at least {int(support.max()) + 1}, received "
-            f"{given.size}"
+            f"{weights.size}"
         )
-    chosen = given[support]
+    chosen = weights[support]
     if (chosen < 0.0).any() or not chosen.any():
         raise DataError("sample_weight must not be negative, and not zero for all rows of this model")
     return np.asarray(chosen)
@@ -224,10 +224,10 @@ def _with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
 def _sparse_with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
     from scipy.sparse import csr_matrix, diags
 
-    others = np.ones(X.shape[1])
-    others[column] = 0.0
+    keep = np.ones(X.shape[1])
+    keep[column] = 0.0
     (kept,) = np.nonzero(values)
     put = csr_matrix((values[kept], (kept, np.full(kept.size, column))), shape=(rows.size, X.shape[1]))
-    changed = csr_matrix(X[rows] @ diags(others).tocsr()) + put
+    changed = csr_matrix(X[rows] @ diags(keep).tocsr()) + put
     changed.eliminate_zeros()
     return changed

@@ -100,7 +100,7 @@ class LeftOutIntervals(Intervals):
             return self.split_ends(X, coverage)
         points, own = self._at(X, diagonal, method)
         if method == "gaussian":
-            fitted, deviations = self.estimator._evaluated(points), self._deviations(points, own, rows)
+            fitted, deviations = self.estimator._evaluate(points), self._deviations(points, own, rows)
             return uncertainty.gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
         interval = {
             "conformal": uncertainty.conformal_hull,
@@ -128,7 +128,7 @@ class LeftOutIntervals(Intervals):
     def predict_deviations(self, X: Any) -> tuple[Array, Array]:
         """Return predictions and their Gaussian standard deviations, noise included."""
         points, own = self._at(X, None, "return_std")
-        fitted, deviations = self.estimator._evaluated(points), self._deviations(points, own, None)
+        fitted, deviations = self.estimator._evaluate(points), self._deviations(points, own, None)
         return fitted, deviations[:, 0] if fitted.ndim == 1 else deviations
 
     def check_loaded(self) -> None:
@@ -144,16 +144,19 @@ class LeftOutIntervals(Intervals):
     def _machines_and_outputs(self, points: Any, rows: Any) -> "list[tuple[uncertainty.LeftOutMachines, Array | None]]":
         """Return for every output its machines without one row, and predictions, unless computed on the way."""
         machines = self.machines(rows)
-        if all(one.bias is not None for one in machines):
-            return [(one, None) for one in machines]
-        fitted = self.estimator._evaluated(points)
+        if all(machine.bias is not None for machine in machines):
+            return [(machine, None) for machine in machines]
+        fitted = self.estimator._evaluate(points)
         columns = fitted[:, None] if fitted.ndim == 1 else fitted
-        return [(one, columns[:, k]) for k, one in enumerate(machines)]
+        return [(machine, columns[:, k]) for k, machine in enumerate(machines)]
 
-    def _deviations(self, points: Any, own: Array, rows: Any) -> Array:
+    def _deviations(self, points: Any, diagonal_of_points: Array, rows: Any) -> Array:
         noise, machines = to_numpy(self.noise(rows)), self.spreading_machines(rows)
-        found = [uncertainty.gaussian_deviations(one, float(noise[k]), points, own) for k, one in enumerate(machines)]
-        return namespace_of(found[0]).stack(found, axis=1)  # type: ignore[no-any-return]
+        deviations = [
+            uncertainty.gaussian_deviations(machine, float(noise[k]), points, diagonal_of_points)
+            for k, machine in enumerate(machines)
+        ]
+        return namespace_of(deviations[0]).stack(deviations, axis=1)  # type: ignore[no-any-return]
 
     def _at(self, X: Any, diagonal: Any, method: str) -> tuple[Any, Array]:
         """Return the new points, checked, and k(x, x)."""
@@ -207,7 +210,7 @@ def predict_left_out_region(
     return pieces
 
 
-def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, asked: str, otherwise: str) -> Array:
+def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, method: str, otherwise: str) -> Array:
     """k(x, x) of new points: computed, or checked where the kernel is precomputed.
 
     ``asked`` begins the sentence that refuses a missing one, and ``otherwise`` ends it.
@@ -219,10 +222,10 @@ def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, asked: str, otherwis
         return computed
     if diagonal is None:
         raise DataError(
-            f"{asked} k(x, x) of the new rows, which rows of a precomputed kernel do not hold; give "
+            f"{method} k(x, x) of the new rows, which rows of a precomputed kernel do not hold; give "
             f"diagonal={otherwise}"
         )
-    own, n = real_array(to_numpy(diagonal), "diagonal", ndim=1), int(points.shape[0])
-    if own.shape != (n,):
-        raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {own.size}")
-    return on_device_of(points, own)  # type: ignore[no-any-return]
+    values, n = real_array(to_numpy(diagonal), "diagonal", ndim=1), int(points.shape[0])
+    if values.shape != (n,):
+        raise DataError(f"diagonal must have one entry per row of X: expected {n}, received {values.size}")
+    return on_device_of(points, values)  # type: ignore[no-any-return]

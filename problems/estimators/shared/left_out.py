@@ -85,13 +85,13 @@ class LeftOut:
     misclassification: float | None
     certificate: Certificate
 
-    def _used(self) -> list[Array]:
+    def _arrays_in_use(self) -> list[Array]:
         residuals: Array = to_numpy(self.residuals)
         columns = residuals[:, None] if residuals.ndim == 1 else residuals
         return [column[~np.isnan(column)] for column in columns.T]
 
     def _each(self, criterion: Any) -> Any:
-        values = np.array([float(criterion(column)) for column in self._used()])
+        values = np.array([float(criterion(column)) for column in self._arrays_in_use()])
         return float(values[0]) if self.residuals.ndim == 1 else values
 
     @property
@@ -149,7 +149,7 @@ class MachinesOnRows(Protocol):
 class LeftOutSystem(Protocol):
     """Machines on the same points, as far as leaving rows out needs them."""
 
-    def fitted(self, alpha: Array, bias: Array) -> Array:
+    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
         """The fitted values of all machines, in numpy; ``bias`` is what they add to their kernel expansions."""
 
     def on(self, rows: Any, ridge: Array) -> MachinesOnRows:
@@ -164,14 +164,14 @@ class KernelSystem:
     border: Border = ONES
     represent: Callable[[Any], Array] | None = None
 
-    def fitted(self, alpha: Array, bias: Array) -> Array:
+    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
         """K alpha plus what the border adds."""
         return np.asarray(to_numpy(self.gram.product(on_device_of(self.gram.diagonal, alpha))) + bias)
 
     def on(self, rows: Any, ridge: Array) -> "KernelMachines":
         """Those of a block of the matrix."""
-        part = self.gram if rows.size == self.gram.n else self.gram.restrict(rows)
-        return KernelMachines(part, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
+        gram = self.gram if rows.size == self.gram.n else self.gram.restrict(rows)
+        return KernelMachines(gram, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +200,15 @@ class KernelMachines:
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
         """Solve the saddle system of the other rows."""
         self.gram.release()
-        rest = np.flatnonzero(np.arange(self.gram.n) != row)
-        own = self.border.take(rest, 1.0 / self.ridge[rest])
+        other_rows = np.flatnonzero(np.arange(self.gram.n) != row)
+        border = self.border.take(other_rows, 1.0 / self.ridge[other_rows])
         solved = solve_saddle_system(
-            self.gram.restrict(rest), self._there(Y[rest]), self._there(self.ridge[rest]), border=own
+            self.gram.restrict(other_rows),
+            self._there(Y[other_rows]),
+            self._there(self.ridge[other_rows]),
+            border=border,
         )
-        values = to_numpy(self.gram.matrix[row, :])[rest]
+        values = to_numpy(self.gram.matrix[row, :])[other_rows]
         explicit = Y[row] - values @ to_numpy(solved.support_values) - to_numpy(solved.bias)
         if self.border.slopes:
             explicit = explicit - (self.border.columns[row] - self.border.center) @ to_numpy(solved.slopes)
@@ -235,7 +238,7 @@ class PrimalSystem:
     X: Any
     border: Border = ONES
 
-    def fitted(self, alpha: Array, bias: Array) -> Array:
+    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
         """By the weights: support values do not represent such a machine."""
         return np.asarray(self.primal(_dense(self.X)))
 
@@ -270,14 +273,16 @@ class PrimalMachines:
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
         """Solve for the weights of the machines on the other rows."""
         points = _dense(self.X)
-        rest = np.flatnonzero(np.arange(Y.shape[0]) != row)
-        pulls = 1.0 / self.ridge[rest]
+        other_rows = np.flatnonzero(np.arange(Y.shape[0]) != row)
+        pulls = 1.0 / self.ridge[other_rows]
         gammas = (float(pulls.max()),) * Y.shape[1]
-        border = self.border.take(rest, pulls)
-        again = solve_primal(self.primal.kernel, points[rest], Y[rest], gammas, pulls / pulls.max(), border)
-        differences = Y[row] - again.weights(points[[row]])[0] - residuals[row]
+        border = self.border.take(other_rows, pulls)
+        refitted = solve_primal(
+            self.primal.kernel, points[other_rows], Y[other_rows], gammas, pulls / pulls.max(), border
+        )
+        differences = Y[row] - refitted.weights(points[[row]])[0] - residuals[row]
         if border.slopes:
-            differences = differences - (self.border.columns[row] - border.center) @ again.slopes
+            differences = differences - (self.border.columns[row] - border.center) @ refitted.slopes
         scales = np.empty(Y.shape[1])
         for column in range(Y.shape[1]):
             permitted = Tolerance.of(Y[:, column], np.ones(Y.shape[0]))
@@ -299,20 +304,20 @@ def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Arra
     ``members`` have one column per machine, in numpy wherever the matrix is. Machines that share rows and ridge share
     an inverse.
     """
-    fitted = system.fitted(alpha, bias)
+    fitted = system.compute_fitted(alpha, bias)
     outputs, residuals = fitted.copy(), np.full(alpha.shape, np.nan)
     freedom, gcv = np.empty(alpha.shape[1]), np.empty(alpha.shape[1])
     checks: list[Row] = []
     for rows, columns, d in machine_groups(ridge, members):
-        here, machines = np.ix_(rows, columns), system.on(rows, d)
+        place, machines = np.ix_(rows, columns), system.on(rows, d)
         diagonal = machines.diagonal()
-        errors = d[:, None] * alpha[here]
-        residuals[here] = r = leave_one_out_residuals(alpha[here], diagonal)
-        outputs[here] = fitted[here] + errors - r
+        errors = d[:, None] * alpha[place]
+        residuals[place] = r = leave_one_out_residuals(alpha[place], diagonal)
+        outputs[place] = fitted[place] + errors - r
         freedom[columns] = rows.size - d @ diagonal
         v = d.size / (d * (1.0 / d).sum())
         gcv[columns] = _gcv_of(errors, rows.size - v @ (d * diagonal), v)
-        checks.append(machines.refit(fitted[here] + errors, r, int((d * diagonal).argmin())))
+        checks.append(machines.refit(fitted[place] + errors, r, int((d * diagonal).argmin())))
     worst = max(checks, key=lambda row: row.relative / row.tolerance)
     return MachinesLeftOut(outputs=outputs, residuals=residuals, degrees_of_freedom=freedom, gcv=gcv, row=worst)
 

@@ -41,8 +41,8 @@ def each_machine(Y: Array, labels: bool) -> Iterator[MachineRows]:
 def in_columns(machines: Sequence[MachineRows], coefficients: Sequence[Array], n: int) -> Array:
     """The coefficients of all machines on n rows, one column per machine; zero where a row is not in the machine."""
     columns = np.zeros((n, len(machines), *coefficients[0].shape[1:]))
-    for one, own in zip(machines, coefficients, strict=True):
-        columns[one.rows, one.column] = own
+    for machine, coefficients_of_machine in zip(machines, coefficients, strict=True):
+        columns[machine.rows, machine.column] = coefficients_of_machine
     return columns
 
 

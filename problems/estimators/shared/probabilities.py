@@ -70,7 +70,7 @@ class Calibration:
         """Return decision values of training rows in machines without them: by default in folds."""
         X, labels, weights = rows
         if rows is not self.state().rows:
-            X, labels, _ = clone(self.estimator)._checked(X, labels, weights, numeric=False)
+            X, labels, _ = clone(self.estimator)._check_data(X, labels, weights, numeric=False)
         numbers, pairwise = self.numbers(np.asarray(labels)), self.estimator.__sklearn_tags__().input_tags.pairwise
         return fold_scores(self.fold_machine(X), X, labels, numbers, weights, pairwise)
 

@@ -91,36 +91,40 @@ def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(content)  # which is refused later like any other that is no model
     if name not in _PARAMETERS:
         raise DataError(f"the file holds a {name[:200]!r}, which release 0.1 did not know")
-    if set(parameters) != (known := parameters_of_release_0_1(name)):
+    if set(parameters) != (parameters_known := parameters_of_release_0_1(name)):
         raise DataError(
-            f"the file has parameters {sorted(parameters)} where a {name} of release 0.1 has {sorted(known)}"
+            f"the file has parameters {sorted(parameters)} where a {name} of release 0.1 has {sorted(parameters_known)}"
         )
-    made = {"parameters": _parameters(name, parameters), "fitted": _fitted(name, fitted)}
-    return {**content, "estimator": _NAMES.get(name, name), **made}
+    translated = {"parameters": _parameters(name, parameters), "fitted": _translate_attributes(name, fitted)}
+    return {**content, "estimator": _NAMES.get(name, name), **translated}
 
 
 def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"tol": _CALLED_TOL.get(name, "tol"), "tolerance": _tolerance(name)}
     judged = {key: parameters[key] for key in ("criterion", "cv", "index", "folds") if key in parameters}
-    others = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
-    if "n_basis" in others:
-        basis = {name: others.pop(key) for name, key in _OF_BASIS.items() if key in others}
-        others["basis"] = {"kind": "record", "class": "Basis", "fields": basis}
-    return others | _judged(judged)
+    translated = {renamed.get(key, key): value for key, value in parameters.items() if key not in judged}
+    if "n_basis" in translated:
+        basis = {name: translated.pop(key) for name, key in _OF_BASIS.items() if key in translated}
+        translated["basis"] = {"kind": "record", "class": "Basis", "fields": basis}
+    return translated | _translate_criterion(judged)
 
 
-def _judged(given: Mapping[str, Any]) -> dict[str, Any]:
+def _translate_criterion(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """``cv`` and ``loss`` from the former ``criterion`` and ``cv``, or ``index`` and ``folds``."""
-    if "index" in given:
-        known = {"leave_one_out": "loo", "cross_validation": given["folds"], "validation": None}
-        return {"cv": known.get(given["index"], given["index"]) if isinstance(given["index"], str) else given["index"]}
-    if "criterion" not in given:
-        return dict(given)
-    criterion = given["criterion"]
+    if "index" in parameters:
+        translations = {"leave_one_out": "loo", "cross_validation": parameters["folds"], "validation": None}
+        return {
+            "cv": translations.get(parameters["index"], parameters["index"])
+            if isinstance(parameters["index"], str)
+            else parameters["index"]
+        }
+    if "criterion" not in parameters:
+        return dict(parameters)
+    criterion = parameters["criterion"]
     if criterion in ("loo", "gcv"):
         return {"cv": criterion}
     if criterion == "folds":
-        return {"cv": 5 if given["cv"] is None else given["cv"]}
+        return {"cv": 5 if parameters["cv"] is None else parameters["cv"]}
     return {"cv": "loo", "loss": criterion}
 
 
@@ -131,16 +135,16 @@ def _tolerance(name: str) -> str:
     return {"LS2SVMClassifier": "threshold"}.get(name, "growth" if "Pruned" in name else "reconstruction_tolerance")
 
 
-def _fitted(name: str, fitted: Mapping[str, Any]) -> dict[str, Any]:
+def _translate_attributes(name: str, fitted: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"best_parameter_": _CHOSEN.get(name.removeprefix("Fused")[:2], "best_parameter_")}
     renamed |= {"validation_error_": "criterion_", "lower_bound_": "criterion_lower_bound_"}
     if name == "SparseL1SubstrateRegressor":
         renamed |= {"path_": "support_values_path_", "path_bias_": "bias_path_"}
-    made = {renamed.get(key, key): value for key, value in fitted.items()}
-    path = made.get("path_")
+    translated = {renamed.get(key, key): value for key, value in fitted.items()}
+    path = translated.get("path_")
     if isinstance(path, dict) and isinstance(path.get("items"), list):
-        made["path_"] = {**path, "items": [_entry(entry) for entry in path["items"]]}
-    return made
+        translated["path_"] = {**path, "items": [_entry(entry) for entry in path["items"]]}
+    return translated
 
 
 def _entry(entry: Any) -> Any:

@@ -28,7 +28,7 @@ from problems.estimators.shared.allowed import (
     nothing,
     number,
     pairs,
-    recorded,
+    record_of,
     sentence,
     sparse,
     whole,
@@ -134,7 +134,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "classes_": labels(),
         "code_book_": _MATRIX,
         "support_codes_": _EACH,
-        "calibration_scores_": recorded(
+        "calibration_scores_": record_of(
             CalibrationScores,
             {
                 "scores": _EACH,
@@ -175,7 +175,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "RobustLSSVMRegressor": _PRIMAL
     | {
         "ridge_": _EACH,
-        "history_": many(recorded(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
+        "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
         "scale_": _NUMBER,
         "weights_": _VECTOR,
     },
@@ -188,7 +188,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "ridge_": _VECTOR,
         "weights_": _VECTOR,
         "step_": _WHOLE,
-        "pruning_path_": many(recorded(PruningStep, _STEP), 1),
+        "pruning_path_": many(record_of(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
     "ALSSVMClassifier": _EPOCHS,
@@ -205,7 +205,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SparseModel": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
     "SparseComponentwiseLSSVMRegressor": _NORMS,
     "RobustSparseLSSVMRegressor": {
-        "history_": many(recorded(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
+        "history_": many(record_of(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
         "scale_": _NUMBER,
     },
     "ReducedL1Model": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
@@ -243,7 +243,7 @@ _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBE
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
 _RULE = either(nothing(), word(*RULES), _POINTS)
-_CHOICE = recorded(
+_CHOICE = record_of(
     Basis,
     {
         "n": _MOST,
@@ -316,24 +316,26 @@ _PLAIN_PARAMETERS: Mapping[Any, Allowed] = {**_PLAIN, float: _AMOUNT}
 
 def parameters_of(estimator: type) -> _Kinds:
     """The parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
-    known = _inherited(estimator, PARAMETERS)
-    own = estimator().get_params(deep=False)
-    return {name: kind for name in own if name not in OUTSIDE and (kind := known.get(name)) is not None}
+    kinds = _collect_inherited(estimator, PARAMETERS)
+    parameters = estimator().get_params(deep=False)
+    return {name: kind for name in parameters if name not in OUTSIDE and (kind := kinds.get(name)) is not None}
 
 
 def attributes_of(estimator: type) -> _Kinds:
     """The fitted attributes that a file may hold of an estimator."""
-    known = _inherited(estimator, FITTED).items()
-    return {name: kind for name, kind in known if name.endswith("_") and kind is not None}
+    kinds = _collect_inherited(estimator, FITTED).items()
+    return {name: kind for name, kind in kinds if name.endswith("_") and kind is not None}
 
 
-def _inherited(estimator: type, listed: Mapping[str, Mapping[str, Allowed | None]]) -> dict[str, Allowed | None]:
+def _collect_inherited(
+    estimator: type, listed: Mapping[str, Mapping[str, Allowed | None]]
+) -> dict[str, Allowed | None]:
     """What the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
-    known: dict[str, Allowed | None] = {}
+    kinds: dict[str, Allowed | None] = {}
     for kind in kinds_of(estimator):
-        known |= _annotations_of(kind)
-        known |= listed.get(kind.__name__, {})
-    return known
+        kinds |= _annotations_of(kind)
+        kinds |= listed.get(kind.__name__, {})
+    return kinds
 
 
 @cache
@@ -348,18 +350,18 @@ def kinds_of(estimator: type) -> tuple[type, ...]:
 def _annotations_of(base: type) -> _Kinds:
     """Return the kinds that the annotations of one class state; found anew, they take a quarter of a small load."""
     annotated = {
-        name: _annotated(kind, _PLAIN if name.endswith("_") else _PLAIN_PARAMETERS)
+        name: _kind_of_annotation(kind, _PLAIN if name.endswith("_") else _PLAIN_PARAMETERS)
         for name, kind in get_annotations(base).items()
     }
     return {name: kind for name, kind in annotated.items() if kind is not None}
 
 
-def _annotated(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:
+def _kind_of_annotation(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:
     """The kind of value that an annotation states, if it does: plain types, words, and unions of those."""
     if get_origin(annotation) is Literal:
         return word(*get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
-        kinds = [_annotated(part, plain) for part in get_args(annotation)]
-        known = [kind for kind in kinds if kind is not None]
-        return either(*known) if len(known) == len(kinds) else None
+        kinds = [_kind_of_annotation(argument, plain) for argument in get_args(annotation)]
+        known_kinds = [kind for kind in kinds if kind is not None]
+        return either(*known_kinds) if len(known_kinds) == len(kinds) else None
     return plain.get(annotation)

@@ -28,20 +28,20 @@ from substrate.arrays import Array
 from substrate.penalized.homotopy.signed_rows import compiled, loops_of
 
 __all__ = [
+    "add_transposed_product",
     "append",
     "drift",
     "exchange",
     "four_products",
-    "outer_taken",
+    "measure_turn",
     "rebuild",
-    "refined",
+    "refine_coefficients",
     "remove",
-    "straightened",
+    "straighten",
+    "subtract_outer",
     "sweep",
     "times",
-    "transposed_added",
     "transposed_times",
-    "turned",
 ]
 
 #: A projection that leaves at least this share of a vector need not be repeated.
@@ -99,12 +99,12 @@ def transposed_times(A: Array, rows: int, columns: int, v: Array) -> Array:
 @loops_of(transposed_times)
 def _transposed_times(A, rows, columns, v):  # type: ignore[no-untyped-def]
     out = np.zeros(columns)
-    transposed_added(A, rows, columns, v, out)
+    add_transposed_product(A, rows, columns, v, out)
     return out
 
 
 @compiled
-def transposed_added(A: Array, rows: int, columns: int, v: Array, out: Array) -> None:
+def add_transposed_product(A: Array, rows: int, columns: int, v: Array, out: Array) -> None:
     """Add v times the first rows and columns of A to ``out``."""
     i = 0
     while i + 4 <= rows:
@@ -119,16 +119,16 @@ def transposed_added(A: Array, rows: int, columns: int, v: Array, out: Array) ->
         i += 1
 
 
-def outer_taken(A: Array, rows: int, columns: int, a: Array, b: Array) -> None:
+def subtract_outer(A: Array, rows: int, columns: int, a: Array, b: Array) -> None:
     """Take a b' from the first rows and columns of A."""
     size = max(16, _PART // max(columns, 1))
     for start in range(0, rows, size):
-        part = A[start : min(start + size, rows), :columns]
-        part -= a[start : start + part.shape[0], None] * b[:columns]
+        block = A[start : min(start + size, rows), :columns]
+        block -= a[start : start + block.shape[0], None] * b[:columns]
 
 
-@loops_of(outer_taken)
-def _outer_taken(A, rows, columns, a, b):  # type: ignore[no-untyped-def]
+@loops_of(subtract_outer)
+def _subtract_outer_by_loops(A, rows, columns, a, b):  # type: ignore[no-untyped-def]
     for i in range(rows):
         row, size = A[i], a[i]
         for j in range(columns):
@@ -139,9 +139,9 @@ def sweep(Q: Array, m: int, w: Array, c: Array) -> None:
     """Take the projection of w on the first m rows of Q from it, part by part, and add its coefficients to c."""
     size = max(16, _PART // Q.shape[1])
     for start in range(0, m, size):
-        part = Q[start : min(start + size, m)]
-        s = part @ w
-        w -= s @ part
+        block = Q[start : min(start + size, m)]
+        s = block @ w
+        w -= s @ block
         c[start : start + s.size] += s
 
 
@@ -213,20 +213,20 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     g, size = S[k, :m].copy(), math.sqrt(np.dot(C[k, :m], C[k, :m]))
     size *= math.sqrt(np.dot(g, g))
     g /= math.sqrt(np.dot(g, g))
-    rest = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
-    rest[k] = 0.0
-    g -= transposed_times(S, m, m, rest)
+    coefficients_left = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
+    coefficients_left[k] = 0.0
+    g -= transposed_times(S, m, m, coefficients_left)
     g /= math.sqrt(np.dot(g, g))
-    gone, dual, own = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
-    own[k] = np.dot(C[k, :m], g)
+    gone, dual, projection = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
+    projection[k] = np.dot(C[k, :m], g)
     # the reflection that takes g to the last axis, with the sign that does not cancel
     sign = 1.0 if g[last] >= 0.0 else -1.0
     h = g.copy()
     h[last] += sign
     share = 2.0 / np.dot(h, h)
-    outer_taken(Q, last, r, share * h, gone + sign * Q[last])
-    outer_taken(S, m, last, share * (dual + sign * S[:m, last]), h)
-    outer_taken(C, m, last, share * (own + sign * C[:m, last]), h)
+    subtract_outer(Q, last, r, share * h, gone + sign * Q[last])
+    subtract_outer(S, m, last, share * (dual + sign * S[:m, last]), h)
+    subtract_outer(C, m, last, share * (projection + sign * C[:m, last]), h)
     inner, inside = y[:m], x[:m]
     along = np.dot(g, inner)
     inside -= along * dual
@@ -246,28 +246,28 @@ def exchange(S: Array, C: Array, x: Array, y: Array, m: int, members: NDArray[np
     The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in S only row k changes, to
     minus the sum over the members. q, the sum of all references, grows by the old :math:`D_k`.
     """
-    dual, total, own = np.zeros(m), 1.0, C[k, :m].copy()
+    dual, total, coefficients_of_row = np.zeros(m), 1.0, C[k, :m].copy()
     for i in members:
         dual += S[i, :m]
         total += x[i]
         row = C[i, :m]
-        row -= own
+        row -= coefficients_of_row
     np.multiply(dual, -1.0, S[k, :m])
-    np.multiply(own, -1.0, C[k, :m])
+    np.multiply(coefficients_of_row, -1.0, C[k, :m])
     x[k] = -total
     inner = y[:m]
-    inner += own
+    inner += coefficients_of_row
 
 
 @compiled
-def refined(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
+def refine_coefficients(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
     """One step of refinement of the coefficients."""
     inside = x[:m]
     inside += times(S, m, m, y[:m] - transposed_times(C, m, m, inside))
 
 
 @compiled
-def straightened(Q: Array, m: int, du: Array, length: float) -> float:
+def straighten(Q: Array, m: int, du: Array, length: float) -> float:
     """Make a direction that was of this length orthogonal again, if it is much shorter now; the length to compare."""
     now = math.sqrt(np.dot(du, du))
     if now < _SHORTER * length:
@@ -296,11 +296,11 @@ def drift(Q: Array, S: Array, C: Array, D: Array, chance: np.random.Generator) -
     if not m:
         return 0.0, 0.0, 0.0
     v, sizes = chance.standard_normal(r), np.sqrt(np.einsum("ij,ij->i", D, D))
-    apart = float(np.max(np.abs(D @ v - C[:m, :m] @ (Q[:m] @ v)) / sizes))
-    return apart, *turned(Q, S, C, m, chance)
+    distance = float(np.max(np.abs(D @ v - C[:m, :m] @ (Q[:m] @ v)) / sizes))
+    return distance, *measure_turn(Q, S, C, m, chance)
 
 
-def turned(Q: Array, S: Array, C: Array, m: int, chance: np.random.Generator) -> tuple[float, float]:
+def measure_turn(Q: Array, S: Array, C: Array, m: int, chance: np.random.Generator) -> tuple[float, float]:
     """The same of QQ' - I and of SC' - I alone, for which the rows themselves are not needed."""
     a = chance.standard_normal(m)
     basis = float(np.abs(Q[:m] @ (a @ Q[:m]) - a).max(initial=0.0))

@@ -28,9 +28,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.penalized.homotopy import block_basis
-from substrate.penalized.homotopy.block_steps import END, opened, walk
+from substrate.penalized.homotopy.block_steps import END, open_rows, walk
 from substrate.penalized.homotopy.ratio_test import FLAT
-from substrate.penalized.homotopy.signed_rows import Knots, Product, SignedRows, chosen
+from substrate.penalized.homotopy.signed_rows import Knots, SignedProduct, SignedRows, choose_twin
 
 __all__ = ["BlockPath"]
 
@@ -56,7 +56,7 @@ class BlockPath:
         norms = np.sqrt(np.einsum("ij,ij->i", problem.B, problem.B))
         self.flat = FLAT * np.concatenate([norms, norms])
         self.least = self.flat.copy()
-        self.product = Product.of(problem.B, problem.block[: problem.B.shape[0]])
+        self.product = SignedProduct.of(problem.B, problem.block[: problem.B.shape[0]])
         self.chance = np.random.default_rng(seed)
         self.Q, self.S, self.C = np.zeros((r, r)), np.zeros((r, r)), np.zeros((r, r))
         self.x, self.y, self.du = np.zeros(r), np.zeros(r), np.zeros(r)
@@ -93,7 +93,7 @@ class BlockPath:
         self.numbers[0] = rho
         self.counts[0], self.counts[2], self.counts[3] = n_active, 0, -1
         self._refer()
-        opened(self.least, self.flat, self.active, n_active)
+        open_rows(self.least, self.flat, self.active, n_active)
         self.settle()
 
     def take_up(self, rho: float, eta: Array, zero: float) -> bool:
@@ -110,7 +110,7 @@ class BlockPath:
         factors = (self.Q, self.S, self.C, self.x, self.y, self.du)
         for i in order[d:]:
             w = self.problem.row(int(i)) - self.references[block[i]]
-            if chosen(block_basis.append)(*factors, n - d, w, 1e-9):
+            if choose_twin(block_basis.append)(*factors, n - d, w, 1e-9):
                 self.active[n], self.home[n] = i, block[i]
                 n += 1
         self.numbers[0], self.counts[0], self.eta[d:n] = rho, n, 0.0
@@ -134,7 +134,7 @@ class BlockPath:
 
     def advance(self, most: int = 1) -> str:
         """Go on by a few segments, at most as many; "" or why the path cannot continue: "end" or "stall"."""
-        if (self._rounded() and not self.settle()) or (self.age >= _RENEW and not self.renew()):
+        if (self._needs_factorisation() and not self.settle()) or (self.age >= _RENEW and not self.renew()):
             return "stall"
         look = _LOOK if self._few else _SELDOM
         draws = self.chance.uniform(size=min(most, look - self.age % look))
@@ -143,8 +143,8 @@ class BlockPath:
         point = (self.u, self.du, self.t, self.eta, self.slack, self.least, self.active, self.home)
         self.counts[4] = 0
         kept = self.knots.room(draws.size, self.active.size)
-        given: tuple[Any, ...] = (*rows, *basis, *point, self.limits, self.numbers, self.counts, draws, *kept)
-        code = chosen(walk)(*given)
+        arguments: tuple[Any, ...] = (*rows, *basis, *point, self.limits, self.numbers, self.counts, draws, *kept)
+        code = choose_twin(walk)(*arguments)
         self.age += self.steps - before
         self.knots.size += int(self.counts[4])
         return "" if code == 0 else "end" if code == END else "stall"
@@ -167,22 +167,22 @@ class BlockPath:
         d, n = self.blocks, self.n_active
         eta = self.eta[:n].copy()
         eta[:d] = self.rho - np.bincount(self.home[d:n], eta[d:], d)
-        self.u = self.problem.target - self.problem.combined(self.active[:n], eta)
+        self.u = self.problem.target - self.problem.combine(self.active[:n], eta)
 
     @property
     def _few(self) -> bool:
         return (self.n_active - self.blocks) * self.u.size <= _FEW
 
-    def _rounded(self) -> bool:
+    def _needs_factorisation(self) -> bool:
         """Whether to factor the active rows again at this look already: they are few, or rounding shows."""
         m = self.n_active - self.blocks
         if self._few or self.age < _SELDOM or m * self.u.size > _SOME:
             return self._few and self.age >= _LOOK
-        return not _within(block_basis.turned(self.Q, self.S, self.C, m, self.chance), _SHOWS)
+        return not _is_within(block_basis.measure_turn(self.Q, self.S, self.C, m, self.chance), _SHOWS)
 
     def renew(self) -> bool:
         """Remove rounding from the multipliers, and from the factors if there is much; False where rows depend."""
-        if not _within(block_basis.drift(self.Q, self.S, self.C, self._differences(), self.chance), _DRIFT):
+        if not _is_within(block_basis.drift(self.Q, self.S, self.C, self._differences(), self.chance), _DRIFT):
             return self.settle()
         self._correct()
         self.age = 0
@@ -206,7 +206,7 @@ class BlockPath:
         self.y *= -1.0
         self.numbers[1] = float(np.linalg.norm(self.du))
         for _ in range(2):
-            block_basis.refined(self.S, self.C, self.x, self.y, m)
+            block_basis.refine_coefficients(self.S, self.C, self.x, self.y, m)
 
     def _correct(self) -> None:
         """Bring D u back to zero as far as the multipliers stay non-negative, where that makes the gap smaller.
@@ -237,6 +237,6 @@ class BlockPath:
         return self._gap(self.problem.levels_of(values))
 
 
-def _within(seen: tuple[float, ...], limits: tuple[float, ...]) -> bool:
+def _is_within(measures: tuple[float, ...], limits: tuple[float, ...]) -> bool:
     """Whether none exceeds its limit; what is not a number does."""
-    return all(rounding <= most for rounding, most in zip(seen, limits, strict=True))
+    return all(rounding <= most for rounding, most in zip(measures, limits, strict=True))

@@ -9,19 +9,19 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.penalized.homotopy.block_basis import (
+    add_transposed_product,
     append,
     exchange,
     four_products,
-    refined,
+    refine_coefficients,
     remove,
-    straightened,
+    straighten,
     times,
-    transposed_added,
 )
 from substrate.penalized.homotopy.ratio_test import FLAT, travel
 from substrate.penalized.homotopy.signed_rows import Index, compiled, loops_of
 
-__all__ = ["END", "STALL", "opened", "rows_times", "walk"]
+__all__ = ["END", "STALL", "open_rows", "rows_times", "walk"]
 
 #: A step below this share of rho counts as zero.
 _STILL = 1e-14
@@ -31,7 +31,7 @@ _STEEPEST, _PATIENCE = 4, 200
 STALL, END = 1, 2
 
 
-def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, known: Array) -> Array:
+def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, is_known: Array) -> Array:
     """B x, by the factors if there are any; ``known`` are the products of the active signed rows."""
     if F.size == 0:
         return np.asarray(B @ x)
@@ -39,26 +39,26 @@ def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, known: Arr
 
 
 @loops_of(rows_times)
-def _rows_times(B, F, G, x, active, known):  # type: ignore[no-untyped-def]
+def _rows_times(B, F, G, x, active, is_known):  # type: ignore[no-untyped-def]
     blocks, rank, n = F.shape
     if blocks == 0:
-        return _others_times(B, x, active, known)
+        return _others_times(B, x, active, is_known)
     inner = times(G, G.shape[0], G.shape[1], x)
     out = np.zeros(blocks * n)
     for k in range(blocks):
-        transposed_added(F[k], rank, n, inner[k * rank : (k + 1) * rank], out[k * n : (k + 1) * n])
+        add_transposed_product(F[k], rank, n, inner[k * rank : (k + 1) * rank], out[k * n : (k + 1) * n])
     return out
 
 
 @compiled
-def _others_times(B: Array, x: Array, active: Index, known: Array) -> Array:
+def _others_times(B: Array, x: Array, active: Index, is_known: Array) -> Array:
     """B x, where only the rows that are not active are multiplied, four at a time."""
     p, r = B.shape
     out, taken, places, count = np.zeros(p), np.zeros(p), np.empty(p, dtype=np.int64), 0
     for k in range(active.size):
         i = active[k] % p
         taken[i] = 1.0
-        out[i] = known[k] if active[k] < p else -known[k]
+        out[i] = is_known[k] if active[k] < p else -is_known[k]
     for i in range(p):
         if taken[i] == 0.0:
             places[count] = i
@@ -97,14 +97,14 @@ def signed_row(B: Array, i: int) -> Array:
     return row
 
 
-def opened(least: Array, flat: Array, active: Index, n: int) -> None:
+def open_rows(least: Array, flat: Array, active: Index, n: int) -> None:
     """Allow all rows but the n active ones to enter."""
     least[:] = flat
     least[active[:n]] = np.inf
 
 
-@loops_of(opened)
-def _opened(least, flat, active, n):  # type: ignore[no-untyped-def]
+@loops_of(open_rows)
+def _open_rows_by_loops(least, flat, active, n):  # type: ignore[no-untyped-def]
     for i in range(flat.size):
         least[i] = flat[i]
     for k in range(n):
@@ -112,7 +112,7 @@ def _opened(least, flat, active, n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def referred(B: Array, references: Array, q: Array, active: Index, k: int) -> None:
+def read_reference(B: Array, references: Array, q: Array, active: Index, k: int) -> None:
     """Read reference k and the sum of all again."""
     np.add(signed_row(B, active[k]), 0.0, references[k])
     np.add(references.sum(axis=0), 0.0, q)
@@ -162,7 +162,7 @@ def walk(
     for draw in draws:
         n = counts[0]
         m = n - d
-        refined(S, C, x, y, m)
+        refine_coefficients(S, C, x, y, m)
         dt = times(references, d, r, du)
         dv = rows_times(B, F, G, du, active[:n], np.take(dt, home[:n]))
         slope, speed, now = slopes_of(x, home, d, n), math.sqrt(np.dot(du, du)), eta[:n]
@@ -206,13 +206,13 @@ def walk(
                 k += d
                 active[which], active[k] = active[k], active[which]
                 eta[which], eta[k] = eta[k], eta[which]
-                referred(B, references, q, active, which)
+                read_reference(B, references, q, active, which)
                 which = k
             counts[3] = active[which]
             remove(Q, S, C, x, y, du, m, which - d)
             active[which], home[which], eta[which] = active[n - 1], home[n - 1], eta[n - 1]
             counts[0] = n - 1
-            opened(least, flat, active, n - 1)  # rows that depended on the row that left may be independent now
+            open_rows(least, flat, active, n - 1)  # rows that depended on the row that left may be independent now
             least[counts[3]] = np.inf
         else:
             least[which] = np.inf  # active from now on, or dependent on the active ones
@@ -220,5 +220,5 @@ def walk(
             if append(Q, S, C, x, y, du, m, w, 0.1 * FLAT) > 0.0:
                 active[n], home[n], eta[n] = which, block[which], 0.0
                 counts[0] = n + 1
-        numbers[1] = straightened(Q, counts[0] - d, du, numbers[1])
+        numbers[1] = straighten(Q, counts[0] - d, du, numbers[1])
     return 0

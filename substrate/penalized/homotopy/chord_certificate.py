@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["ChordSource", "Track", "interval_bounds", "least", "lowest_by_chords", "merged", "settled"]
+__all__ = ["ChordSource", "Track", "find_settled", "interval_bounds", "least", "lowest_by_chords", "merge_tracks"]
 
 #: Parts into which an interval is cut before each is bounded by its worst point.
 _PIECES = 16
@@ -105,15 +105,15 @@ def lowest_by_chords(paths: Sequence[ChordSource], low: float, high: float, best
 
     Chords over many knots suffice where their bound is at least ``best``; elsewhere every knot is used.
     """
-    chosen = [np.unique(np.append(np.arange(0, one.values.size, _STRIDE), one.values.size - 1)) for one in paths]
+    chosen = [np.unique(np.append(np.arange(0, path.values.size, _STRIDE), path.values.size - 1)) for path in paths]
     while True:
-        tracks = [one.track(own) for one, own in zip(paths, chosen, strict=True)]
+        tracks = [path.track(knots) for path, knots in zip(paths, chosen, strict=True)]
         inside = np.concatenate([track.values for track in tracks])
         values = np.unique(np.concatenate([[low], inside[(inside > low) & (inside < high)], [high]]))
-        bounds, _ = interval_bounds(*merged(tracks, values))
-        unsure = 0.5 * (values[:-1] + values[1:])[~(bounds >= best)]
-        finer = [_every_knot(one.values, own, unsure) for one, own in zip(paths, chosen, strict=True)]
-        if all(new.size == own.size for new, own in zip(finer, chosen, strict=True)):
+        bounds, _ = interval_bounds(*merge_tracks(tracks, values))
+        midpoints = 0.5 * (values[:-1] + values[1:])[~(bounds >= best)]
+        finer = [_every_knot(path.values, knots, midpoints) for path, knots in zip(paths, chosen, strict=True)]
+        if all(new.size == knots.size for new, knots in zip(finer, chosen, strict=True)):
             return float(bounds.min())
         chosen = finer
 
@@ -125,7 +125,7 @@ def _every_knot(values: Array, chosen: NDArray[np.int64], places: Array) -> NDAr
     return every[np.isin(every, chosen) | np.isin(np.searchsorted(values[chosen], values, side="right"), on)]
 
 
-def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
+def merge_tracks(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
     """The quadratics of all tracks added up, on the intervals of a common list of knots.
 
     Each track's own knots are among ``values``; between them it is interpolated: a part of a chord is a chord, and its
@@ -148,15 +148,15 @@ def merged(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
         else:
             low, width = track.values[where], np.diff(track.values)[where]
             start, stop = (values[:-1] - low) / width, (values[1:] - low) / width
-            errors[~beyond] += _rescaled(own_errors[where], start, stop)[~beyond]
-            gaps[~beyond] += _rescaled(own_gaps[where], start, stop)[~beyond]
+            errors[~beyond] += _rescale(own_errors[where], start, stop)[~beyond]
+            gaps[~beyond] += _rescale(own_gaps[where], start, stop)[~beyond]
         errors[beyond, 0] += float(track.errors[-1] @ track.errors[-1])
         last_sigma = np.ravel(track.sigma)[-1:]  # none for a single knot, which is exact
         gaps[beyond, 0] += float(np.square(last_sigma).sum()) * float(track.gaps[-1])
     return errors, gaps
 
 
-def _rescaled(quadratic: Array, start: Array, stop: Array) -> Array:
+def _rescale(quadratic: Array, start: Array, stop: Array) -> Array:
     """The same quadratics in a variable that runs from 0 to 1 between two values of the old one."""
     c, b, a = quadratic.T
     step = stop - start
@@ -177,7 +177,7 @@ def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
     return lowest, place
 
 
-def settled(errors: Array, gaps: Array, best: float) -> NDArray[np.bool_]:
+def find_settled(errors: Array, gaps: Array, best: float) -> NDArray[np.bool_]:
     """Intervals that a further knot cannot improve: no better error on the chord, and the gap of its ends."""
     ends = np.maximum(gaps[:, 0], gaps.sum(axis=1))
     middle = _at(gaps, np.full(gaps.shape[0], 0.5))

@@ -83,7 +83,7 @@ def follow(
     scaled = SignedRows(problem.B / size, problem.block, problem.target / length)
     unit = length / size  # of rho and of the multipliers
 
-    def again(rho: float) -> tuple[Array, Array]:
+    def solve_again(rho: float) -> tuple[Array, Array]:
         if resolve is None:
             return solve_block_qp(scaled, rho)
         u, xi = resolve(rho * unit)
@@ -107,13 +107,15 @@ def follow(
             stop, finished = "the end of the path was reached", True
             break
         if event == "stall":
-            here = float(walk.knots.rho[-1])
-            if taken_up >= restarts or not any(_resumed(walk, here * (1.0 + more), again, most) for more in _FURTHER):
+            rho_reached = float(walk.knots.rho[-1])
+            if taken_up >= restarts or not any(
+                _resume(walk, rho_reached * (1.0 + more), solve_again, most) for more in _FURTHER
+            ):
                 stop = f"stopped where {why}" + (f", after {taken_up} restarts" if restarts else "")
                 break
             taken_up += 1
             if chord_gap(scaled, walk.knots) > most:
-                holes.append((here * unit, walk.rho * unit))
+                holes.append((rho_reached * unit, walk.rho * unit))
     walk.knots.multiply(unit, length, size * length)
     return Trace(
         knots=walk.knots, holes=tuple(holes), stop=stop, finished=finished, steps=walk.steps, restarts=taken_up
@@ -140,10 +142,10 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
     return float(highest) / (0.5 * float(target @ target))
 
 
-def _resumed(walk: BlockPath, rho: float, again: Resolve, most: float) -> bool:
+def _resume(walk: BlockPath, rho: float, resolve: Resolve, most: float) -> bool:
     """Whether the path could be resumed at rho; if so its point there is a knot."""
     try:
-        xi = again(rho)[1]
+        xi = resolve(rho)[1]
     except SolverError:
         return False
     eta = np.concatenate([np.maximum(xi, 0.0), np.maximum(-xi, 0.0)])

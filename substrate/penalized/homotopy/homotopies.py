@@ -136,8 +136,8 @@ def path_of_columns(
         lowest = SMALLEST_ZETA * top if zeta_min is None else float(zeta_min)
         slack = max(columns.noise, VIOLATION * top)  # within this of top, zero cannot be distinguished from rounding
         if not top > lowest + slack:
-            asked = lowest if zeta_min is not None and lowest > 0.0 else top
-            return _nothing(p, asked, columns.target_mean, float(c.max() + c.min()) / 2.0)
+            lowest_asked = lowest if zeta_min is not None and lowest > 0.0 else top
+            return _nothing(p, lowest_asked, columns.target_mean, float(c.max() + c.min()) / 2.0)
         block = np.repeat(np.array([0, 1 if zero_sum else 0], dtype=np.int64), p)
         share = 2.0 if zero_sum else 1.0
         problem = SignedRows(B, block, target)
@@ -177,22 +177,22 @@ def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Ar
     inside = np.repeat(keep, lengths)
     rows, eta = knots.rows[inside], knots.eta[inside]
     starts = np.concatenate([[0], np.cumsum(lengths[kept])])
-    a = SparseRows(starts, rows % p, np.where(rows < p, eta, -eta), p).reversed()
+    a = SparseRows(starts, rows % p, np.where(rows < p, eta, -eta), p).reverse()
     nu = (t[kept, 0] - t[kept, -1])[::-1, None] / 2.0
     owner = np.repeat(np.arange(len(a)), np.diff(a.starts))
     bias: Array = mean - np.asarray(np.bincount(owner, column_means[a.index] * a.value, len(a)), dtype=np.float64)
     at = dict(zip(knots.rho.tolist(), zeta.tolist(), strict=True))
     holes = tuple((at[high], at[low]) for low, high in trace.holes)
     stop = f"zeta = {lowest:g} was reached" if trace.finished else trace.stop
-    done = trace.finished
-    below = done and lowest == 0.0
+    is_finished = trace.finished
+    below = is_finished and lowest == 0.0
     return Path(
         parameter="zeta",
         values=zeta[kept][::-1],
         primal=a,
         dual=nu,
         bias=bias,
-        finished=done,
+        finished=is_finished,
         constant_below=below,
         constant_above=True,
         stop=stop,
@@ -211,7 +211,7 @@ _FINISH = 1e-6
 
 
 def variation_path(
-    parts: Sequence[Array],
+    components: Sequence[Array],
     target: Array,
     *,
     max_steps: int | None = None,
@@ -236,27 +236,27 @@ def variation_path(
         Seed of the choices between exact ties.
     """
     target = real_array(target, "target", ndim=1)
-    matrices = [real_array(part, f"part {number}", ndim=2) for number, part in enumerate(parts)]
-    wrong = [part.shape for part in matrices if part.shape[1] != target.size]
+    matrices = [real_array(component, f"part {number}", ndim=2) for number, component in enumerate(components)]
+    wrong = [component.shape for component in matrices if component.shape[1] != target.size]
     if wrong or not matrices:
         raise DataError(f"parts must have {target.size} columns each, as many as target has entries; received {wrong}")
     B = np.vstack(matrices)
-    block = np.repeat(np.arange(len(matrices)), [part.shape[0] for part in matrices])
+    block = np.repeat(np.arange(len(matrices)), [component.shape[0] for component in matrices])
     limit = 10 * B.shape[0] + 2000 if max_steps is None else int(positive(max_steps, "max_steps"))
     with blas_threads(target.size):
-        seen = _row_space(B)
-        inner = target if seen is None else seen.T @ target
+        row_space = _row_space(B)
+        inner = target if row_space is None else row_space.T @ target
         rows = np.flatnonzero(np.isin(block, np.unique(block[B.any(axis=1)])))  # a component of zeros pays nothing
         if not rows.size or not np.linalg.norm(inner) > relative_rounding(1.0) * np.linalg.norm(target):
             return _flat(B.shape[0], target)
-        own = B[rows] if seen is None else B[rows] @ seen
+        rows_in_space = B[rows] if row_space is None else B[rows] @ row_space
         labels = np.unique(block[rows], return_inverse=True)[1].astype(np.int64)
-        problem = SignedRows(np.ascontiguousarray(own), np.concatenate([labels, labels]), inner)
-        asked = None if resolve is None else _inside(resolve, seen, rows)
-        trace = follow(problem, 0.0, _FINISH, _VARIATION_GAP, limit, _RESTARTS, asked, random_state)
+        problem = SignedRows(np.ascontiguousarray(rows_in_space), np.concatenate([labels, labels]), inner)
+        solver = None if resolve is None else _inside(resolve, row_space, rows)
+        trace = follow(problem, 0.0, _FINISH, _VARIATION_GAP, limit, _RESTARTS, solver, random_state)
         if trace.finished:
             _finish(trace, problem)
-    return _record(trace, target, seen, rows, B.shape[0])
+    return _record(trace, target, row_space, rows, B.shape[0])
 
 
 def _row_space(B: Array) -> Array | None:
@@ -267,12 +267,12 @@ def _row_space(B: Array) -> Array | None:
     return None if keep.sum() == B.shape[1] else np.ascontiguousarray(Vt[keep].T)
 
 
-def _inside(resolve: Resolve, seen: Array | None, rows: NDArray[np.int64]) -> Resolve:
-    def asked(rho: float) -> tuple[Array, Array]:
+def _inside(resolve: Resolve, row_space: Array | None, rows: NDArray[np.int64]) -> Resolve:
+    def solve_at(rho: float) -> tuple[Array, Array]:
         u, xi = resolve(rho)
-        return u if seen is None else seen.T @ u, xi[rows]
+        return u if row_space is None else row_space.T @ u, xi[rows]
 
-    return asked
+    return solve_at
 
 
 def _flat(p: int, target: Array) -> Path:
@@ -313,11 +313,11 @@ def _finish(trace: Trace, problem: SignedRows) -> None:
     knots.append(needed, np.zeros_like(problem.target), np.zeros(problem.blocks), signed, np.abs(xi[places]))
 
 
-def _record(trace: Trace, target: Array, seen: Array | None, rows: NDArray[np.int64], p: int) -> Path:
+def _record(trace: Trace, target: Array, row_space: Array | None, rows: NDArray[np.int64], p: int) -> Path:
     knots = trace.knots
     u = knots.u.copy()
-    if seen is not None:
-        u = (target - seen @ (seen.T @ target)) + u @ seen.T
+    if row_space is not None:
+        u = (target - row_space @ (row_space.T @ target)) + u @ row_space.T
     up, eta = knots.rows < rows.size, knots.eta
     places = rows[np.where(up, knots.rows, knots.rows - rows.size)]
     xi = SparseRows(knots.starts.copy(), places, np.where(up, eta, -eta), p)

@@ -27,7 +27,15 @@ from substrate.certificates.rows import gap_row
 from substrate.errors import DeclarationError
 from substrate.penalized.l1.active_set import l1_rows
 
-__all__ = ["Path", "Point", "SparseRows", "claimed", "knots_and_midpoints", "l1_point_rows", "variation_point_rows"]
+__all__ = [
+    "Path",
+    "Point",
+    "SparseRows",
+    "describe_coverage",
+    "knots_and_midpoints",
+    "l1_point_rows",
+    "variation_point_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +56,10 @@ class SparseRows:
     def __getitem__(self, k: int) -> Array:
         """The vector of knot k, in full."""
         k = range(len(self))[k]
-        part = slice(self.starts[k], self.starts[k + 1])
-        return np.asarray(np.bincount(self.index[part], self.value[part], self.width), dtype=np.float64)
+        entries = slice(self.starts[k], self.starts[k + 1])
+        return np.asarray(np.bincount(self.index[entries], self.value[entries], self.width), dtype=np.float64)
 
-    def reversed(self) -> "SparseRows":
+    def reverse(self) -> "SparseRows":
         """The same vectors, last knot first."""
         lengths = np.diff(self.starts)[::-1]
         starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -157,7 +165,9 @@ class Path:
         return Point(value, between(self.primal), between(self.dual), float(between(self.bias)))
 
 
-def claimed(parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()) -> str:
+def describe_coverage(
+    parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()
+) -> str:
     """The interval that a lower bound covers, in words."""
     low, high = coverage
     interval = f"{parameter} >= {low:.4g}" if math.isinf(high) else f"{parameter} from {low:.4g} to {high:.4g}"
@@ -172,21 +182,29 @@ def knots_and_midpoints(path: Path) -> Array:
 
 
 def variation_point_rows(
-    parts: Sequence[Array], target: Array, rho: float, u: Array, xi: Array, tolerance: float = 1e-9
+    components: Sequence[Array], target: Array, rho: float, u: Array, xi: Array, tolerance: float = 1e-9
 ) -> tuple[Row, ...]:
     """Stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi).
 
     :equation [Pelckmans2005]_ (27a)-(27f): at any point of the path in rho
     """
-    multipliers = np.split(xi, np.cumsum([part.shape[0] for part in parts])[:-1])
-    values = [part @ u for part in parts]
+    multipliers = np.split(xi, np.cumsum([component.shape[0] for component in components])[:-1])
+    values = [component @ u for component in components]
     levels = np.array([np.abs(value).max(initial=0.0) for value in values])
-    sizes = np.array([np.abs(one).sum() for one in multipliers])
-    pulled = np.sum([part.T @ one for part, one in zip(parts, multipliers, strict=True)], axis=0)
-    aligned = np.array([value @ one for value, one in zip(values, multipliers, strict=True)])
+    sizes = np.array([np.abs(multiplier).sum() for multiplier in multipliers])
+    pulled = np.sum(
+        [component.T @ multiplier for component, multiplier in zip(components, multipliers, strict=True)], axis=0
+    )
+    aligned = np.array([value @ multiplier for value, multiplier in zip(values, multipliers, strict=True)])
     cost = 0.5 * float(target @ target)
     shares = np.minimum(1.0, rho / np.where(sizes > 0.0, sizes, 1.0))
-    dual = target - np.sum([s * part.T @ one for s, part, one in zip(shares, parts, multipliers, strict=True)], axis=0)
+    dual = target - np.sum(
+        [
+            s * component.T @ multiplier
+            for s, component, multiplier in zip(shares, components, multipliers, strict=True)
+        ],
+        axis=0,
+    )
     length = float(np.abs(target).max())
     return (
         Row(

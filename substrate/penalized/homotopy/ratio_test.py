@@ -71,11 +71,11 @@ def first_event(
     if step >= _ENDLESS:
         return False, -1, np.inf
     if fall.size:  # a row that can leave does so first: fewer rows are better conditioned
-        found = _steepest(eta[fall], -slope[fall], step, draw)
-        if found >= 0:
-            return True, int(fall[found]), max(eta[fall[found]], 0.0) / -slope[fall[found]]
-    found = near[_steepest(slack[near], rate[near], step, draw)]
-    return False, int(found), max(slack[found], 0.0) / rate[found]
+        row_found = _steepest(eta[fall], -slope[fall], step, draw)
+        if row_found >= 0:
+            return True, int(fall[row_found]), max(eta[fall[row_found]], 0.0) / -slope[fall[row_found]]
+    row_found = near[_steepest(slack[near], rate[near], step, draw)]
+    return False, int(row_found), max(slack[row_found], 0.0) / rate[row_found]
 
 
 @compiled
@@ -115,24 +115,24 @@ def first_of(
         step = min(step, (max(slack[i], 0.0) + _MARGIN * level) / rate[i])
     if step >= _ENDLESS:
         return False, -1, np.inf
-    found, ties = np.empty(max(slope.size, near.size), dtype=np.int64), 0
+    tied, ties = np.empty(max(slope.size, near.size), dtype=np.int64), 0
     for i in range(slope.size):
         if slope[i] < -FLAT and max(eta[i], 0.0) <= step * -slope[i]:
-            found[ties] = i
+            tied[ties] = i
             ties += 1
     if ties > 0:
-        which = one_of(found[:ties], -slope[found[:ties]], draw)
+        which = one_of(tied[:ties], -slope[tied[:ties]], draw)
         return True, which, max(eta[which], 0.0) / -slope[which]
     for i in near:
         if max(slack[i], 0.0) <= step * rate[i]:
-            found[ties] = i
+            tied[ties] = i
             ties += 1
-    which = one_of(found[:ties], rate[found[:ties]], draw)
+    which = one_of(tied[:ties], rate[tied[:ties]], draw)
     return False, which, max(slack[which], 0.0) / rate[which]
 
 
 @compiled
-def _ended(leaves: bool, which: int, step: float, t: Array, dt: Array, floor: float) -> tuple[int, float]:
+def _end_segment(leaves: bool, which: int, step: float, t: Array, dt: Array, floor: float) -> tuple[int, float]:
     """What ends a segment, as :func:`travel` numbers it, and its step: the levels may reach the floor first."""
     fall, height = -dt.sum(), t.sum() - floor
     if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
@@ -161,7 +161,7 @@ def travel(
     """
     rate = np.concatenate((dv, -dv)) - np.take(dt, block)
     leaves, which, step = first_event(slack, rate, least, eta, slope, speed, t.max(), rho, draw)
-    kind, step = _ended(leaves, which, step, t, dt, floor)
+    kind, step = _end_segment(leaves, which, step, t, dt, floor)
     if kind == 0:
         return kind, which, step
     eta += step * slope
@@ -184,7 +184,7 @@ def _travel(dv, block, slack, least, eta, slope, t, dt, speed, rho, floor, draw)
             near[count] = p + i
             count += 1
     leaves, which, step = first_of(np.sort(near[:count]), slack, rate, eta, slope, longest, t.max(), draw)
-    kind, step = _ended(leaves, which, step, t, dt, floor)
+    kind, step = _end_segment(leaves, which, step, t, dt, floor)
     if kind == 0:
         return kind, which, step
     for i in range(slack.size):

@@ -13,7 +13,7 @@ from substrate.penalized.homotopy.chord_certificate import (
     interval_bounds,
     least,
     lowest_by_chords,
-    merged,
+    merge_tracks,
 )
 from substrate.penalized.homotopy.knots import Path
 from substrate.search.range_end import STEP, least_beyond
@@ -53,7 +53,7 @@ class ReadOff:
     minima: int
     ended: bool = False
     beyond: float = np.inf
-    seen: float = np.inf
+    least_squares_seen: float = np.inf
 
     @property
     def at_lower_end(self) -> bool:
@@ -94,16 +94,16 @@ def read_off(
         )
     sources = [track for track in tracks if not isinstance(track, Track)]
     if gap is not None or len(sources) < len(tracks):
-        errors, radii = merged([track if isinstance(track, Track) else track.track() for track in tracks], values)
+        errors, radii = merge_tracks([track if isinstance(track, Track) else track.track() for track in tracks], values)
         squares, places = least(errors, 0.0, 1.0)
         bounds, _ = interval_bounds(errors, radii)
     else:
-        errors, _ = merged([_without_gaps(source) for source in sources], values)
+        errors, _ = merge_tracks([_without_gaps(source) for source in sources], values)
         squares, places = least(errors, 0.0, 1.0)
         bounds = np.array([lowest_by_chords(sources, low, high, float(squares.min()))])
-    seen = float(squares.min())
-    beyond = _beyond(values, errors, seen)
-    first = 0 if gap is None or holes else _first_within(bounds, squares, gap)
+    least_squares_seen = float(squares.min())
+    beyond = _estimate_beyond(values, errors, least_squares_seen)
+    first = 0 if gap is None or holes else _find_first_within(bounds, squares, gap)
     values, errors, squares, places = values[first:], errors[first:], squares[first:], places[first:]
     bounds, low = bounds[first:], float(values[0])
     claimed = np.ones(squares.size, dtype=bool)
@@ -116,11 +116,11 @@ def read_off(
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
     best, knots = float(squares[k]) / rows, at_knots / rows
-    further = (beyond / rows, seen / rows)
+    further = (beyond / rows, least_squares_seen / rows)
     return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest, *further)
 
 
-def _beyond(values: Array, errors: Array, least: float) -> float:
+def _estimate_beyond(values: Array, errors: Array, least: float) -> float:
     """The least sum of squares to expect, of all segments and below them; ``errors`` are quadratics on the segments."""
     if values[0] <= 0.0 or STEP * values[0] > values[-1]:
         return least
@@ -137,7 +137,7 @@ def _without_gaps(source: ChordSource) -> Track:
     return Track(values=source.values, errors=source.errors, gaps=none, crosses=none[1:], sigma=0.0)
 
 
-def _first_within(bounds: Array, squares: Array, gap: float) -> int:
+def _find_first_within(bounds: Array, squares: Array, gap: float) -> int:
     """The first interval from which on the bound is within the gap of the best error; zero where there is none."""
     lowest = np.minimum.accumulate(bounds[::-1])[::-1]
     best = np.minimum.accumulate(squares[::-1])[::-1]

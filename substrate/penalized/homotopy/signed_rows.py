@@ -29,7 +29,17 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 
-__all__ = ["Index", "Knots", "Product", "SignedRows", "chosen", "compiled", "has_compiler", "interpreted", "loops_of"]
+__all__ = [
+    "Index",
+    "Knots",
+    "SignedProduct",
+    "SignedRows",
+    "choose_twin",
+    "compiled",
+    "has_compiler",
+    "loops_of",
+    "run_interpreted",
+]
 
 Index = NDArray[np.int64]
 
@@ -77,7 +87,7 @@ class SignedRows:
         p = self.B.shape[0]
         return np.asarray(np.where(chosen < p, 1.0, -1.0)[:, None] * self.B[chosen % p])
 
-    def combined(self, chosen: Index, weights: Array) -> Array:
+    def combine(self, chosen: Index, weights: Array) -> Array:
         """The sum of these rows of M, weighted; all rows are read where picking out a few would cost more."""
         p, signed = self.B.shape[0], np.where(chosen < self.B.shape[0], weights, -weights)
         if 8 * chosen.size < p:
@@ -136,15 +146,18 @@ class Knots:
             more = knots * each + used
             self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
             self._eta = np.concatenate([self._eta, np.zeros(more)])
-        here = slice(self.size, None)
-        return (self._rho[here], self._u[here], self._t[here], self._eta), (self._starts[here], self._rows)
+        free_places = slice(self.size, None)
+        return (self._rho[free_places], self._u[free_places], self._t[free_places], self._eta), (
+            self._starts[free_places],
+            self._rows,
+        )
 
     def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
         """One more."""
         (at, points, levels, multipliers), (starts, places) = self.room(1, rows.size)
-        part = slice(starts[0], starts[0] + rows.size)
-        at[0], points[0], levels[0], starts[1] = rho, u, t, part.stop
-        multipliers[part], places[part] = eta, rows
+        place = slice(starts[0], starts[0] + rows.size)
+        at[0], points[0], levels[0], starts[1] = rho, u, t, place.stop
+        multipliers[place], places[place] = eta, rows
         self.size += 1
 
     def keep(self, first: int) -> None:
@@ -186,7 +199,7 @@ def has_compiler() -> bool:
 
 
 @contextmanager
-def interpreted() -> Iterator[None]:
+def run_interpreted() -> Iterator[None]:
     """Plain numpy inside the block, whatever is installed."""
     token = _interpreted.set(True)
     try:
@@ -195,7 +208,7 @@ def interpreted() -> Iterator[None]:
         _interpreted.reset(token)
 
 
-def chosen(function: Function) -> Function:
+def choose_twin(function: Function) -> Function:
     """The compiled twin of a marked function if numba is installed, else the function itself."""
     if _interpreted.get() or not has_compiler():
         return function
@@ -218,7 +231,7 @@ def _twin(name: str) -> Any:
     from numba import njit
 
     function = _marked[name]
-    called = {other: _twin(other) for other in function.__code__.co_names if other in _marked and other != name}
+    called = {callee: _twin(callee) for callee in function.__code__.co_names if callee in _marked and callee != name}
     twin = FunctionType(function.__code__, {**function.__globals__, **called}, name)
     twin.__module__, twin.__qualname__ = function.__module__, f"{name}_{_digest()}"
     # sums may be taken in another order, as BLAS takes them, and products added without rounding in between
@@ -236,7 +249,7 @@ _WORTH = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class SignedProduct:
     """B, and its factors F' (blocks, rank, rows) and G (blocks x rank, columns); empty where they are not worth it."""
 
     B: Array
@@ -244,7 +257,7 @@ class Product:
     G: Array
 
     @classmethod
-    def of(cls, B: Array, block: Index) -> "Product":
+    def of(cls, B: Array, block: Index) -> "SignedProduct":
         """Factor B, whose rows lie in the given blocks; several of one size, one after the other, can be factored."""
         from scipy.linalg import qr
 
@@ -255,8 +268,8 @@ class Product:
             return cls(B, *none)
         cut = _CUT * float(np.sqrt(np.einsum("ij,ij->i", B, B).max()))
         factors: list[tuple[Array, Array]] = []
-        for part in B.reshape(blocks, n, r):
-            Q, R, order = qr(part.T, mode="economic", pivoting=True, check_finite=False)
+        for component in B.reshape(blocks, n, r):
+            Q, R, order = qr(component.T, mode="economic", pivoting=True, check_finite=False)
             rank = max(int((np.abs(np.diagonal(R)) > cut).sum()), 1)
             if rank * (n + r) > _WORTH * n * r:
                 return cls(B, *none)

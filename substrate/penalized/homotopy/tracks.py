@@ -29,7 +29,7 @@ from substrate.penalized.homotopy.chord_certificate import Track
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path, SparseRows
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
-from substrate.penalized.variation.active_rows import right_divided
+from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["L1Fold", "VariationFold", "VariationKnots"]
@@ -50,7 +50,7 @@ class VariationFold:
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
         """``below`` takes v to the validation values without bias: kernel rows times coefficients."""
-        B = right_divided(coordinates.parts, coordinates.metric)
+        B = divide_from_right(coordinates.parts, coordinates.metric)
         target = coordinates.targets(y)
         path = variation_path(list(B), target)
         mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
@@ -90,11 +90,11 @@ class VariationKnots:
         d, n, r = B.shape
         xi, rho = _rows(path.dual, d * n), path.values
         # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
-        knot, part = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
-        sizes = np.bincount(knot * d + part, np.abs(xi.data), rho.size * d).reshape(-1, d)
+        knot, component = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
+        sizes = np.bincount(knot * d + component, np.abs(xi.data), rho.size * d).reshape(-1, d)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
-        xi = csr_array((xi.data * shares[knot, part], xi.indices, xi.indptr), shape=xi.shape)
+        xi = csr_array((xi.data * shares[knot, component], xi.indices, xi.indptr), shape=xi.shape)
         u = target - xi @ B.reshape(d * n, r)
         sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
         return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma)
@@ -106,19 +106,19 @@ class VariationKnots:
         flat, missing = self.B.reshape(d * n, r), chosen[np.isnan(self._levels[chosen]).any(axis=1)]
         step = max(1, 600_000 // max(d * n, 1))
         for start in range(0, missing.size, step):
-            part = missing[start : start + step]
-            self._levels[part] = np.abs(self.u[part] @ flat.T).reshape(-1, d, n).max(axis=2)
+            block = missing[start : start + step]
+            self._levels[block] = np.abs(self.u[block] @ flat.T).reshape(-1, d, n).max(axis=2)
         return self._levels[chosen]
 
     def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
         """The track of the knots with these numbers, ascending, or of all."""
-        own = np.arange(self.values.size) if chosen is None else chosen
-        rho, u, total = self.values[own], self.u[own], self.variations(own).sum(axis=1)
+        knots = np.arange(self.values.size) if chosen is None else chosen
+        rho, u, total = self.values[knots], self.u[knots], self.variations(knots).sum(axis=1)
         along, inner = u @ self.target, np.einsum("kr,kr->k", u, u)
         gaps = np.maximum(rho * total - along + inner, 0.0)
-        both = np.einsum("kr,kr->k", u[:-1], u[1:])
-        crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * both
-        return Track(values=rho, errors=self.errors[own], gaps=gaps, crosses=crosses, sigma=self.sigma)
+        products = np.einsum("kr,kr->k", u[:-1], u[1:])
+        crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * products
+        return Track(values=rho, errors=self.errors[knots], gaps=gaps, crosses=crosses, sigma=self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     e = e - e.mean(axis=1, keepdims=True)
     c = e @ Phi
     sizes = np.asarray(abs(a).sum(axis=1)).ravel()
-    aligned = _paired(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
+    aligned = _pair_products(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
     # where correlations exceed zeta by x, ||f - f*||^2 <= zeta |a|_1 - (c - nu)'a + x |a*|_1, and
     # zeta |a*|_1 <= zeta |a|_1 + ||e|| ||f - f*||
     excess = np.maximum(np.abs(c - nu[:, None]).max(axis=1) - zeta, 0.0)
@@ -155,7 +155,7 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     crosses = (
         zeta[:-1] * sizes[1:]
         + zeta[1:] * sizes[:-1]
-        - (_paired(a[:-1], c[1:]) + _paired(a[1:], c[:-1]))
+        - (_pair_products(a[:-1], c[1:]) + _pair_products(a[1:], c[:-1]))
         + (nu[1:] * np.asarray(a[:-1].sum(axis=1)).ravel() + nu[:-1] * np.asarray(a[1:].sum(axis=1)).ravel())
         + (excess[:-1] * sizes[1:] + excess[1:] * sizes[:-1])
     )
@@ -163,10 +163,10 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     errors = y_val - y.mean() - a @ (below - Phi.mean(axis=0)).T
     worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
     beyond = np.maximum(lengths[:-1], lengths[1:]) * worst
-    apart = 2.0 * np.maximum(sizes[:-1], sizes[1:])
+    distances = 2.0 * np.maximum(sizes[:-1], sizes[1:])
     # at zeta = 0 the 1-norm of the optimum is not bounded
-    apart += np.divide(beyond, zeta[:-1], out=np.full_like(beyond, np.inf), where=zeta[:-1] > 0.0)
-    sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, apart)
+    distances += np.divide(beyond, zeta[:-1], out=np.full_like(beyond, np.inf), where=zeta[:-1] > 0.0)
+    sigma, floors = _way_to_predictions(Phi, below - Phi.mean(axis=0), worst, distances)
     return Track(values=zeta, errors=np.asarray(errors), gaps=gaps, crosses=crosses, sigma=sigma, floors=floors)
 
 
@@ -187,12 +187,12 @@ def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, length
     return gaps + more, np.maximum(crosses, 0.0) + 2.0 * inside
 
 
-def _paired(a: Any, c: Array) -> Array:
+def _pair_products(a: Any, c: Array) -> Array:
     """a_k'c_k for every knot."""
     return np.asarray(a.multiply(c).sum(axis=1)).ravel()
 
 
-def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) -> tuple[Array, Array]:
+def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array) -> tuple[Array, Array]:
     """sigma and floors, one each per interval, from the W of the family that gives the best bound."""
     # both a and a* sum to zero, so that only what is orthogonal to 1 counts on either side
     centre = Phi - Phi.mean(axis=0)
@@ -205,9 +205,9 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, apart: Array) ->
         W = along * np.divide(1.0, s + ridge * (ridge / np.where(s > 0.0, s, 1.0)), out=np.zeros_like(s), where=s > 0.0)
         E = below - (W * s) @ Vt
         E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]
-        size, left = float(np.linalg.norm(W, 2)), float(np.linalg.norm(E, axis=0).max())
-        better = size * radii + left * apart < best
-        best[better] = (size * radii + left * apart)[better]
+        size, remainder = float(np.linalg.norm(W, 2)), float(np.linalg.norm(E, axis=0).max())
+        better = size * radii + remainder * distances < best
+        best[better] = (size * radii + remainder * distances)[better]
         # (x + y)^2 <= 2 x^2 + 2 y^2
-        sigma[better], floors[better] = np.sqrt(2.0) * size, 2.0 * (left * apart[better]) ** 2
+        sigma[better], floors[better] = np.sqrt(2.0) * size, 2.0 * (remainder * distances[better]) ** 2
     return sigma, floors

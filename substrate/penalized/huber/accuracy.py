@@ -83,7 +83,7 @@ class HuberMachine:
 
     def in_unit(self, unit: float) -> "HuberMachine":
         """Return the machine in another unit of y, a power of two."""
-        y, a, fitted = (part / unit for part in (self.y, self.a, self.fitted))
+        y, a, fitted = (array / unit for array in (self.y, self.a, self.fitted))
         return replace(self, y=y, a=a, fitted=fitted, b=self.b / unit, delta=self.delta / unit)
 
 
@@ -124,7 +124,7 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
     a, strong = numbers.exact(machine.a), numbers.exact(v) * machine.gamma
     product = kernel.products(a)
     # only what cancels needs more than double precision: y - f, and the errors that belong to the support values
-    pulls, rough = strong.rounded(), a.rounded()
+    pulls, rough = strong.round(), a.round()
     limit = pulls * machine.delta
     at_bound = _rows_at_bound(machine, limit.midpoint, (machine.y - (product + machine.b)).midpoint)
     free = ~at_bound
@@ -135,7 +135,7 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
         correction = correction + share * ((limit * signs).select(at_bound, rough).total() / share.sum())
     f = product.absorb(kernel.small_products(correction)) + machine.b
     e, feasible = machine.y - f, a.absorb(correction)
-    r = (feasible / strong - e).rounded()
+    r = (feasible / strong - e).round()
     if at_bound.any():
         short = (machine.delta - e).select(signs > 0.0, machine.delta + e)
         r = short.positive_part().select(at_bound, r)
@@ -146,7 +146,7 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
     rho = scaled.bound_norm(ones) * length
     change = root * rho
     # rows that are inside at the optimum too
-    inside = free & (abs(feasible.rounded()) + change).is_below(limit)
+    inside = free & (abs(feasible.round()) + change).is_below(limit)
     anchors = rough.exact(np.where(inside, v, 0.0) if inside.any() else v)
     c = anchors / anchors.sum()
     far = _distances(kernel, c)
@@ -158,17 +158,17 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
     if not inside.any():
         return far.bound_norm(v) * 2.0 + distance, ABOUT_MEAN
     # in the norm of the weights the errors of the rows inside are at most twice ||r||, and so is their mean
-    both = rho + scaled.select(inside, 0.0).bound_norm(ones) * length
+    sum_of_bounds = rho + scaled.select(inside, 0.0).bound_norm(ones) * length
     mass = anchors.sum() * machine.gamma
-    other = (far + both / mass.sqrt()).select(~inside, 0.0)
+    bound_of_linear = (far + sum_of_bounds / mass.sqrt()).select(~inside, 0.0)
     if kernel.has_blocks and machine.negative == 0.0 and not inside.all():
         (linear,), (tied,) = np.nonzero(~inside), np.nonzero(inside)
-        size, apart = _relate(kernel, pulls, linear, tied)
-        closer = size * both + apart * (rho * 0.5)
-        other = other.take(linear).minimum(closer).place(linear, n)
-    inner, outer = both / pulls.sum().sqrt(), other.bound_norm(v)
+        size, remainder = _relate(kernel, pulls, linear, tied)
+        closer = size * sum_of_bounds + remainder * (rho * 0.5)
+        bound_of_linear = bound_of_linear.take(linear).minimum(closer).place(linear, n)
+    inner, outer = sum_of_bounds / pulls.sum().sqrt(), bound_of_linear.bound_norm(v)
     total = (inner * inner + outer * outer).bound_root()
-    near = (abs(r) + change / pulls).select(inside, other).bound_norm(v)
+    near = (abs(r) + change / pulls).select(inside, bound_of_linear).bound_norm(v)
     return total.minimum(near) + distance, "fitted values"
 
 
@@ -184,8 +184,8 @@ def _rows_at_bound(machine: HuberMachine, limit: Array, e: Array) -> Mask:
 
 def _distances(kernel: HuberKernel, c: Any) -> Any:
     """Bound ||phi(x_i) - sum_j c_j phi(x_j)|| of every row."""
-    product = kernel.products(c.careful()).rounded()
-    return (kernel.diagonal().rounded() - product * 2.0 + (c * product).sum()).bound_root()
+    product = kernel.products(c.careful()).round()
+    return (kernel.diagonal().round() - product * 2.0 + (c * product).sum()).bound_root()
 
 
 def _relate(kernel: HuberKernel, pulls: Any, linear: Any, tied: Any) -> tuple[Any, Any]:
@@ -195,13 +195,13 @@ def _relate(kernel: HuberKernel, pulls: Any, linear: Any, tied: Any) -> tuple[An
     system[:n, :n] = K.midpoint + np.diag(16.0 / pulls.midpoint[tied])
     system[n, n] = 0.0
     try:
-        found = np.linalg.solve(system, np.vstack([across.midpoint, np.ones((1, linear.size))]))[:n]
+        solution = np.linalg.solve(system, np.vstack([across.midpoint, np.ones((1, linear.size))]))[:n]
     except np.linalg.LinAlgError:
-        found = np.ones((n, linear.size)) / n
+        solution = np.ones((n, linear.size)) / n
     ones = K.exact(np.ones(n))
-    c = K.exact(found)
+    c = K.exact(solution)
     c = c + (1.0 - ones @ c) / float(n)
-    squares = kernel.diagonal().rounded().take(linear) - ones @ (c * across) * 2.0 + ones @ (c * (K @ c))
+    squares = kernel.diagonal().round().take(linear) - ones @ (c * across) * 2.0 + ones @ (c * (K @ c))
     sizes = ones @ ((c * c).T / pulls.take(tied)).T
     return sizes.bound_root(), squares.bound_root()
 
@@ -227,13 +227,13 @@ class HuberProducts(ComputedKernel):
 def huber_accuracy(machine: HuberMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row, and whether doubled precision was needed."""
     roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
-    known = (careful.plain, machine.diagonal, roots)
-    plain = _row(machine, HuberProducts(careful.plain, *known, has_blocks=False), FORMULA, tolerance)
+    system = (careful.plain, machine.diagonal, roots)
+    plain = _row(machine, HuberProducts(careful.plain, *system, has_blocks=False), FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
     formula = f"{FORMULA}, in doubled precision"
-    other = _row(machine, HuberProducts(careful, *known, has_blocks=True), formula, tolerance)
-    return min(plain, other, key=lambda row: row.value), True
+    careful_row = _row(machine, HuberProducts(careful, *system, has_blocks=True), formula, tolerance)
+    return min(plain, careful_row, key=lambda row: row.value), True
 
 
 def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: Tolerance) -> Accuracy:
@@ -241,8 +241,8 @@ def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: 
     if machine.finite and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
         unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
-            bound = found.upper() * unit
+            bound_found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
+            bound = bound_found.upper() * unit
     return tolerance.row(bound, formula, about)
 
 

@@ -116,14 +116,14 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
         rows = huber_solution_rows(products, gram.diagonal, y, ridge, delta, a, b)
         return max(row.relative / row.tolerance for row in rows)
 
-    point, reached, steps = _descended(gram, t, ridge, d)
+    point, reached, steps = _descend(gram, t, ridge, d)
     best = misfit(point)
     if not (reached and best <= 1.0):
         candidates, taken = _from_inside(gram, t, ridge, d)
         steps += taken
-        for other in candidates:
-            if (found := misfit(other)) < best or not np.isfinite(best):
-                point, best = other, found
+        for candidate in candidates:
+            if (misfit_found := misfit(candidate)) < best or not np.isfinite(best):
+                point, best = candidate, misfit_found
     # where delta is below the rounding of the errors, alpha determines the linear rows more reliably
     at_bound = np.abs(ridge * point.a) >= (1.0 - _AT_BOUND) * d
     signs = np.where(at_bound, _linear_rows(t - point.products - point.b, d), 0).astype(np.int8)
@@ -140,18 +140,18 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
 def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Point], int]:
     """Points that may solve the problem, from the interior-point method and the rows it finds linear."""
     inner, signs, systems = _inner_point(gram, t, ridge, d)
-    found, seen = [inner, _best_bias(inner, t, ridge, d)], set()
+    candidates, visited = [inner, _best_bias(inner, t, ridge, d)], set()
     for step in range(_LAST_STEPS):
-        if signs.tobytes() in seen:
-            return found, systems + step
-        seen.add(signs.tobytes())
+        if signs.tobytes() in visited:
+            return candidates, systems + step
+        visited.add(signs.tobytes())
         try:
             point = _given_linear_rows(gram, t, ridge, d, signs, inner.b)
         except SolverError:  # numerically singular
-            return found, systems + step + 1
-        found.append(point if (signs == 0).any() else _best_bias(point, t, ridge, d))
-        signs = _linear_rows(_errors(found[-1], t, ridge, signs), d)
-    return found, systems + _LAST_STEPS
+            return candidates, systems + step + 1
+        candidates.append(point if (signs == 0).any() else _best_bias(point, t, ridge, d))
+        signs = _linear_rows(_errors(candidates[-1], t, ridge, signs), d)
+    return candidates, systems + _LAST_STEPS
 
 
 def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, NDArray[np.int8], int]:
@@ -199,7 +199,7 @@ def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
     return _Point(solved.support_values, float(solved.bias), solved.products)
 
 
-def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
+def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
     """The minimum or the last point, whether it is the minimum, and the number of systems including the LS-SVM's."""
     plain = point = _plain(gram, t, ridge)
     noise = roundoff(t.size) * (float(np.abs(t).max(initial=0.0)) + float(np.abs(point.products).max()) + d)
@@ -209,14 +209,14 @@ def _descended(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bo
         signs = _linear_rows(t - point.products - point.b, d)
         end = _given_linear_rows(gram, t, ridge, d, signs, point.b) if signs.any() else plain
         systems += int(signs.any())
-        found = end if (signs == 0).any() else _best_bias(end, t, ridge, d)
-        errors = _errors(found, t, ridge, signs)
-        moved = _linear_rows(errors, d) != signs
+        candidate = end if (signs == 0).any() else _best_bias(end, t, ridge, d)
+        errors = _errors(candidate, t, ridge, signs)
+        has_changed = _linear_rows(errors, d) != signs
         # the error of a linear row is known up to the rounding of t, the others up to that of their alpha
-        known = np.where(signs == 0, roundoff(t.size) * d, noise)
-        if not moved.any() or bool((np.abs(np.abs(errors[moved]) - d) <= known[moved]).all()):
-            return found, True, systems
-        point = _searched(point, end, t, ridge, d)
+        noise_of_rows = np.where(signs == 0, roundoff(t.size) * d, noise)
+        if not has_changed.any() or bool((np.abs(np.abs(errors[has_changed]) - d) <= noise_of_rows[has_changed]).all()):
+            return candidate, True, systems
+        point = _search_line(point, end, t, ridge, d)
     return point, False, systems
 
 
@@ -252,7 +252,7 @@ def _best_bias(point: _Point, t: Array, ridge: Array, d: float) -> _Point:
     return _Point(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
 
 
-def _searched(start: _Point, end: _Point, t: Array, ridge: Array, d: float) -> _Point:
+def _search_line(start: _Point, end: _Point, t: Array, ridge: Array, d: float) -> _Point:
     """The minimum of the objective on the line through both points."""
     a, b, products = end.a - start.a, end.b - start.b, end.products - start.products
     e = t - start.products - start.b
@@ -276,9 +276,9 @@ def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature
     if first < after:
         return 0.5 * float(knots[first] + knots[after - 1])
     if 0 < first < knots.size:
-        left, right = float(knots[first - 1]), float(knots[first])
-        low, high = value(left), value(right)
-        return left - low * (right - left) / (high - low)
+        lower_knot, upper_knot = float(knots[first - 1]), float(knots[first])
+        low, high = value(lower_knot), value(upper_knot)
+        return lower_knot - low * (upper_knot - lower_knot) / (high - low)
     end = float(knots[0] if first == 0 else knots[-1])  # beyond all knots only the norm of w is curved
     return end - value(end) / curvature
 

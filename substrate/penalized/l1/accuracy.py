@@ -60,7 +60,7 @@ __all__ = [
     "ComputedColumns",
     "DualPoint",
     "L1Columns",
-    "SparseMachine",
+    "SparseAnswer",
     "StepColumns",
     "SummedColumns",
     "bound_by_duality",
@@ -79,7 +79,7 @@ SUMS_FORMULA = "sqrt(2 (primal - dual objective)) + |1'e| / sqrt(1'v) + rounding
 
 
 @dataclass(frozen=True, slots=True)
-class SparseMachine:
+class SparseAnswer:
     """One stored output: one coefficient per column, and the values that predict returns.
 
     ``weights`` are those of the squared errors, one where they are None; ``zero_sum`` is whether the coefficients sum
@@ -100,10 +100,10 @@ class SparseMachine:
         """Whether all stored numbers are finite."""
         return all(bool(np.isfinite(part).all()) for part in (self.a, self.fitted, self.b))
 
-    def divided(self, unit: float) -> "SparseMachine":
+    def divide(self, unit: float) -> "SparseAnswer":
         """Return the machine in another unit of y, in which the ridge is the same number."""
         inside = (self.zeta / unit, self.a / unit, self.b / unit, self.fitted / unit)
-        return SparseMachine(self.y / unit, *inside, self.ridge, self.weights, self.zero_sum)
+        return SparseAnswer(self.y / unit, *inside, self.ridge, self.weights, self.zero_sum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class L1Columns(StepColumns, Protocol):
         """Return K'z."""
 
 
-def bound_l1(machine: SparseMachine, numbers: type[N], columns: L1Columns) -> Any:
+def bound_l1(machine: SparseAnswer, numbers: type[N], columns: L1Columns) -> Any:
     """Bound the distance of ``machine.fitted`` from the fitted values of the exact optimum, root mean square.
 
     A nonzero sum of the coefficients is subtracted from the largest one where it must be zero, and the bias is the best
@@ -250,14 +250,14 @@ def bound_l1(machine: SparseMachine, numbers: type[N], columns: L1Columns) -> An
     bounds = []
     # coefficients that did not sum to zero may have had errors that are nearer to those of a dual point
     for known in (errors, *others):
-        theta = center(known.rounded().without_radius().careful())
+        theta = center(known.round().without_radius().careful())
         pulled, length = theta if machine.weights is None else theta * v, theta.bound_norm(v) * root
         if energy is not None:
             pulled, length = pulled - a * tau, (length * length + energy).bound_root()
         moved = (errors - theta).bound_norm(v) * root
-        g = columns.adjoint(pulled).rounded()
+        g = columns.adjoint(pulled).round()
         point = DualPoint(
-            a=a.rounded(), g=g, length=length, moved=moved, zeta=machine.zeta, ridge=tau, zero_sum=machine.zero_sum
+            a=a.round(), g=g, length=length, moved=moved, zeta=machine.zeta, ridge=tau, zero_sum=machine.zero_sum
         )
         bounds.append(bound_by_duality(point, columns))
     returned = (numbers.exact(machine.fitted) - (y - errors)).bound_norm(v)
@@ -359,21 +359,21 @@ def _about_zero(sizes: Double) -> Double:
     return Double(np.zeros_like(sizes.middle), sizes.sizes)
 
 
-def l1_accuracy(machine: SparseMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
+def l1_accuracy(machine: SparseAnswer, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row for one output of a dense machine, and whether doubled precision was needed."""
     columns = ComputedColumns(careful.plain, careful.plain)
     plain = _row(machine, columns, FORMULA, tolerance)
     if plain.passes or not machine.finite:
         return plain, False
-    other = _row(machine, replace(columns, map=careful), f"{FORMULA}, in doubled precision", tolerance)
-    return min(plain, other, key=lambda row: row.value), True
+    careful_row = _row(machine, replace(columns, map=careful), f"{FORMULA}, in doubled precision", tolerance)
+    return min(plain, careful_row, key=lambda row: row.value), True
 
 
-def _row(machine: SparseMachine, columns: ComputedColumns, formula: str, tolerance: Tolerance) -> Accuracy:
+def _row(machine: SparseAnswer, columns: ComputedColumns, formula: str, tolerance: Tolerance) -> Accuracy:
     bound, unit = math.inf, power_of_two(float(np.ptp(machine.y)))
     if machine.finite:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"), blas_threads(machine.y.size):
-            bound = bound_l1(machine.divided(unit), Doubled, columns).upper() * unit
+            bound = bound_l1(machine.divide(unit), Doubled, columns).upper() * unit
     return tolerance.row(bound, formula)
 
 
@@ -460,6 +460,6 @@ def l1_accuracy_of_sums(
         with np.errstate(over="ignore", invalid="ignore"):
             distance = bound_by_duality(point, columns).upper()
         # predict has another mean, known to the rounding of its sum
-        distance += at_most(abs(total) / root + rounded.slopes * length + float(rounded.apart[k]))
+        distance += at_most(abs(total) / root + rounded.slopes * length + float(rounded.distance[k]))
         made.append(tolerances[k].row(unit * distance / root, SUMS_FORMULA))
     return made

@@ -80,7 +80,7 @@ def solve_l1(
     with blas_threads(n_atoms):
         problem = _Problem.of(Phi, y, zeta) if ridge == 0.0 else _Problem.with_ridge(Phi, y, zeta, ridge)
         a, signs, nu = np.zeros(n_atoms), np.zeros(n_atoms), problem.start
-        c, seen = problem.c0, {signs.tobytes()}
+        c, visited = problem.c0, {signs.tobytes()}
         refused: NDArray[np.bool_] = np.zeros(n_atoms, dtype=bool)
         for step in range(limit):
             newcomers = problem.violators(c, nu, signs, refused)
@@ -89,12 +89,12 @@ def solve_l1(
             trial = signs.copy()
             for atom, sign in newcomers:
                 trial[atom] = sign
-            found = problem.settle(a, trial)
-            if found[1].tobytes() in seen:  # only rounding brings a set back
+            settled = problem.settle(a, trial)
+            if settled[1].tobytes() in visited:  # only rounding brings a set back
                 refused[[atom for atom, _ in newcomers]] = True
                 continue
-            a, signs, nu = found
-            seen.add(signs.tobytes())
+            a, signs, nu = settled
+            visited.add(signs.tobytes())
             refused[:] = False
             c = problem.correlations(a)
     raise SolverError(
@@ -179,23 +179,23 @@ class _Problem:
         a, signs = a.copy(), signs.copy()
         while signs.any():
             (active,) = np.nonzero(signs)
-            here, s = a[active], signs[active]
-            step, nu = self._step(active, here, s)
-            shrinking = (step * s < 0.0) & ((here + step) * s <= 0.0)
+            coefficients, s = a[active], signs[active]
+            step, nu = self._step(active, coefficients, s)
+            shrinking = (step * s < 0.0) & ((coefficients + step) * s <= 0.0)
             if nu is None:
                 shrinking = step * s < 0.0
             elif not shrinking.any():
-                a[active] = here + step
+                a[active] = coefficients + step
                 return a, signs, nu
             # the step to the first zero coefficient; one that has just entered is zero and may leave at once
             with np.errstate(divide="ignore", invalid="ignore"):
-                reach = np.where(shrinking, -here / step, np.inf)
+                reach = np.where(shrinking, -coefficients / step, np.inf)
             first = int(reach.argmin())
-            a[active] = here + reach[first] * step
+            a[active] = coefficients + reach[first] * step
             a[active[first]] = signs[active[first]] = 0.0
         return np.zeros_like(a), signs, self.start
 
-    def _step(self, active: Any, here: Array, s: Array) -> tuple[Array, float | None]:
+    def _step(self, active: Any, coefficients: Array, s: Array) -> tuple[Array, float | None]:
         """To the solution on the active atoms, and its nu; or, for dependent columns, descent along a null vector."""
         from scipy.linalg import solve_triangular
 
@@ -210,10 +210,10 @@ class _Problem:
             return (-null if s @ null > 0.0 else null), None
         step, nu, ones = np.zeros(m), 0.0, np.ones(m)
         for _ in range(2):  # once more from the first solution: refinement
-            e = self.target - C @ (here + step)
-            left = np.column_stack([C.T @ e - self.zeta * s, ones])
-            solved = solve_triangular(R, solve_triangular(R, left, trans="T"))
-            nu = float((solved[:, 0].sum() + (here + step).sum()) / solved[:, 1].sum())
+            e = self.target - C @ (coefficients + step)
+            right_sides = np.column_stack([C.T @ e - self.zeta * s, ones])
+            solved = solve_triangular(R, solve_triangular(R, right_sides, trans="T"))
+            nu = float((solved[:, 0].sum() + (coefficients + step).sum()) / solved[:, 1].sum())
             step = step + solved[:, 0] - nu * solved[:, 1]
         return step, nu
 
@@ -240,7 +240,7 @@ def l1_rows(
         on = float(np.abs(c[support] - nu - zeta * np.sign(a[support])).max())
     else:
         nu, on = float(c.max() + c.min()) / 2.0, 0.0
-    off = float(np.max(np.abs(c[~support] - nu) - zeta, initial=0.0))
+    excess = float(np.max(np.abs(c[~support] - nu) - zeta, initial=0.0))
     size = float(np.abs(a).sum())
     return (
         Row(
@@ -252,7 +252,7 @@ def l1_rows(
         ),
         Row(
             name="subgradient off the support",
-            value=off,
+            value=excess,
             scale=scale,
             tolerance=tolerance,
             formula="max (|c_i - nu| - zeta)",

@@ -54,7 +54,7 @@ from substrate.reduced.solution import residual_pass
 from substrate.streaming.survey import TargetSummary
 from substrate.threads import blas_threads
 
-__all__ = ["L1Check", "L1Sums", "MendedL1", "coefficients_at", "l1_sums", "mended", "point_at", "reduced_l1_paths"]
+__all__ = ["L1Check", "L1Sums", "MendedL1", "coefficients_at", "l1_sums", "mend", "point_at", "reduced_l1_paths"]
 
 _TOLERANCE = 1e-9
 _MOST_STEPS = 4
@@ -100,13 +100,13 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     """One pass over all rows."""
     total, _ = rows.sums(MomentsOfLeaf(rows.values, origin), "sums of kernel values").moments()
     mean, target = total.first / total.mass, total.targets / total.mass
-    centred = total.about(mean, target)
+    centred = total.shift_to(mean, target)
     # a constant target minus its mean is rounding: it has no correlations
     rounding = (relative_rounding(total.count)) ** 2 * (total.mass / total.count)
     cross = np.where(centred.squares > rounding, centred.cross, 0.0)
     means, target_means = mean + origin.kernel_values, target + origin.targets
-    found = (centred.second, cross, means, target_means, centred.squares)
-    return L1Sums(total.count, total.mass, *found, origin.unit, mean)
+    sums = (centred.second, cross, means, target_means, centred.squares)
+    return L1Sums(total.count, total.mass, *sums, origin.unit, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class MendedL1:
     steps: int
 
 
-def mended(
+def mend(
     rows: KernelRows,
     sums: L1Sums,
     zeta: float,
@@ -156,7 +156,7 @@ def mended(
         if not careful and all(row.passes for output in checks for row in output[1:]):
             careful = True  # the same coefficients once more: perhaps only the rounding of the check fails
             continue
-        beta, bias = _stepped(residuals, sums, zeta, beta, bias)
+        beta, bias = _step(residuals, sums, zeta, beta, bias)
     if best is None:
         raise TypeError("no step was allowed, not even the first check")
     return best
@@ -190,15 +190,17 @@ class L1Check:
         columns = SummedColumns(*known, residuals.mass, rounded.kernel, spread)
         tolerances = residuals.tolerances(unit, self.targets, self.share)
         answers = l1_accuracy_of_sums(residuals, rounded, columns, self.zeta, beta, unit, tolerances)
-        others = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
-        return residuals, tuple((answer, *rest) for answer, rest in zip(answers, others, strict=True))
+        further_rows = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
+        return residuals, tuple(
+            (answer, *rows_of_output) for answer, rows_of_output in zip(answers, further_rows, strict=True)
+        )
 
 
 def _worst(checks: tuple[tuple[Row, ...], ...]) -> float:
     return max(row.relative / row.tolerance for output in checks for row in output)
 
 
-def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias: Array) -> tuple[Array, Array]:
+def _step(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias: Array) -> tuple[Array, Array]:
     """A Newton step of each output among its coefficients that are, or should be, nonzero; no sign changes."""
     after, shift = beta.copy(), np.zeros(bias.size)
     for k in range(bias.size):
@@ -207,8 +209,8 @@ def _stepped(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias:
         missed = np.abs(c) > zeta + _TOLERANCE * (zeta + float(sums.zeta_max[k]))
         signs = np.where(beta[:, k] != 0.0, np.sign(beta[:, k]), np.where(missed, np.sign(c), 0.0))
         (used,) = np.nonzero(signs)
-        left = c[used] - zeta * signs[used]
-        change, *_ = np.linalg.lstsq(sums.gram[np.ix_(used, used)], left, rcond=rank_cutoff(sums.gram.shape[0]))
+        misfit = c[used] - zeta * signs[used]
+        change, *_ = np.linalg.lstsq(sums.gram[np.ix_(used, used)], misfit, rcond=rank_cutoff(sums.gram.shape[0]))
         stepped = beta[used, k] + change
         after[used, k] = np.where(signs[used] * stepped > 0.0, stepped, 0.0)
         shift[k] = total / sums.mass - sums.means @ (after[:, k] - beta[:, k])
@@ -227,7 +229,7 @@ def reduced_l1_rows(
         used = beta != 0.0
         scale = zeta + float(sums.zeta_max[k])
         on = float(np.abs(c[used] - zeta * np.sign(beta[used])).max(initial=0.0))
-        off = float(np.max(np.abs(c[~used]) - zeta, initial=0.0))
+        excess = float(np.max(np.abs(c[~used]) - zeta, initial=0.0))
         size = float(np.abs(beta).sum())
         # of e - mean: its square, and its product with t
         squares = max(float(residuals.squares[k]) - mean * total, 0.0)
@@ -249,7 +251,7 @@ def reduced_l1_rows(
                 ),
                 Row(
                     name="subgradient off the support",
-                    value=off,
+                    value=excess,
                     scale=scale,
                     tolerance=tolerance,
                     formula="max (|c_j| - zeta)",
@@ -292,13 +294,13 @@ def point_at(path: Path, zeta: float) -> Point:
     """The solution at zeta; refused outside the path."""
     # the last knot is at the given zeta, up to rounding of correlations
     near = path.lowest - _ROUNDING * (zeta + float(path.values[-1]))
-    there = path.lowest if near <= zeta < path.lowest else zeta
-    if not path.covers(there):
+    zeta_there = path.lowest if near <= zeta < path.lowest else zeta
+    if not path.covers(zeta_there):
         raise SolverError(
             f"zeta = {zeta:g} is not covered: the path was followed from {path.highest:g} to {path.lowest:g} only "
             f"({path.stop}); use a larger zeta, or fewer basis vectors"
         )
-    return path.at(there)
+    return path.at(zeta_there)
 
 
 def coefficients_at(paths: tuple[Path, ...], zeta: float) -> Array:

@@ -64,12 +64,12 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.ingredients.component_weights import Weights, each_weight, per_row
 from substrate.penalized.variation.active_rows import VariationSolution
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, center
 
 __all__ = [
     "ComponentValues",
     "DoubledComponents",
-    "Ties",
+    "EqualRows",
     "VariationWitness",
     "bound_slack_below",
     "bound_variation",
@@ -103,33 +103,33 @@ class VariationWitness:
 
 
 @dataclass(frozen=True, slots=True)
-class Ties:
+class EqualRows:
     """Rows that share the largest value of a component, with signs; the first of a component is its reference."""
 
-    part: Any
+    component: Any
     row: Any
     sign: Array
     reference: Any
 
     @classmethod
-    def of(cls, xi: Array, rho: Weights, sizes: Array) -> "Ties":
+    def of(cls, xi: Array, rho: Weights, sizes: Array) -> "EqualRows":
         """Return the rows with sizable multipliers, the largest one first, of components whose sizes are not zero."""
-        part: list[int] = []
+        component: list[int] = []
         row: list[int] = []
         reference: list[int] = []
         for number, active in enumerate(np.abs(xi) > _ACTIVE * per_row(rho)):
             (rows,) = np.nonzero(active & (sizes[number] > _VANISHED * sizes.max()))
             order = rows[np.argsort(-np.abs(xi[number, rows]), kind="stable")]
             reference += [len(row)] * rows.size
-            part += [number] * rows.size
+            component += [number] * rows.size
             row += order.tolist()
-        places = (np.array(part, dtype=int), np.array(row, dtype=int))
+        places = (np.array(component, dtype=int), np.array(row, dtype=int))
         return cls(*places, np.sign(xi[places]), np.array(reference, dtype=int))
 
     @property
-    def signed(self) -> Iterator[tuple[int, int, float]]:
+    def signed_places(self) -> Iterator[tuple[int, int, float]]:
         """Component, row and sign of each."""
-        return zip(self.part.tolist(), self.row.tolist(), self.sign.tolist(), strict=True)
+        return zip(self.component.tolist(), self.row.tolist(), self.sign.tolist(), strict=True)
 
     @property
     def others(self) -> Any:
@@ -138,14 +138,14 @@ class Ties:
 
     def differences(self, values: Sequence[Any]) -> Any:
         """Return the value of its reference less that of every other row, of components with these values."""
-        others, found = self.others, []
-        for number in np.unique(self.part[others]):
-            some = np.flatnonzero(self.part[others] == number)
-            rows, first = others[some], self.reference[others[some[0]]]
+        numbers, differences = self.others, []
+        for number in np.unique(self.component[numbers]):
+            places = np.flatnonzero(self.component[numbers] == number)
+            rows, first = numbers[places], self.reference[numbers[places[0]]]
             largest = values[number].take(int(self.row[first])) * float(self.sign[first])
-            apart = largest - values[number].take(self.row[rows]) * self.sign[rows]
-            found.append(apart.place(some, others.size))
-        return sum_of(found)
+            difference = largest - values[number].take(self.row[rows]) * self.sign[rows]
+            differences.append(difference.place(places, numbers.size))
+        return sum_of(differences)
 
 
 class ComponentValues(Protocol):
@@ -167,7 +167,7 @@ class ComponentValues(Protocol):
     def inverse_norm(self, q: Any) -> Any:
         """Bound sqrt(q' H^-1 q)."""
 
-    def bound_step(self, ties: Ties, change: Any, free: Any) -> Any:
+    def bound_step(self, ties: EqualRows, change: Any, free: Any) -> Any:
         """Bound sqrt(d'H d) of the smallest d, of free coordinates, by which differences of tied rows change so."""
 
     def reach(self, number: int, free: Any) -> Any:
@@ -208,32 +208,38 @@ def bound_variation(
     xi, p = shrink(witness.xi, rho), np.ones(y.size) if row_weights is None else row_weights
     mass = numbers.exact(p).total()
     root = mass.sqrt()
-    parts, weights = values.values(witness.v), list(each_weight(rho, len(xi)))
-    errors = numbers.exact(y) - sum_of(parts)
+    values_of_components, weights = values.values(witness.v), list(each_weight(rho, len(xi)))
+    errors = numbers.exact(y) - sum_of(values_of_components)
     if values.bias:
         errors = errors - float((errors * p).total().midpoint) / p.sum()  # so that the rest is a small number
         errors = errors - (errors * p).total() / mass
-    near = errors.rounded()
+    near = errors.round()
     theta = near.without_radius().careful()
     if values.bias:
         theta = theta - (theta * p).total() / mass
     pulled = theta if row_weights is None else theta * p
     q = values.adjoint([pulled - pulls for pulls in xi]) - values.ridge_pull(witness.v)
     missed = values.inverse_norm(q) / root + near.error().bound_norm(p)
-    between = [_bound_slack(numbers, *known) for known in zip(parts, xi, weights, strict=True)]
+    between = [_bound_slack(numbers, *arguments) for arguments in zip(values_of_components, xi, weights, strict=True)]
     bound = (missed * missed + sum_of(between) * 2.0 / mass).bound_root()
-    ties = Ties.of(xi, rho, np.array([np.abs(part.midpoint).max() for part in parts]))
+    ties = EqualRows.of(
+        xi, rho, np.array([np.abs(values_of_component.midpoint).max() for values_of_component in values_of_components])
+    )
     # a component of its own coordinates that vanishes is left at zero
     free = np.flatnonzero(np.abs(witness.v) > _VANISHED * np.abs(witness.v).max(initial=0.0))
-    step = values.bound_step(ties, ties.differences(parts), free) if ties.others.size and free.size else None
+    step = (
+        values.bound_step(ties, ties.differences(values_of_components), free)
+        if ties.others.size and free.size
+        else None
+    )
     if step is not None and math.isfinite(step.upper()):
         between = [
-            _bound_slack(numbers, *known, ties.row[ties.part == k], values.reach(k, free) * step)
-            for k, known in enumerate(zip(parts, xi, weights, strict=True))
+            _bound_slack(numbers, *arguments, ties.row[ties.component == k], values.reach(k, free) * step)
+            for k, arguments in enumerate(zip(values_of_components, xi, weights, strict=True))
         ]
-        apart = step / root
-        moved = missed + apart
-        bound = bound.minimum((moved * moved + sum_of(between) * 2.0 / mass).bound_root() + apart)
+        step_distance = step / root
+        distance = missed + step_distance
+        bound = bound.minimum((distance * distance + sum_of(between) * 2.0 / mass).bound_root() + step_distance)
     returned = numbers.exact(fitted)
     bound = bound + (returned - (y - errors)).bound_norm(p)
     return bound if stored is None else bound + (returned - stored).bound_norm(p)
@@ -252,22 +258,22 @@ def _bound_slack(numbers: type[N], values: Any, xi: Array, rho: float, tied: Any
         first = int(upward.midpoint.argmax())
         first = int((upward - upward.take(first)).midpoint.argmax())  # of values that agree in double precision
         largest, places = upward.take(first), np.array([first])
-    drift = numbers.exact(np.zeros(xi.size)).rounded() if drift is None else drift
-    own = drift.take(int(places[0]))
+    drift = numbers.exact(np.zeros(xi.size)).round() if drift is None else drift
+    drift_of_row = drift.take(int(places[0]))
     beside = np.ones(xi.size, dtype=bool)
     beside[places] = False
-    excess = (largest.rounded() * -2.0 + own * 2.0).positive_part()
+    excess = (largest.round() * -2.0 + drift_of_row * 2.0).positive_part()
     if beside.any():
-        above = (upward - largest).rounded().take(beside) + drift.take(beside) + own
+        above = (upward - largest).round().take(beside) + drift.take(beside) + drift_of_row
         excess = excess + above.positive_part().largest()
     (rows,) = np.nonzero(xi)
     sizes = np.abs(xi)
-    same = ~beside[rows]
+    is_same = ~beside[rows]
     if not len(tied):  # the row that is the largest is not behind, if its multiplier has its sign
-        same &= np.sign(xi[rows]) == np.where(values.midpoint[rows] >= 0.0, 1.0, -1.0)
-    slack = _spare(numbers, xi, rho) * (largest.rounded() + own + excess) + excess * numbers.exact(sizes).sum()
-    late = rows[~same]
-    return slack + _bound_behind(values, xi, late, largest, drift.take(late) + own) if late.size else slack
+        is_same &= np.sign(xi[rows]) == np.where(values.midpoint[rows] >= 0.0, 1.0, -1.0)
+    slack = _spare(numbers, xi, rho) * (largest.round() + drift_of_row + excess) + excess * numbers.exact(sizes).sum()
+    late = rows[~is_same]
+    return slack + _bound_behind(values, xi, late, largest, drift.take(late) + drift_of_row) if late.size else slack
 
 
 def bound_slack_below(numbers: type[N], values: Any, xi: Array, rho: float, top: Any) -> Any:
@@ -288,7 +294,7 @@ def _spare(numbers: type[N], xi: Array, rho: float) -> Any:
 def _bound_behind(values: Any, xi: Array, rows: Any, largest: Any, drift: Any) -> Any:
     """Bound the sum over some rows of what each is behind the largest value, times its multiplier."""
     some = values.take(rows)
-    behind = (largest - some.select(xi[rows] > 0.0, -some)).rounded() + drift
+    behind = (largest - some.select(xi[rows] > 0.0, -some)).round() + drift
     return (behind.positive_part() * np.abs(xi[rows])).sum()
 
 
@@ -324,12 +330,12 @@ class DoubledComponents:
         """Return C^l v of every component."""
         if self.point is not None:
             return self.point
-        return [Doubled(part, None, radius) @ v for part, radius in self._parts()]
+        return [Doubled(component, None, radius) @ v for component, radius in self._parts()]
 
     def adjoint(self, pulls: Sequence[Doubled]) -> Doubled:
         """Return the sum of C^l' z^l over the components."""
-        parts = (Doubled(part, None, radius).T for part, radius in self._parts())
-        return sum_of([part @ z for part, z in zip(parts, pulls, strict=True)])
+        components = (Doubled(component, None, radius).T for component, radius in self._parts())
+        return sum_of([component @ z for component, z in zip(components, pulls, strict=True)])
 
     def ridge_pull(self, v: Array) -> Any:
         """Return tau W'W v."""
@@ -339,20 +345,20 @@ class DoubledComponents:
     def inverse_norm(self, q: Any) -> Double:
         """Bound the norm of a gradient."""
         factor = self._factor()
-        return Double(math.inf) if factor is None else factor.bound_inverse_norm(q.rounded())
+        return Double(math.inf) if factor is None else factor.bound_inverse_norm(q.round())
 
     def _factor(self, free: Any = None) -> GramFactor | None:
         """Return the factor of some columns of [P F; sqrt(tau) W], of which H is the product with itself."""
         key = b"" if free is None or free.size == self.coordinates.parts.shape[2] else free.tobytes()
         if key not in self.cache:
             matrix = self._tall()
-            some = slice(None) if free is None else free
-            radius = np.broadcast_to(matrix.radius, matrix.middle.shape)[:, some]
-            self.cache[key] = GramFactor.of(Double(np.ascontiguousarray(matrix.middle[:, some]), radius))
+            columns = slice(None) if free is None else free
+            radius = np.broadcast_to(matrix.radius, matrix.middle.shape)[:, columns]
+            self.cache[key] = GramFactor.of(Double(np.ascontiguousarray(matrix.middle[:, columns]), radius))
         return self.cache[key]
 
     def _tall(self) -> Double:
-        F = sum_of([Double(part, radius) for part, radius in self._parts()])
+        F = sum_of([Double(component, radius) for component, radius in self._parts()])
         n, r = F.middle.shape
         tall = F - (Double(np.ones((1, n))) @ F) / float(n) if self.bias else F
         tau = self.coordinates.ridge
@@ -361,26 +367,26 @@ class DoubledComponents:
             more = Double(np.eye(r))
         return tall if more is None else tall.T.beside(more.T).T
 
-    def bound_step(self, ties: Ties, change: Any, free: Any) -> Double:
+    def bound_step(self, ties: EqualRows, change: Any, free: Any) -> Double:
         """Bound the norm of the step that ties rows."""
         factor = self._factor(free)
         if factor is None:
             return Double(math.inf)
-        parts = self.coordinates.parts[ties.part, ties.row][:, free]
-        radii = 0.0 if self.radii is None else self.radii[ties.part, ties.row][:, free]
-        rows = Double(ties.sign[:, None] * parts, radii)
-        return factor.bound_step(rows.take(ties.others) - rows.take(ties.reference[ties.others]), change.rounded())
+        tied_rows = self.coordinates.parts[ties.component, ties.row][:, free]
+        radii = 0.0 if self.radii is None else self.radii[ties.component, ties.row][:, free]
+        rows = Double(ties.sign[:, None] * tied_rows, radii)
+        return factor.bound_step(rows.take(ties.others) - rows.take(ties.reference[ties.others]), change.round())
 
     def reach(self, number: int, free: Any) -> Double:
         """Bound the norms of the rows of one component."""
-        factor, part = self._factor(free), self.coordinates.parts[number][:, free]
+        factor, component = self._factor(free), self.coordinates.parts[number][:, free]
         if factor is None:
-            return Double(np.full(len(part), math.inf))
-        return factor.bound_row_norms(Double(part, 0.0 if self.radii is None else self.radii[number][:, free]))
+            return Double(np.full(len(component), math.inf))
+        return factor.bound_row_norms(Double(component, 0.0 if self.radii is None else self.radii[number][:, free]))
 
     def _parts(self) -> Iterator[tuple[Array, Any]]:
-        for number, part in enumerate(self.coordinates.parts):
-            yield part, 0.0 if self.radii is None else self.radii[number]
+        for number, component in enumerate(self.coordinates.parts):
+            yield component, 0.0 if self.radii is None else self.radii[number]
 
 
 def sum_of(terms: Sequence[E]) -> E:
@@ -402,8 +408,8 @@ def variation_accuracy(
     bound, unit = math.inf, power_of_two(float(np.ptp(y)))
     if np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(witness.xi).all():
         point = VariationWitness(witness.v / unit, witness.xi / unit)
-        known = None if values.point is None else tuple(part * (1.0 / unit) for part in values.point)
-        scaled = replace(values, point=known)
+        scaled_point = None if values.point is None else tuple(array * (1.0 / unit) for array in values.point)
+        scaled = replace(values, point=scaled_point)
         expansion = None if stored is None else stored * (1.0 / unit)
         bound = bound_variation(scaled, Doubled, y / unit, rho / unit, point, fitted / unit, expansion).upper()
     return tolerance.row(unit * bound, FORMULA)
@@ -411,7 +417,7 @@ def variation_accuracy(
 
 def trivial_cost(y: Array, bias: bool) -> float:
     """Half the squared errors of the machine without components, or a millionth of those of zero."""
-    return 0.5 * float(np.sum(centred(y, bias) ** 2)) + 0.5e-6 * float(y @ y)
+    return 0.5 * float(np.sum(center(y, bias) ** 2)) + 0.5e-6 * float(y @ y)
 
 
 def variation_unit(y: Array) -> float:
@@ -421,15 +427,17 @@ def variation_unit(y: Array) -> float:
 
 
 def stationarity_row(
-    parts: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
+    components: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
 ) -> Row:
     """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
 
     :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
     """
-    fitted, bounded = parts.sum(axis=0).T @ e, np.tensordot(difference, parts, 2)
+    fitted, bounded = components.sum(axis=0).T @ e, np.tensordot(difference, components, 2)
     residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
-    scale = float(np.linalg.norm(parts.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient))
+    scale = float(
+        np.linalg.norm(components.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient)
+    )
     return Row(
         name="(27a) stationarity",
         value=residual,
@@ -461,32 +469,32 @@ _DEPENDENT = 1e-12
 
 def refined_witness(coordinates: ComponentCoordinates, witness: VariationWitness, rho: Weights) -> VariationWitness:
     """The same multipliers with a point whose active rows agree more closely."""
-    parts, R, xi = coordinates.parts, coordinates.metric, witness.xi
+    components, R, xi = coordinates.parts, coordinates.metric, witness.xi
     sizable = np.abs(xi) > _ACTIVE * per_row(rho)
     rows: list[Array] = []
     signs: list[float] = []
     references: list[int] = []
-    for part in range(parts.shape[0]):
-        (active,) = np.nonzero(sizable[part])
+    for number in range(components.shape[0]):
+        (active,) = np.nonzero(sizable[number])
         if active.size > 1:
             start = len(rows)
-            order = active[np.argsort(-np.abs(xi[part, active]), kind="stable")]
-            rows += [parts[part, row] for row in order]
-            signs += np.sign(xi[part, order]).tolist()
+            order = active[np.argsort(-np.abs(xi[number, active]), kind="stable")]
+            rows += [components[number, row] for row in order]
+            signs += np.sign(xi[number, order]).tolist()
             references += [start] * order.size
     if not rows:
         return witness
     signed = np.array(signs)[:, None] * np.array(rows)
     reference = np.array(references)
-    (others,) = np.nonzero(reference != np.arange(reference.size))
-    differences = signed[others] - signed[reference[others]]
+    (followers,) = np.nonzero(reference != np.arange(reference.size))
+    differences = signed[followers] - signed[reference[followers]]
     along = np.asarray(solve_triangular(R, differences.T, trans="T").T)
     v = witness.v
     for _ in range(_STEPS):
         (high, low), _ = exact_product(signed, v)
-        apart = (high[reference[others]] - high[others]) + (low[reference[others]] - low[others])
-        if not np.isfinite(apart).all() or not apart.any():
+        difference = (high[reference[followers]] - high[followers]) + (low[reference[followers]] - low[followers])
+        if not np.isfinite(difference).all() or not difference.any():
             break
-        step: Array = np.linalg.lstsq(along, apart, rcond=_DEPENDENT)[0]
+        step: Array = np.linalg.lstsq(along, difference, rcond=_DEPENDENT)[0]
         v = v + np.asarray(solve_triangular(R, step))
     return VariationWitness(v, xi)

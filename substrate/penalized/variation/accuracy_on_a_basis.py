@@ -40,7 +40,7 @@ from substrate.streaming.source import LEAF, Block, Source
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 
-__all__ = ["FORMULA", "VariationErrors", "VariationErrorsOfLeaf", "VariationJudge"]
+__all__ = ["FORMULA", "VariationBound", "VariationErrors", "VariationErrorsOfLeaf"]
 
 #: Rows of a tile.
 _ROWS = 512
@@ -61,8 +61,8 @@ class VariationErrors(Tally):
     squares: float
     shifts: float
     spreads: float
-    unsure: float
-    apart: float
+    radius_squares: float
+    distance_squares: float
     slopes: Array
     diagonal: Array
     largest: Annotated[Array, np.maximum]
@@ -93,8 +93,8 @@ class VariationErrorsOfLeaf:
             squares=0.0,
             shifts=0.0,
             spreads=0.0,
-            unsure=0.0,
-            apart=0.0,
+            radius_squares=0.0,
+            distance_squares=0.0,
             slopes=np.zeros((m, d)),
             diagonal=none,
             largest=none,
@@ -104,47 +104,47 @@ class VariationErrorsOfLeaf:
         for block in blocks:
             p = self._rounding(block.X)
             for first in range(0, block.X.shape[0], _ROWS):
-                some = slice(first, min(first + _ROWS, block.X.shape[0]))
-                light = None if block.weights is None else block.weights[some]
-                total = total + self._of_rows(block.X[some], block.Y[some, 0] / self.unit, light, p)
+                rows = slice(first, min(first + _ROWS, block.X.shape[0]))
+                light = None if block.weights is None else block.weights[rows]
+                total = total + self._of_rows(block.X[rows], block.Y[rows, 0] / self.unit, light, p)
         return total
 
     def values(self, X: Any) -> list[Doubled]:
         """Return f^l of given rows, one vector per component."""
         return self._values(self._tiles(X), X, self._rounding(X))[0]
 
-    def pulled(self, X: Any, multipliers: Array) -> Array:
+    def pull(self, X: Any, multipliers: Array) -> Array:
         """K_l'xi_l of given rows, one column per component."""
         return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
-    def _of_rows(self, X: Any, known: Array, light: Array | None, p: Array) -> VariationErrors:
+    def _of_rows(self, X: Any, targets: Array, light: Array | None, p: Array) -> VariationErrors:
         tiles = self._tiles(X)
         values, lengths = self._values(tiles, X, p)
-        errors = (Doubled.exact(known) - self.bias - sum_of(values)).rounded()
-        e, off = errors.middle, np.broadcast_to(errors.radius, known.shape)
-        sums = np.zeros_like(known)
+        errors = (Doubled.exact(targets) - self.bias - sum_of(values)).round()
+        e, radius = errors.middle, np.broadcast_to(errors.radius, targets.shape)
+        sums = np.zeros_like(targets)
         for component, tile, beta in zip(self.components, tiles, self.coefficients.T, strict=True):
             plain = _values_of(component, X, False) if self.careful else tile  # those that predict uses
             sums = sums + plain @ beta
-        about = known - self.centre
-        apart = known - e - (sums + self.bias)
+        about = targets - self.centre
+        difference = targets - e - (sums + self.bias)
         squared = np.square(lengths)
-        e_v, about_v, off_v, apart_v = (x if light is None else light * x for x in (e, about, off, apart))
+        e_v, about_v, off_v, apart_v = (x if light is None else light * x for x in (e, about, radius, difference))
         slopes = np.column_stack([self._slope(tile, e_v) for tile in tiles])
-        mass = float(known.size if light is None else light.sum())
+        mass = float(targets.size if light is None else light.sum())
         diagonal = squared.sum(axis=0) if light is None else light @ squared
         return VariationErrors(
-            count=known.size,
+            count=targets.size,
             mass=mass,
             total=exact_sum(e_v),
             squares=float(e @ e_v),
             shifts=float(about_v.sum()),
             spreads=float(about @ about_v),
-            unsure=float(off @ off_v),
-            apart=float(apart @ apart_v),
+            radius_squares=float(radius @ off_v),
+            distance_squares=float(difference @ apart_v),
             slopes=slopes,
             diagonal=diagonal,
-            largest=np.array([value.rounded().sizes.max() for value in values]),
+            largest=np.array([value.round().sizes.max() for value in values]),
             longest=squared.max(axis=0),
             rounding=p,
         )
@@ -194,7 +194,7 @@ def _value(row: Accuracy) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class VariationJudge:
+class VariationBound:
     """All rows and the problem, in units of the targets; ``scatter`` and ``mean`` are those of the features.
 
     ``bounded`` are the rows that have multipliers ``xi``, one row of them per component; ``share`` is what is permitted
@@ -225,11 +225,11 @@ class VariationJudge:
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """The row from one pass over the rows."""
-        parts = self.values.components
-        sizes = np.column_stack([part.sizes(parts[0].points) for part in parts])
+        components = self.values.components
+        sizes = np.column_stack([component.sizes(components[0].points) for component in components])
         centre = float(self.targets.means_in(self.unit)[0])
         leaf = VariationErrorsOfLeaf(
-            components=parts,
+            components=components,
             unit=self.unit,
             coefficients=coefficients,
             bias=bias,
@@ -237,10 +237,10 @@ class VariationJudge:
             centre=centre,
             careful=careful,
         )
-        found: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
-        bound = self._bound(leaf, found, coefficients, sizes).upper() * self.unit / math.sqrt(found.mass)
+        errors: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
+        bound = self._bound(leaf, errors, coefficients, sizes).upper() * self.unit / math.sqrt(errors.mass)
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        return self._permitted(found).row(bound, formula)
+        return self._permitted(errors).row(bound, formula)
 
     def _permitted(self, found: VariationErrors) -> Tolerance:
         """Return the absolute error that is permitted, from the sums over the user's targets."""
@@ -255,13 +255,13 @@ class VariationJudge:
         their rounding and by what the coefficients are from T v, at every row by at most
         :math:`\sqrt{k^l(x, x)} \sum_j |\beta^l_j - (T v)_j|\, k^l(z_j, z_j)^{1/2}`.
         """
-        root, unsure = math.sqrt(found.mass), math.sqrt(found.unsure)
+        root, unsure = math.sqrt(found.mass), math.sqrt(found.radius_squares)
         length, total = math.sqrt(found.squares), abs(found.total)
         spreads, longest = np.sqrt(found.diagonal), np.sqrt(found.longest)
         summed = sum_rounding(_terms(found.count, leaf.careful))
         xi = shrink(self.xi, self.rho)
         values = leaf.values(self.bounded) if xi.shape[1] else None
-        pulls = leaf.pulled(self.bounded, xi) if xi.shape[1] else np.zeros_like(beta)
+        pulls = leaf.pull(self.bounded, xi) if xi.shape[1] else np.zeros_like(beta)
         gradient, radii, slack, apart = [], [], Double(0.0), 0.0
         for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):
             weights, left = _weights(T, beta[:, k])
@@ -273,13 +273,13 @@ class VariationJudge:
             slack = slack + bound_slack_below(Doubled, near, xi[k], self.rho, top)
             s = Doubled.exact(found.slopes[:, k]) - pulls[:, k]
             g = Doubled.exact(weights) * self.ridge + Doubled.exact(self.mean[place]) * found.total
-            gradient.append((g - Doubled.exact(np.ascontiguousarray(T.T)) @ s).rounded())
+            gradient.append((g - Doubled.exact(np.ascontiguousarray(T.T)) @ s).round())
             # of kernel values and of sums: in the slopes, in the mean that the total multiplies, and in the pulls
             share = (found.rounding[k] + summed) * spreads[k] * (length + 4.0 * total / root)
             share += (found.rounding[k] + sum_rounding(xi.shape[1])) * np.abs(xi[k]).sum() * longest[k]
             radii.append(share * sizes[:, k])
         reach = self._curvature(found, sizes).at(self.ridge, float(found.rounding.max()), 1.0)
-        if not reach.known:
+        if not reach.is_known:
             return Double(math.inf)
         whole = np.concatenate([part.middle for part in gradient])
         off = np.concatenate([np.broadcast_to(part.radius, part.middle.shape) for part in gradient])
@@ -294,7 +294,7 @@ class VariationJudge:
         distance = (missed * missed + slack * 2.0).bound_root() + apart
         # predict has another mean, and may add its components in another order
         outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
-        distance = distance + (total + total_off) / root + unsure + math.sqrt(found.apart)
+        distance = distance + (total + total_off) / root + unsure + math.sqrt(found.distance_squares)
         return distance + sum_rounding(2 * len(xi) + 4) * outputs
 
     def _curvature(self, found: VariationErrors, sizes: Array) -> Curvature:
@@ -319,5 +319,5 @@ def _weights(T: Array, beta: Array) -> tuple[Array, Array]:
     """Weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
     squares = np.square(T).sum(axis=0)
     weights = np.where(squares > 0.0, (T.T @ beta) / np.where(squares > 0.0, squares, 1.0), 0.0)
-    rest: Doubled = beta - Doubled.exact(np.ascontiguousarray(T)) @ weights
-    return weights, rest.rounded().sizes
+    remainder: Doubled = beta - Doubled.exact(np.ascontiguousarray(T)) @ weights
+    return weights, remainder.round().sizes

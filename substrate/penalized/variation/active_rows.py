@@ -37,10 +37,17 @@ from scipy.linalg import qr, solve_triangular
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.ingredients.component_weights import Weights
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates, centred
-from substrate.penalized.variation.polish import BALL, VariationPoint, gap_of, polished
+from substrate.penalized.variation.component_coordinates import ComponentCoordinates, center
+from substrate.penalized.variation.polish import BALL, VariationPoint, gap_of, polish
 
-__all__ = ["PointOnRows", "VariationSolution", "right_divided", "sides_of", "solve_maximal_variation", "solve_on_rows"]
+__all__ = [
+    "PointOnRows",
+    "VariationSolution",
+    "divide_from_right",
+    "sides_of",
+    "solve_maximal_variation",
+    "solve_on_rows",
+]
 
 #: Number of initial rows of a component at either end, and of rows added to it in one round.
 _FIRST, _JOIN = 4, 8
@@ -74,18 +81,18 @@ def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: We
     :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
     """
     target = coordinates.targets(y)
-    R, parts = coordinates.metric, coordinates.parts
-    spread = float(np.linalg.norm(centred(y, coordinates.bias)))
+    R, components = coordinates.metric, coordinates.parts
+    spread = float(np.linalg.norm(center(y, coordinates.bias)))
     unit = float(np.linalg.norm(target))
     if unit <= 1e-14 * max(spread, float(np.linalg.norm(y))):  # nothing to fit
         return _solution(
-            coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(parts.shape[:2])), 0, 0, True
+            coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(components.shape[:2])), 0, 0, True
         )
     if np.min(rho) >= rho_bound(coordinates, y):
-        xi = np.tile(centred(y, coordinates.bias), (parts.shape[0], 1))
+        xi = np.tile(center(y, coordinates.bias), (components.shape[0], 1))
         return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
-    found = solve_on_rows(parts, R, target, rho)
-    return _solution(coordinates, y, rho, found.point, found.rounds, found.rows, found.exact)
+    point = solve_on_rows(components, R, target, rho)
+    return _solution(coordinates, y, rho, point.point, point.rounds, point.rows, point.exact)
 
 
 class PointOnRows(NamedTuple):
@@ -97,38 +104,38 @@ class PointOnRows(NamedTuple):
     exact: bool
 
 
-def solve_on_rows(parts: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
+def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
     """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
     unit = float(np.linalg.norm(target))
-    B, goal, weight = right_divided(parts, R), target / unit, rho / unit
-    H, c = _fitting(R, goal, weight, parts.shape[0])
-    guess = parts @ solve_triangular(R, target)
-    x, xi, rounds, rows = _generated(parts, H, c, guess)
+    B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
+    H, c = _fitting(R, goal, weight, components.shape[0])
+    guess = components @ solve_triangular(R, target)
+    x, xi, rounds, rows = _generate_rows(components, H, c, guess)
     point = VariationPoint(R @ x[: target.size], xi)
-    exact = _checked(B, goal, weight, point)
+    exact = _accept_polished(B, goal, weight, point)
     if exact is None:
         try:
-            x, xi, rounds, rows = _generated(parts, H, c, guess, tolerance=_REFINED)
+            x, xi, rounds, rows = _generate_rows(components, H, c, guess, tolerance=_REFINED)
         except SolverError:  # the solver cannot reach this tolerance; its best point is kept
             pass
         else:
             point = VariationPoint(R @ x[: target.size], xi)
-            exact = _checked(B, goal, weight, point)
+            exact = _accept_polished(B, goal, weight, point)
     if exact is None or exact.u.any():
-        exact = _zero_if_optimal(parts, R, goal, weight, point, exact) or exact
+        exact = _zero_if_optimal(components, R, goal, weight, point, exact) or exact
     chosen = point if exact is None else exact
     return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
 
 
-def _checked(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
+def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
     """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
-    exact = polished(B, goal, rho, point)
+    exact = polish(B, goal, rho, point)
     larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
     return None if larger else exact
 
 
 def _zero_if_optimal(
-    parts: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
+    components: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
     """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
@@ -136,8 +143,8 @@ def _zero_if_optimal(
         return None
     try:
         top = float(np.max(rho))
-        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(parts.shape[0])
-        largest, at_zero = _least_rho_of_zero(parts, R, goal, ratios)
+        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(components.shape[0])
+        largest, at_zero = _least_rho_of_zero(components, R, goal, ratios)
     except SolverError:
         if exact is None:
             raise
@@ -145,10 +152,10 @@ def _zero_if_optimal(
     return VariationPoint(np.zeros_like(goal), at_zero) if top >= largest * (1.0 - BALL) else None
 
 
-def right_divided(parts: Array, R: Array) -> Array:
+def divide_from_right(components: Array, R: Array) -> Array:
     """B^l = C^l R^{-1}."""
-    d, n, r = parts.shape
-    return np.asarray(solve_triangular(R, parts.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
+    d, n, r = components.shape
+    return np.asarray(solve_triangular(R, components.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
 
 
 def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
@@ -159,8 +166,8 @@ def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Arra
     return H, np.append(-(R.T @ target), np.full(d, rho))
 
 
-def _generated(
-    parts: Array,
+def _generate_rows(
+    components: Array,
     H: Array,
     c: Array,
     guess: Array,
@@ -173,13 +180,13 @@ def _generated(
     Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` holds
     component values whose largest and smallest entries give the first rows.
     """
-    d, n, r = parts.shape
+    d, n, r = components.shape
     order = np.argsort(guess, axis=1)
     above, below = np.zeros((d, n), dtype=bool), np.zeros((d, n), dtype=bool)
     np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
     np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
     if extra is not None:  # without a quadratic term the first rows must bound v, or there is no solution
-        order = qr(parts.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
+        order = qr(components.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
         above[order // n, order % n] = below[order // n, order % n] = True
     more = np.zeros((0, r + d)) if extra is None else extra[None, :]
     for rounds in range(1, _ROUNDS + 1):
@@ -187,12 +194,12 @@ def _generated(
         sides = np.where(at_part < d, 1.0, -1.0)
         at_part = at_part % d
         G = np.zeros((at_part.size, r + d))
-        G[:, :r] = sides[:, None] * parts[at_part, at_row]
+        G[:, :r] = sides[:, None] * components[at_part, at_row]
         G[np.arange(at_part.size), r + at_part] = -1.0
         x, multipliers = _piqp(
             H, c, np.vstack([G, more]), np.append(np.zeros(at_part.size), [limit] * len(more)), tolerance
         )
-        values = parts @ x[:r]
+        values = components @ x[:r]
         excess = np.abs(values) - x[r:, None]
         # a row that is already included is violated by the solver's rounding only
         excess[np.where(values > 0.0, above, below)] = 0.0
@@ -248,13 +255,13 @@ def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
     The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
     rounding, and the products show its cost.
     """
-    rest = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
-    return np.maximum(-net, 0.0) + rest, np.maximum(net, 0.0) + rest
+    spare = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
+    return np.maximum(-net, 0.0) + spare, np.maximum(net, 0.0) + spare
 
 
 def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
     """A cheap upper bound of :func:`rho_max`."""
-    return float(np.abs(centred(y, coordinates.bias)).sum())
+    return float(np.abs(center(y, coordinates.bias)).sum())
 
 
 def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
@@ -272,18 +279,18 @@ def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = 
     return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit, relative)[0] / top
 
 
-def _least_rho_of_zero(parts: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
+def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
     """rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is one."""
-    d, n, r = parts.shape
-    _, xi, _, _ = _generated(
-        parts,
+    d, n, r = components.shape
+    _, xi, _, _ = _generate_rows(
+        components,
         np.zeros((r + d, r + d)),
         np.append(-(R.T @ target), np.zeros(d)),
-        parts @ solve_triangular(R, target),
+        components @ solve_triangular(R, target),
         np.append(np.zeros(r), ratios),
         1.0,
     )
-    B = right_divided(parts, R).reshape(d * n, r)
+    B = divide_from_right(components, R).reshape(d * n, r)
     for _ in range(2):  # the residuals of the solver, then of the factorisation
         missing = target - B.T @ xi.ravel()
         xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)

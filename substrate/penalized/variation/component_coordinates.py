@@ -36,7 +36,7 @@ from substrate.threads import blas_threads
 __all__ = [
     "CUTOFF",
     "ComponentCoordinates",
-    "centred",
+    "center",
     "coordinates_of_parts",
     "decoupled_coordinates",
     "raw_coordinates",
@@ -82,35 +82,35 @@ class ComponentCoordinates:
     ranks: tuple[int, ...]
 
     @property
-    def balanced(self) -> bool:
+    def is_balanced(self) -> bool:
         """Whether 1'a = 0 is built in, or not required; otherwise it is a constraint on v = a."""
-        return self.cutoff > 0.0 or self.decoupled
+        return self.cutoff > 0.0 or self.is_decoupled
 
     @property
-    def decoupled(self) -> bool:
+    def is_decoupled(self) -> bool:
         """Whether every component has an expansion of its own."""
         return self.coefficients.ndim == 3
 
     @property
     def features(self) -> Array:
         """F, off the direction 1 where there is a bias."""
-        return centred(self.parts.sum(axis=0), self.bias)
+        return center(self.parts.sum(axis=0), self.bias)
 
     def targets(self, y: Array) -> Array:
         """The fitted values of least squares alone, in u."""
-        right = self.features.T @ centred(y, self.bias)
+        right = self.features.T @ center(y, self.bias)
         return np.asarray(solve_triangular(self.metric, right, trans="T"))
 
     def expand(self, v: Array) -> Array:
         """a from v: of shape (N,), or (N, d) with one column per component."""
-        if self.decoupled:
+        if self.is_decoupled:
             return np.ascontiguousarray((self.coefficients @ v).T)
         return np.asarray(self.coefficients @ v)
 
     def rows_at(self, rows: Sequence[Array]) -> Array:
         """The matrix from v to the machine's values, without bias, at points with these kernel rows per component."""
-        if self.decoupled:
-            return np.asarray(sum(part @ a for part, a in zip(rows, self.coefficients, strict=True)))
+        if self.is_decoupled:
+            return np.asarray(sum(component @ a for component, a in zip(rows, self.coefficients, strict=True)))
         return np.asarray(np.sum(rows, axis=0) @ self.coefficients)
 
     def bias_of(self, y: Array, v: Array) -> float:
@@ -123,17 +123,17 @@ class ComponentCoordinates:
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Coordinates, cut-off and ridge, for a certificate."""
-        if not self.balanced:
+        if not self.is_balanced:
             return (("coordinates", "alpha, uncut"),)
         kept = f"{sum(self.ranks)} kept at cut-off {self.cutoff:.1e}"
-        kind = "one expansion per component" if self.decoupled else "stacked components"
+        kind = "one expansion per component" if self.is_decoupled else "stacked components"
         facts = [("coordinates", f"{kind}, {kept}; optimal relative to this cut-off")]
         if self.ridge > 0.0:
             facts.append(("ridge", f"{self.ridge:g}/2 w'w is part of the objective"))
         return tuple(facts)
 
 
-def centred(V: Array, bias: bool) -> Array:
+def center(V: Array, bias: bool) -> Array:
     """V off the direction 1, where there is a bias."""
     return V - V.mean(axis=0) if bias else V
 
@@ -165,17 +165,17 @@ def shared_coordinates(
 ) -> ComponentCoordinates:
     """One expansion for all components."""
     A, rank = stacked_directions(components, bias, cutoff)
-    parts = np.array([component @ A for component in components])
-    for part, component in enumerate(components):
+    values = np.array([component @ A for component in components])
+    for number, component in enumerate(components):
         # rows of equal entries times coefficients that sum to zero are rounding errors; the component vanishes
         if bias and np.ptp(component, axis=1).max() <= _ROUNDING * np.abs(component).max():
-            parts[part] = 0.0
-    F = parts.sum(axis=0)
+            values[number] = 0.0
+    F = values.sum(axis=0)
     W = _root(A.T @ F) if ridge > 0.0 else np.zeros((0, A.shape[1]))  # a'K a = v' A'F v
     return ComponentCoordinates(
-        parts=parts,
+        parts=values,
         coefficients=A,
-        metric=_metric(centred(F, bias), W, ridge),
+        metric=_metric(center(F, bias), W, ridge),
         weights=W,
         bias=bias,
         cutoff=cutoff,
@@ -186,10 +186,10 @@ def shared_coordinates(
 
 def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: float = 0.0) -> ComponentCoordinates:
     """The support values themselves, without a cut-off: for teaching, and to show where solvers fail."""
-    parts = np.array(components)
-    n = parts.shape[1]
+    values = np.array(components)
+    n = values.shape[1]
     return ComponentCoordinates(
-        parts=parts,
+        parts=values,
         coefficients=np.eye(n),
         metric=np.zeros((n, n)),
         weights=np.zeros((0, n)),
@@ -215,26 +215,26 @@ def decoupled_coordinates(
         expansions.append(vectors[:, keep] / root)
     ranks = tuple(factor.shape[1] for factor in factors)
     size = max(sum(ranks), 1)
-    parts, coefficients = np.zeros((len(ranks), n, size)), np.zeros((len(ranks), n, size))
+    component_values, coefficients = np.zeros((len(ranks), n, size)), np.zeros((len(ranks), n, size))
     start = 0
-    for part, rank in enumerate(ranks):
+    for number, rank in enumerate(ranks):
         columns = slice(start, start + rank)
-        parts[part, :, columns], coefficients[part, :, columns] = factors[part], expansions[part]
+        component_values[number, :, columns], coefficients[number, :, columns] = factors[number], expansions[number]
         start += rank
-    whole = parts.sum(axis=0)
+    whole = component_values.sum(axis=0)
     if ridge == 0.0 and sum(ranks):
-        _refuse_undetermined(centred(whole, bias), np.linalg.norm(whole, axis=0), ranks, n - bias)
-    return coordinates_of_parts(parts, coefficients, bias, cutoff, ridge, ranks)
+        _refuse_undetermined(center(whole, bias), np.linalg.norm(whole, axis=0), ranks, n - bias)
+    return coordinates_of_parts(component_values, coefficients, bias, cutoff, ridge, ranks)
 
 
 def coordinates_of_parts(
-    parts: Array, coefficients: Array, bias: bool, cutoff: float, ridge: float, ranks: tuple[int, ...]
+    components: Array, coefficients: Array, bias: bool, cutoff: float, ridge: float, ranks: tuple[int, ...]
 ) -> ComponentCoordinates:
     """From matrices of component values in features whose norm is that of the weights."""
-    W = np.eye(parts.shape[2])
-    metric = _metric(centred(parts.sum(axis=0), bias), W, ridge)
+    W = np.eye(components.shape[2])
+    metric = _metric(center(components.sum(axis=0), bias), W, ridge)
     return ComponentCoordinates(
-        parts=parts,
+        parts=components,
         coefficients=coefficients,
         metric=metric,
         weights=W,

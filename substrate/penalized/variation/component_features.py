@@ -72,10 +72,10 @@ class ComponentFeatures(RowValues):
 
     def split(self, features: Array) -> Array:
         """Rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
-        parts = np.zeros((len(self.ranks), *features.shape))
-        for part, place in zip(parts, self.slices, strict=True):
-            part[:, place] = features[:, place]
-        return parts
+        components = np.zeros((len(self.ranks), *features.shape))
+        for component, place in zip(components, self.slices, strict=True):
+            component[:, place] = features[:, place]
+        return components
 
     def coefficients(self, v: Array) -> Array:
         """beta^l of stacked u^l, one column per component."""

@@ -31,10 +31,10 @@ from scipy.linalg import solve_triangular
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import ACCURATE, unpolished
+from substrate.certificates.rows import ACCURATE, unpolished_tolerance
 from substrate.errors import SolverError
 from substrate.ingredients.component_bounds import variation_rows
-from substrate.penalized.variation.accuracy_on_a_basis import VariationJudge
+from substrate.penalized.variation.accuracy_on_a_basis import VariationBound
 from substrate.penalized.variation.active_rows import PointOnRows, solve_on_rows
 from substrate.penalized.variation.component_features import ComponentFeatures
 from substrate.penalized.variation.polish import VariationPoint
@@ -118,10 +118,10 @@ class VariationSweep:
             swept = swept + self._of_tile(tile, block.Y[rows, 0] / self.unit, light, block.start + rows.start)
         return swept
 
-    def _of_tile(self, tile: Array, known: Array, light: Array | None, first: int) -> Swept:
+    def _of_tile(self, tile: Array, targets: Array, light: Array | None, first: int) -> Swept:
         d = len(self.values.slices)
         values = np.column_stack([tile[:, place] @ self.v[place] for place in self.values.slices])
-        errors = known - values.sum(axis=1) - self.bias
+        errors = targets - values.sum(axis=1) - self.bias
         above = np.concatenate([values - self.bounds, -values - self.bounds], axis=1)
         # only the rows furthest above per place: the others of this tile cannot be among the first
         step = max(above.shape[0] - self.most, 0)
@@ -136,11 +136,11 @@ class VariationSweep:
         )
         pulled = errors if light is None else light * errors
         return Swept(
-            mass=float(known.size if light is None else light.sum()),
+            mass=float(targets.size if light is None else light.sum()),
             slope=tile.T @ pulled,
             total=float(pulled.sum()),
             squares=float(pulled @ errors),
-            targets=float(known @ (known if light is None else light * known)),
+            targets=float(targets @ (targets if light is None else light * targets)),
             largest=np.abs(values).max(axis=0),
             above=rows.furthest(),
         )
@@ -181,9 +181,9 @@ class VariationRows:
         function = MomentsOfLeaf(self.values, origin)
         total, _ = self.passes.sums(self.source, function, "sums of component features").moments()
         mean, target = total.first / total.mass, total.targets / total.mass
-        centred = total.about(mean, target)
-        known = float(target[0] + origin.targets[0])
-        return centred.second, centred.cross[:, 0], mean + near, known, float(centred.squares[0])
+        centred = total.shift_to(mean, target)
+        target_mean = float(target[0] + origin.targets[0])
+        return centred.second, centred.cross[:, 0], mean + near, target_mean, float(centred.squares[0])
 
     def spread(self) -> dict[int, Array]:
         """Numbers of rows spread over all of them, enough for every direction of a component."""
@@ -214,14 +214,14 @@ class ReducedVariation:
     scatter: Array
     mean: Array
 
-    def judge(self, rows: VariationRows, rho: float, ridge: float, share: float = ACCURATE) -> VariationJudge:
+    def judge(self, rows: VariationRows, rho: float, ridge: float, share: float = ACCURATE) -> VariationBound:
         """The judge of any coefficients, with the multipliers found here as the dual point.
 
         ``share`` is what is permitted of a polished point, relative to the spread of the user's y.
         """
         numbers = np.array(self.numbers, dtype=np.intp)
         order = np.argsort(numbers)
-        return VariationJudge(
+        return VariationBound(
             values=rows.values,
             source=rows.source,
             passes=rows.passes,
@@ -233,7 +233,7 @@ class ReducedVariation:
             ridge=ridge,
             bounded=rows.source.take_rows(numbers[order]) if numbers.size else None,
             xi=self.xi[:, order] if numbers.size else self.xi,
-            share=share if self.exact else unpolished(share),
+            share=share if self.exact else unpolished_tolerance(share),
         )
 
 
@@ -247,30 +247,30 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         raise SolverError(f"ridge = {ridge:g} is below the rounding of the sums over all rows; {_REMEDY}") from error
     goal = solve_triangular(R, cross, trans="T")
     d = len(rows.values.ranks)
-    nothing = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
-    v = np.zeros(cross.size) if nothing else solve_triangular(R, goal)
-    swept, bounded = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d)), {} if nothing else rows.spread()
-    found = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
+    is_negligible = float(np.linalg.norm(goal)) <= _NOTHING * max(np.sqrt(squares), abs(target_mean))
+    v = np.zeros(cross.size) if is_negligible else solve_triangular(R, goal)
+    swept, bounded = rows.sweep(v, target_mean - float(mean @ v), np.zeros(d)), {} if is_negligible else rows.spread()
+    solution = PointOnRows(VariationPoint(np.zeros(cross.size), np.zeros((d, 0))), 0, 0, True)
     t, rounds, largest = np.zeros(d), 0, float(np.abs(rows.targets.extremes).max()) / rows.unit
-    joining = {} if nothing else _joined(bounded, swept)
-    while not nothing and (joining or not rounds):
+    joining = {} if is_negligible else _join_rows(bounded, swept)
+    while not is_negligible and (joining or not rounds):
         if rounds == _ROUNDS:
             raise SolverError(
                 f"rows still exceeded their bounds after {_ROUNDS} rounds; use a larger ridge, or a larger cutoff"
             )
         bounded |= joining
-        parts = rows.values.split(np.array(list(bounded.values())))
-        found = solve_on_rows(parts, R, goal, inside)
-        v = solve_triangular(R, found.point.u)
-        t = np.abs(parts @ v).max(axis=1)
-        if found.exact:
+        components = rows.values.split(np.array(list(bounded.values())))
+        solution = solve_on_rows(components, R, goal, inside)
+        v = solve_triangular(R, solution.point.u)
+        t = np.abs(components @ v).max(axis=1)
+        if solution.exact:
             t[t <= max(_VIOLATED * float(t.max()), _ZERO * largest)] = 0.0
         swept = rows.sweep(v, target_mean - float(mean @ v), t + _VIOLATED * float(t.max()))
-        joining = _joined(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
+        joining = _join_rows(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
         rounds += 1
-    parts = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
+    components = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
     state = _State(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
-    checks = state.checks(parts, v, t, found.point.xi, swept, tolerance)
+    checks = state.checks(components, v, t, solution.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
         v=unit * v,
@@ -279,15 +279,15 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         rows=checks,
         rounds=rounds,
         bounded=len(bounded),
-        exact=found.exact,
+        exact=solution.exact,
         numbers=tuple(bounded),
-        xi=found.point.xi,
+        xi=solution.point.xi,
         scatter=scatter,
         mean=mean,
     )
 
 
-def _joined(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
+def _join_rows(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
     """Rows above their bounds that are not bounded yet, by number."""
     above = swept.above
     return {k: row for k, row in zip(above.number.tolist(), above.features, strict=True) if k not in bounded}
@@ -305,9 +305,11 @@ class _State:
     rho: float
     ridge: float
 
-    def checks(self, parts: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float) -> tuple[Row, ...]:
+    def checks(
+        self, components: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float
+    ) -> tuple[Row, ...]:
         """The conditions (27) and the duality gap, with errors and bounds of all rows."""
-        pull, rho = np.tensordot(xi, parts, 2), self.rho
+        pull, rho = np.tensordot(xi, components, 2), self.rho
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
         # where nothing is fitted, a millionth of the largest possible correlation of features and targets
@@ -317,14 +319,14 @@ class _State:
         length = float(np.sqrt(swept.targets / swept.mass))
         unit = max(float(np.sqrt(self.squares / swept.mass)), 1e-6 * length) or 1.0
         # the difference of rho and the net multipliers is divided between both sides, over the bounded rows
-        rest = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
-        minus, plus = np.maximum(-xi, 0.0) + rest, np.maximum(xi, 0.0) + rest
-        named = variation_rows(parts @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()
+        spare = np.maximum(rho - np.abs(xi).sum(axis=1), 0.0)[:, None] / (2.0 * max(xi.shape[1], 1))
+        minus, plus = np.maximum(-xi, 0.0) + spare, np.maximum(xi, 0.0) + spare
+        named = variation_rows(components @ v, t, minus, plus, rho, cost, unit, tolerance) if xi.shape[1] else ()
         excess = float(np.max(swept.largest - t, initial=0.0))
         primal = 0.5 * (swept.squares - swept.total**2 / swept.mass) + 0.5 * self.ridge * float(v @ v)
         primal += rho * float(swept.largest.sum())
         ball = np.minimum(1.0, rho / np.maximum(np.abs(xi).sum(axis=1), rho))
-        q = solve_triangular(self.R, np.tensordot(ball[:, None] * xi, parts, 2), trans="T")
+        q = solve_triangular(self.R, np.tensordot(ball[:, None] * xi, components, 2), trans="T")
         dual = 0.5 * self.squares - 0.5 * float(np.sum((self.goal - q) ** 2))
         scale = cost + rho * (float(t.sum()) + 1e-6 * unit)
         return (

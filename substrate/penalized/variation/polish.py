@@ -21,7 +21,7 @@ from scipy.linalg import qr, solve_triangular
 from substrate.arrays import Array
 from substrate.ingredients.component_weights import Weights, of_some, penalty, per_row
 
-__all__ = ["BALL", "VariationPoint", "gap_of", "polished"]
+__all__ = ["BALL", "VariationPoint", "gap_of", "polish"]
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
@@ -52,9 +52,7 @@ def gap_of(B: Array, target: Array, rho: Weights, point: VariationPoint) -> floa
     return float(penalty(rho, np.abs(values).max(axis=1)) - np.sum(point.xi * values))
 
 
-def polished(
-    B: Array, target: Array, rho: Weights, point: VariationPoint, small: float = 1e-6
-) -> VariationPoint | None:
+def polish(B: Array, target: Array, rho: Weights, point: VariationPoint, small: float = 1e-6) -> VariationPoint | None:
     """The exact point of the same active set, or None where the guess cannot be corrected."""
     values = B @ point.u
     t = np.abs(values).max(axis=1)
@@ -65,12 +63,12 @@ def polished(
         free = np.zeros(target.size) if N is None else N @ (N.T @ target)
         return _with_duals_of_zeros(B, target, rho, VariationPoint(free, point.xi), vanishing)
     inner, goal = (B[~vanishing], target) if N is None else (B[~vanishing] @ N, N.T @ target)
-    left = of_some(rho, ~vanishing)
-    found = _settled(inner, goal, left, values[~vanishing], point.xi[~vanishing]) if goal.size else None
-    if found is None:
+    weights_left = of_some(rho, ~vanishing)
+    settled = _settle(inner, goal, weights_left, values[~vanishing], point.xi[~vanishing]) if goal.size else None
+    if settled is None:
         return None
-    u, xi = found[0], point.xi.copy()
-    xi[~vanishing] = found[1]
+    u, xi = settled[0], point.xi.copy()
+    xi[~vanishing] = settled[1]
     exact = VariationPoint(u if N is None else N @ u, xi)
     return _with_duals_of_zeros(B, target, rho, exact, vanishing)
 
@@ -85,27 +83,27 @@ def _null_space(B: Array) -> Array | None:
     return np.ascontiguousarray(Vt[rank:].T)
 
 
-def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) -> tuple[Array, Array] | None:
+def _settle(B: Array, target: Array, rho: Weights, values: Array, xi: Array) -> tuple[Array, Array] | None:
     """Exact u and multipliers where no component vanishes, correcting the active set a few times.
 
     Where a row is about to become active, several sets are right to rounding, and the best of them is returned.
     """
     best: tuple[float, Array, Array] | None = None
-    seen: set[bytes] = set()
+    visited: set[bytes] = set()
     active = np.abs(xi) > 1e-6 * per_row(rho)
     signs = np.sign(np.where(active, xi, values))
     size = float(np.linalg.norm(target)) or 1.0
     for _ in range(_ROUNDS):
-        for part in np.flatnonzero(~active.any(axis=1)):
-            row = int(np.abs(values[part]).argmax())
-            active[part, row], signs[part, row] = True, np.sign(values[part, row]) or 1.0
+        for component in np.flatnonzero(~active.any(axis=1)):
+            row = int(np.abs(values[component]).argmax())
+            active[component, row], signs[component, row] = True, np.sign(values[component, row]) or 1.0
         reference = np.where(active, np.abs(xi), -1.0).argmax(axis=1)
-        parts = np.arange(B.shape[0])
-        sign_of = signs[parts, reference]
-        anchor = sign_of[:, None] * B[parts, reference]
-        others = active.copy()
-        others[parts, reference] = False
-        at_part, at_row = np.nonzero(others)
+        numbers = np.arange(B.shape[0])
+        sign_of = signs[numbers, reference]
+        anchor = sign_of[:, None] * B[numbers, reference]
+        further_active = active.copy()
+        further_active[numbers, reference] = False
+        at_part, at_row = np.nonzero(further_active)
         differences = signs[at_part, at_row][:, None] * B[at_part, at_row] - anchor[at_part]
         start = target - (rho @ anchor if isinstance(rho, np.ndarray) else rho * anchor.sum(axis=0))
         projection = _project(differences, start)
@@ -114,12 +112,12 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         xi[at_part, at_row] = signs[at_part, at_row] * weights
         taken = np.zeros(B.shape[0])
         np.add.at(taken, at_part, weights)
-        xi[parts, reference] = sign_of * (rho - taken)
+        xi[numbers, reference] = sign_of * (rho - taken)
         values = B @ u
         slack = np.where(active, signs * xi, 0.0)
         if isinstance(rho, np.ndarray):  # as shares of their weights
             slack = slack / rho[:, None]
-        excess = np.abs(values) - (sign_of * values[parts, reference])[:, None]
+        excess = np.abs(values) - (sign_of * values[numbers, reference])[:, None]
         scale = max(float(np.abs(values).max()), 1e-3 * size)
         negative = -float(slack.min()) / (1.0 if isinstance(rho, np.ndarray) else rho)
         beyond = float(excess.max()) / scale
@@ -127,9 +125,9 @@ def _settled(B: Array, target: Array, rho: Weights, values: Array, xi: Array) ->
         if missed <= _EXACT and (best is None or missed < best[0]):
             best = missed, u, xi
         state = np.packbits(active).tobytes()
-        if missed <= _ROUNDED or state in seen:
+        if missed <= _ROUNDED or state in visited:
             break
-        seen.add(state)
+        visited.add(state)
         if negative > (_EXACT if best is None else 0.0) and (best is None or negative >= beyond):
             active[np.unravel_index(int(slack.argmin()), slack.shape)] = False
             continue
@@ -178,7 +176,7 @@ def _project(rows: Array, start: Array) -> _Projection:
     return _Projection(u, weights, order[rank:], coefficients)
 
 
-def _choose_leaving(projection: _Projection, entering: Rows, parts: Rows, references: Array) -> int | None:
+def _choose_leaving(projection: _Projection, entering: Rows, components: Rows, references: Array) -> int | None:
     """Return the row whose place a dependent row takes, the references counted after the others; None: there is none.
 
     ``references`` are the multipliers of the reference rows, which hold what the others leave of the weight.
@@ -189,7 +187,7 @@ def _choose_leaving(projection: _Projection, entering: Rows, parts: Rows, refere
     c = projection.coefficients[:, column[0]].copy()
     c[entering] = -1.0
     sums = np.zeros(references.size)
-    np.add.at(sums, parts, c)
+    np.add.at(sums, components, c)
     falls = np.concatenate([c, -sums])
     falling = falls > _DEPENDENT
     if not falling.any():

@@ -7,7 +7,7 @@ pytest.importorskip("flint")
 
 import flint
 
-from substrate.certificates.doubled_numbers import Doubled
+from substrate.certificates.doubled_numbers import DoubledNumbers
 from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.proof import balls, formula_of, precision
 from tests.oracles.kernel_examples import ALL
@@ -34,7 +34,7 @@ def exact(number, place):
     ids=["exp", "sqrt", "inverse", "square", "sums", "power"],
 )
 def test_functions_are_right_to_twice_the_digits(function, bound):
-    found = function(Doubled(SIZES, LOW))
+    found = function(DoubledNumbers(SIZES, LOW))
     with precision(300):
         for place, (size, low) in enumerate(zip(SIZES.tolist(), LOW.tolist(), strict=True)):
             if 1e-200 < size < 600.0:
@@ -44,7 +44,7 @@ def test_functions_are_right_to_twice_the_digits(function, bound):
 
 def test_the_exponential_of_what_is_far_below_zero_is_zero_and_of_no_number_is_none():
     with np.errstate(invalid="ignore"):
-        found = Doubled(np.array([-1e4, 0.0, np.nan])).exp().pair[0]
+        found = DoubledNumbers(np.array([-1e4, 0.0, np.nan])).exp().pair[0]
     assert found[0] == 0.0
     assert found[1] == 1.0
     assert np.isnan(found[2])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from substrate.certificates.doubled_precision import exact_product, exact_sum, multiplied
+from substrate.certificates.doubled_precision import exact_product, exact_sum, multiply
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e-30, 1.0, 1e30, 1e140])
@@ -34,7 +34,7 @@ def test_nothing_times_anything_is_exactly_nothing():
 def test_overflow_is_never_finite():
     with np.errstate(all="ignore"):
         (high, low), error = exact_product(np.full((1, 2), 1e200), np.full(2, 1e200))
-        product, rest = multiplied(np.array([1e305]), np.array([2.0]))
+        product, rest = multiply(np.array([1e305]), np.array([2.0]))
     assert not np.isfinite(high + low + error).any()
     assert not np.isfinite(product + rest).any()
 

@@ -30,7 +30,7 @@ FORMULAS = {
     "quotient": lambda number, x, y, A: (number(x) + y) / (number(y) * number(y) + 2.0),
     "reciprocal": lambda number, x, y, A: 1.0 / (3.0 * number(y)),
     "matrix": lambda number, x, y, A: number(A) @ number(x) - number(A) @ number(y),
-    "matrix with radius": lambda number, x, y, A: ((number(A) - number(y)) @ number(x)).rounded(),
+    "matrix with radius": lambda number, x, y, A: ((number(A) - number(y)) @ number(x)).round(),
     "pairs": lambda number, x, y, A: (number(A) - number(y)) @ (number(x) * number(y) - 1.0),
     "side by side": lambda number, x, y, A: (number(A) - number(y)).beside(number(A)).T @ number(x),
     "roots": lambda number, x, y, A: (number(x) * number(x) + (number(y) - number(y))).sqrt(),
@@ -41,7 +41,7 @@ FORMULAS = {
     "size": lambda number, x, y, A: abs(number(x) - number(y)) + 0.0,
     "selected": lambda number, x, y, A: (number(x) - 1.0).select(y > 0.0, number(y) * 3.0),
     "some": lambda number, x, y, A: (number(x) * number(y)).take([2, 5]).place([1, 0], 4) - 1.0,
-    "absorbed": lambda number, x, y, A: number(x).absorb((number(y) * 1e-9).rounded()) * 2.0,
+    "absorbed": lambda number, x, y, A: number(x).absorb((number(y) * 1e-9).round()) * 2.0,
 }
 
 

@@ -25,7 +25,7 @@ def data(n=12, seed=3):
 
 def errors_of(machine, result, exact):
     """The true error of each substrate, in the norm of its row."""
-    answer, known = result.certificate.answer, machine._answer._kept.known
+    answer, known = result.certificate.answer, machine._answer._kept.outputs
     assert len(known) == len(exact)
     about_mean = "about their mean" in answer.about
     return [
@@ -94,7 +94,7 @@ def test_a_point_that_was_moved_is_known_to_be_off_by_as_much(kind):
         one.z.save_value(kept + size * rng.normal(size=kept.size))
         moved = one.fitted_values() - f
         about_mean = before.answer.about.endswith("about their mean")
-        weights = machine._answer._kept.known[0].tie.weights
+        weights = machine._answer._kept.outputs[0].tie.weights
         distance = true_error(moved, 0.0 * moved, weights, about_mean)
         after = machine.certificate()
         assert distance - before.accuracy <= after.accuracy <= 1.1 * distance + before.accuracy
@@ -135,7 +135,7 @@ def test_weights_of_the_loss_weigh_the_answer():
     machine = Machine(s, minimize=cp.sum_squares(cp.multiply(np.sqrt(weights), s.e)))
     certificate = machine.solve().certificate
     assert certificate.holds
-    known = machine._answer._kept.known[0].tie.weights
+    known = machine._answer._kept.outputs[0].tie.weights
     assert_allclose(known / known.sum(), weights / weights.sum(), rtol=1e-9)
     mean = weights @ y / weights.sum()
     assert_allclose(certificate.spread, np.sqrt(weights @ (y - mean) ** 2 / weights.sum()))

@@ -471,7 +471,7 @@ def test_a_time_limit_reaches_every_call_and_is_on_the_record(s, monkeypatch):
     machine = Machine(s, minimize=s.squared_norm + 10.0 * cp.norm1(s.e))
     reference = machine.solve()
     monkeypatch.setattr(solver_call, "call_within", call)
-    monkeypatch.setattr(Machine, "_structured", lambda *_: "")
+    monkeypatch.setattr(Machine, "_solve_by_structure", lambda *_: "")
     result = machine.solve(time_limit=5.0)
     first, second = result.solver_record.attempts
     assert (first.status, first.accepted, second.accepted) == ("time limit 5 s", False, True)

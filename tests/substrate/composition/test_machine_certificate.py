@@ -312,7 +312,7 @@ def test_the_best_point_keeps_its_own_witness(monkeypatch):
     for name, options in (("CLARABEL", rough), ("OSQP", {"max_iter": 3})):
         monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
     monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
-    monkeypatch.setattr(Machine, "_structured", lambda *_: "")
+    monkeypatch.setattr(Machine, "_solve_by_structure", lambda *_: "")
     machine = quantile()
     with pytest.warns(ConvergenceWarning, match="does not hold"):
         result = machine.solve()

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
-from substrate.composition.determined import CoordinateTies, NormTies, by_conditions, by_loss
+from substrate.composition.determined import CoordinateBounds, NormTies, by_conditions, by_loss
 from substrate.composition.feasible_point import Feasibility, least_step
 from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
-from substrate.composition.polish import _Moves, interior_point, polished, within_radius
+from substrate.composition.polish import _Moves, interior_point, polish, within_radius
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 from tests.oracles.small_machines import KINDS, small_machine
 
@@ -45,8 +45,8 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
         if optimum is not None:
             break
     best = exact_values(np.eye(program.q.size), optimum)
-    x, z = polished(program, *near)
-    ties, tight = CoordinateTies.of(program, 1000), []
+    x, z = polish(program, *near)
+    ties, tight = CoordinateBounds.of(program, 1000), []
     for size in (0.0, 1e-6, 1e-3, 1e-1):
         for rough in (0.0, 1e-3, 1.0):
             moved = x + size * random_step(program, rng)
@@ -65,8 +65,8 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
 def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
     rng = np.random.default_rng(8)
     program = program_of(small_machine(rng, kind, wild=False).problem)
-    best, _ = polished(program, *interior_point(program, 1e-12))
-    ties, feasible = CoordinateTies.of(program, 1000), Feasibility(program)
+    best, _ = polish(program, *interior_point(program, 1e-12))
+    ties, feasible = CoordinateBounds.of(program, 1000), Feasibility(program)
     for size in (0.0, 1e-3, 1e-1):
         x = feasible.near(best + size * random_step(program, rng)).x
         assert within_radius(program, x, np.full(x.size, 1e4), ties) or size > 0.0
@@ -81,8 +81,8 @@ def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
 def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
     rng = np.random.default_rng(3)
     first = program_of(small_machine(rng, KINDS[0], wild=False).problem)
-    best, _ = polished(first, *interior_point(first, 1e-12))
-    ties, wide = CoordinateTies.of(first, 1000), np.full(best.size, 1e4)
+    best, _ = polish(first, *interior_point(first, 1e-12))
+    ties, wide = CoordinateBounds.of(first, 1000), np.full(best.size, 1e4)
     x = Feasibility(first).near(best).x
     assert within_radius(first, x, wide, ties)
     assert len(first.moves) == 1
@@ -91,18 +91,18 @@ def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
     other.take_over(first)
     assert other.moves == first.moves
     # the proof that is kept is as strict: a box that leaves the optimum of the other program out
-    moved, _ = polished(other, *interior_point(other, 1e-12))
+    moved, _ = polish(other, *interior_point(other, 1e-12))
     start = Feasibility(other).near(x).x
     away = np.abs(start - moved)
     assert away.max() > 1e-3
-    assert not within_radius(other, start, 0.9 * away, CoordinateTies.of(other, 1000))
+    assert not within_radius(other, start, 0.9 * away, CoordinateBounds.of(other, 1000))
 
     # and with another weight: what is kept is what was computed, so that its bounds do not grow from weight to weight
     (computed,) = first.moves
     heavier = replace(first, P=2.0 * first.P)
     heavier.take_over(first)
-    at, _ = polished(heavier, *interior_point(heavier, 1e-12))
-    assert within_radius(heavier, Feasibility(heavier).near(at).x, wide, CoordinateTies.of(heavier, 1000))
+    at, _ = polish(heavier, *interior_point(heavier, 1e-12))
+    assert within_radius(heavier, Feasibility(heavier).near(at).x, wide, CoordinateBounds.of(heavier, 1000))
     assert heavier.moves == [computed]
 
     for changed in (replace(first, A=2.0 * first.A), replace(first, linear=first.linear[:-1])):
@@ -162,7 +162,7 @@ def test_a_level_set_without_end_has_no_radius():
         program,
         np.array([1.0, 1.0, 5.0, 5.0, 5.0])[: program.q.size],
         np.full(program.q.size, 1e6),
-        CoordinateTies.of(program, 100),
+        CoordinateBounds.of(program, 100),
     )
 
 
@@ -175,7 +175,7 @@ def test_a_feasible_point_is_feasible_exactly():
         b[3:] += rng.uniform(0.1, 1.0, size=m - 3)  # three rows are active at ``inside``, up to rounding
         program = ConeProgram(sp.csr_array((n, n)), np.zeros(n), sp.csr_array(A), b, np.zeros(0, int), np.arange(m), ())
         found = Feasibility(program).near(inside + 1e-9 * rng.normal(size=n))
-        assert not found.apart.any()
+        assert not found.radius.any()
         assert np.abs(found.x - inside).max() <= 1e-7
         point = [Fraction(float(v)) for v in found.x]
         for row, constant in zip(A, b, strict=True):
@@ -196,8 +196,8 @@ def test_the_correction_of_equalities_is_not_above_its_bound():
     # the nearest exact solution: min ||x - found||
     nearest = exact_optimum(np.eye(7), -found.x, A, b, np.arange(4), (found.x, np.zeros(4)))
     step = exact_values(np.eye(7), [v - w for v, w in zip(nearest, _exact(found.x), strict=True)])
-    assert 0.0 < np.linalg.norm(found.apart) <= 1e-11
-    assert np.linalg.norm(step) <= np.linalg.norm(found.apart)
+    assert 0.0 < np.linalg.norm(found.radius) <= 1e-11
+    assert np.linalg.norm(step) <= np.linalg.norm(found.radius)
 
 
 def _exact(values):
@@ -240,7 +240,7 @@ def test_a_loss_ties_its_values_with_its_weights():
     for order in (np.arange(6), np.array([3, 1, 0, 5, 4, 2])):  # in the order of cvxpy, and in another
         tie = by_loss(program, columns, F[order], radius)
         assert_allclose(tie.weights, weights[order], rtol=1e-12)
-        assert tie.rest <= 1e-12
+        assert tie.remainder <= 1e-12
     assert by_loss(program, columns, F + 1e-9, radius) is None
     assert NormTies().by_norm(program, columns, F) is None
     general = by_conditions(program, columns, F, radius)
@@ -249,7 +249,7 @@ def test_a_loss_ties_its_values_with_its_weights():
         d = random_step(program, rng)
         size = np.sqrt(d @ (program.P @ d))
         assert np.sqrt(weights @ (F @ d[columns]) ** 2) <= (1.0 + 1e-9) * size + 1e-12
-        assert np.linalg.norm(F @ d[columns]) <= general.factor * size + general.rest
+        assert np.linalg.norm(F @ d[columns]) <= general.factor * size + general.remainder
 
 
 def test_a_norm_ties_values_by_the_largest_singular_value():
@@ -268,14 +268,14 @@ def test_a_residual_costs_no_less_than_its_product():
     rng = np.random.default_rng(4)
     _, _, problem = losses(np.ones(6))
     program = program_of(problem)
-    ties, radius = CoordinateTies.of(program, 100), np.full(program.q.size, 3.0)
+    ties, radius = CoordinateBounds.of(program, 100), np.full(program.q.size, 3.0)
     assert ties.columns.size
-    assert not CoordinateTies.of(program, 0).columns.size
+    assert not CoordinateBounds.of(program, 0).columns.size
     for _ in range(50):
         d = random_step(program, rng)
         d *= 3.0 * rng.random() / np.abs(d).max()
         r = np.abs(rng.normal(size=d.size))
-        for known in (ties, CoordinateTies.of(program, 0)):
+        for known in (ties, CoordinateBounds.of(program, 0)):
             a, g = known.split(r, radius)
             assert r @ np.abs(d) <= a * np.sqrt(d @ (program.P @ d)) + g @ radius + 1e-12
 

@@ -17,10 +17,10 @@ from substrate.composition import structured_solution as structured_solution_mod
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
 from substrate.composition.determined import NormTies
-from substrate.composition.newton_factor import Factor
+from substrate.composition.newton_factor import NewtonFactor
 from substrate.composition.scaled_program import ScaledProgram
 from substrate.composition.structure_blocks import dense_rows
-from substrate.composition.structure_search import find_structure, renewed
+from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import SolverError
 from substrate.kernels import RBF, Componentwise
@@ -185,14 +185,14 @@ def test_the_newton_system_is_solved_whatever_the_weights(build):
     weights = 10.0 ** rng.uniform(-4.0, 4.0, structure.n_rows)
     M = newton_matrix(structure, weights)
     right = rng.standard_normal(M.shape[0])
-    factor = Factor(structure, np.append(weights, structure.squares))
+    factor = NewtonFactor(structure, np.append(weights, structure.squares))
     assert factor.regular
     found, moved = factor.solve(right)
     atol = 1e-8 * np.abs(M).max() * max(np.abs(found).max(), 1e-3)
     assert_allclose(M @ found, right, rtol=0.0, atol=atol)
     assert_allclose(moved, structure.rows(found), rtol=0.0, atol=1e-12 * np.abs(M).max() * np.abs(found).max())
     pulls = rng.standard_normal(moved.size)
-    assert_allclose(M @ factor.solve(right, pulls)[0], right + structure.pulled(pulls), rtol=0.0, atol=10.0 * atol)
+    assert_allclose(M @ factor.solve(right, pulls)[0], right + structure.pull(pulls), rtol=0.0, atol=10.0 * atol)
 
 
 @pytest.mark.parametrize("build", [insensitive, pinball, hinge, values_squared], ids=lambda build: build.__name__)
@@ -206,7 +206,7 @@ def test_a_factor_without_small_columns_and_rows_is_near_the_newton_matrix(build
     rng = np.random.default_rng(3)
     weights = 10.0 ** rng.uniform(-6.0, 2.0, structure.n_rows)
     M = newton_matrix(structure, weights)
-    factor = Factor(structure, np.append(weights, structure.squares), 0.0, share)
+    factor = NewtonFactor(structure, np.append(weights, structure.squares), 0.0, share)
     exact = rng.standard_normal(M.shape[0])
     found, _ = factor.solve(M @ exact)
     sizes = [float(error @ M @ error) ** 0.5 for error in (exact, exact - found)]
@@ -273,9 +273,9 @@ def test_a_parameter_changes_numbers_and_not_the_structure():
 def test_another_matrix_is_another_structure():
     program, dense = program_of(insensitive())
     structure = find_structure(program, dense)
-    assert renewed(structure, dataclasses.replace(program, q=2.0 * program.q)) is not None
-    assert renewed(structure, dataclasses.replace(program, A=2.0 * program.A)) is None
-    assert renewed(structure, dataclasses.replace(program, b=program.b + 1.0)) is None
+    assert renew(structure, dataclasses.replace(program, q=2.0 * program.q)) is not None
+    assert renew(structure, dataclasses.replace(program, A=2.0 * program.A)) is None
+    assert renew(structure, dataclasses.replace(program, b=program.b + 1.0)) is None
 
 
 def test_machines_with_cones_do_not_mention_it():
@@ -394,10 +394,10 @@ def test_multipliers_are_balanced_in_the_slacks(build):
     structure = find_structure(*program_of(build()))
     p = ScaledProgram(structure)
     u, _, z = p.into(structured_solution(structure).warm[2])
-    k = structure.own.size
+    k = structure.sparse_columns.size
     moved = z * (1.0 + 1e-5 * np.random.default_rng(0).uniform(-1.0, 1.0, z.size))
-    balanced = structured_solution_module._balanced(p, u, moved)
-    before, after = (np.abs(p.hessian(u) + p.c - p.pulled(one))[:k].max() for one in (moved, balanced))
+    balanced = structured_solution_module._balance(p, u, moved)
+    before, after = (np.abs(p.hessian(u) + p.c - p.pull(one))[:k].max() for one in (moved, balanced))
     assert before > 1e-7 * np.abs(p.c).max()
     assert after <= 1e-12 * np.abs(p.c).max()
     assert_allclose(balanced, z, rtol=1e-3)
@@ -409,7 +409,7 @@ def test_a_program_that_differs_much_begins_farther_back_or_anew():
     warm = structured_solution(structure).warm
     begins = []
     for factor in (1.0, 1.1, 30.0):
-        p = ScaledProgram(renewed(structure, dataclasses.replace(program, q=factor * program.q)))
+        p = ScaledProgram(renew(structure, dataclasses.replace(program, q=factor * program.q)))
         u = structured_solution_module._start(p, warm)[0]
         begins.append(max((k for k, one in enumerate(warm) if np.array_equal(u, p.into(one)[0])), default=-1))
     assert begins[0] == len(warm) - 1
@@ -477,10 +477,10 @@ def test_shares_of_columns_and_rows_follow_the_weight_of_w(monkeypatch):
     program, dense = program_of(insensitive())
     heavier = ConeProgram(4.0 * program.P, program.q, program.A, program.b, program.equal, program.linear, ())
     structure = find_structure(program, dense)
-    other = renewed(structure, heavier)
+    other = renew(structure, heavier)
     assert structure.significance is not None
     assert_allclose(other.significance.rows, structure.significance.rows / 4.0, rtol=1e-12)
-    kept = [Factor(one, np.full(one.n_rows, 1e-3), 0.0, 1e-3) for one in (structure, other)]
+    kept = [NewtonFactor(one, np.full(one.n_rows, 1e-3), 0.0, 1e-3) for one in (structure, other)]
     shares = [kept[0]._structure.significance.squares.sum(axis=0) * weight for weight in (1e-3, 0.25e-3)]
     for factor, one, columns in zip(kept, (structure, other), shares, strict=True):
         left_out = columns[factor._kept :] / structure.P[factor._kept :]

@@ -139,7 +139,7 @@ def test_the_sensitivity_is_the_largest_ratio():
     M[:, start : start + c.size] = rng.normal(size=(2, c.size))
     x = program.solve(0.2).x
     assert_allclose(program.tie(M, x).factor, np.linalg.norm(M, 2), rtol=1e-6)
-    assert program.tie(M, x).rest <= 1e-9
+    assert program.tie(M, x).remainder <= 1e-9
     t = M.copy()
     t[:, :] = 1.0  # the bounds t are not determined by the quadratic term
     assert program.tie(t, x) is None

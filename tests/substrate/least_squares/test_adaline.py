@@ -33,7 +33,7 @@ def test_the_spectral_norm_is_approached_from_below(shape):
 def test_it_reaches_the_closed_form(accelerated):
     A, B = system()
     found = solve_by_adaline(A, B, tolerance=1e-10, max_epochs=200_000, accelerated=accelerated)
-    assert found.converged
+    assert found.is_converged
     assert found.residual <= 1e-10
     assert_allclose(found.weights, np.linalg.solve(A, B), rtol=1e-7, atol=1e-8)
 
@@ -56,7 +56,7 @@ def test_the_plain_rule_is_that_of_the_textbook():
     found = solve_by_adaline(A, B, tolerance=1e-12, max_epochs=7, accelerated=False)
     assert found.epochs == 7
     assert found.ended == "epochs"
-    assert not found.converged
+    assert not found.is_converged
     assert_allclose(found.weights, oracle.adaline(A, B, 1.0 / spectral_norm(A) ** 2, 7), rtol=1e-10)
 
 
@@ -99,6 +99,6 @@ def test_conjugate_directions_settle_tic_tac_toe():
     A = bordered_matrix(RBF(2.0)(X), np.full(len(X), 1e-2))
     B = bordered_target(np.where(labels == "positive", 1.0, -1.0))
     found = solve_by_adaline(A, B, tolerance=1e-3, max_epochs=1500)
-    assert found.converged
+    assert found.is_converged
     plain = solve_by_adaline(A, B, tolerance=1e-3, max_epochs=100, accelerated=False)
     assert plain.residual > 0.2

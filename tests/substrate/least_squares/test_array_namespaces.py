@@ -79,7 +79,7 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
     wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
     np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
     np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
-    assert found.closed
+    assert found.is_closed
 
 
 @everywhere

@@ -17,7 +17,7 @@ from substrate.least_squares.leave_one_out import (
     projected_inverse,
 )
 from substrate.least_squares.primal_weights import (
-    Factor,
+    PrimalFactor,
     bound_primal,
     primal_accuracy,
     solve_primal,
@@ -205,7 +205,7 @@ def test_primal_weights_beside_any_border(numbers, border):
     true = np.sqrt((delta @ H @ delta) / (gamma * v.sum()))
     assert_allclose(bound.upper(), true, rtol=0.02)
     assert_allclose(gradient.midpoint, H @ delta, atol=1e-9)
-    factor = Factor.of(features, gamma, v, own)
+    factor = PrimalFactor.of(features, gamma, v, own)
     assert_allclose(factor.solve(H @ delta), delta, rtol=1e-8)
 
 

@@ -6,9 +6,9 @@ import pytest
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.column_accuracy import (
-    ColumnFactor,
     ColumnMachine,
     ColumnValues,
+    KeptColumnFactor,
     bound_columns_by_factor,
     kept_values,
 )
@@ -29,7 +29,7 @@ def test_the_bound_is_not_below_the_distance_from_the_solution(seed, size):
 
     def bound(a, b, fitted):
         machine = ColumnMachine(y, columns, gamma, b, a)
-        factor, known = ColumnFactor.of_columns(machine.bordered(values)), (values, columns)
+        factor, known = KeptColumnFactor.of_columns(machine.add_border(values)), (values, columns)
         plain = bound_columns_by_factor(machine, ColumnValues(*known, kernel.rounding(X), roots), factor)
         careful = ColumnValues(*known, kernel.careful_rounding(X), roots)
         return plain, bound_columns_by_factor(machine, careful, factor, fitted)

@@ -69,14 +69,14 @@ def assert_same(found, expected, tolerance=1e-6):
 def test_equals_the_closed_form(kernel, gamma):
     """:place [Suykens2002]_ end of section 2: against the direct solution."""
     direct, iterated = both(kernel, *make(), gamma)
-    assert iterated.converged
+    assert iterated.is_converged
     assert_same(iterated, direct)
 
 
 @pytest.mark.parametrize("n", [2, 3, 51, 300])
 def test_sizes_below_and_above_the_rank_of_the_preconditioner(n):
     direct, iterated = both(RBF(1.0), *make(n), 10.0)
-    assert iterated.converged
+    assert iterated.is_converged
     assert_same(iterated, direct)
     assert random_pivots(RBF(1.0), make(n)[0], preconditioner_rank(n)).shape[1] <= preconditioner_rank(n) <= n
 
@@ -94,7 +94,7 @@ def test_many_outputs_with_different_scales():
     X, Y = make(outputs=4)
     Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
     direct, iterated = both(RBF(1.0), X, Y, 5.0)
-    assert iterated.converged
+    assert iterated.is_converged
     for k in range(3):
         scale = np.abs(direct.support_values[:, k]).max()
         assert_allclose(iterated.support_values[:, k] / scale, direct.support_values[:, k] / scale, atol=1e-6)
@@ -115,14 +115,14 @@ def test_duplicated_points():
     X, Y = make(n=60)
     twice, target = np.repeat(X, 3, axis=0), np.repeat(Y, 3, axis=0) + np.random.default_rng(2).normal(size=(180, 1))
     direct, iterated = both(RBF(1.0), twice, target, 100.0)
-    assert iterated.converged
+    assert iterated.is_converged
     assert_same(iterated, direct)
 
 
 def test_a_kernel_that_is_nought():
     X, Y = np.zeros((8, 2)), np.arange(8.0)[:, None]
     direct, iterated = both(Linear(), X, Y, 2.0)
-    assert iterated.converged
+    assert iterated.is_converged
     assert_same(iterated, direct)
     assert_allclose(iterated.bias, [3.5])
 
@@ -300,7 +300,7 @@ def test_a_bias_far_beyond_the_spread_of_the_target_is_allowed_for(tolerance):
     x = rng.normal(size=(80, 1))
     y, ridge = x + 0.1 * rng.normal(size=(80, 1)), np.full(80, 1e-2)
     solved = iterated_by(Linear() + RBF(0.5), 100.0 + x, y, ridge, tolerance=tolerance, rank=5)
-    assert solved.converged
+    assert solved.is_converged
     assert abs(float(solved.bias[0])) > 50.0
     left = y - solved.products - ridge[:, None] * solved.support_values - solved.bias
     assert np.linalg.norm(left) <= tolerance * np.linalg.norm(y - y.mean())

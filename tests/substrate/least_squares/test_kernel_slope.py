@@ -8,7 +8,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Matern, Polynomial
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Sum, Validation
+from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from tests.oracles.exact_criteria import exact_criterion
 
 RNG = np.random.default_rng(5)
@@ -35,8 +35,8 @@ def slopes_of(which, kernel):
         parts = []
         for train, valid in SPLITS:
             rows = gram.matrix[np.ix_(valid, train)]
-            parts.append(Validation.of(centred_spectrum(gram.restrict(train)), Y[train], rows, Y[valid]))
-        criterion = Sum.of(parts, [1.0 / 3.0] * 3)
+            parts.append(ValidationCriterion.of(centred_spectrum(gram.restrict(train)), Y[train], rows, Y[valid]))
+        criterion = CriterionSum.of(parts, [1.0 / 3.0] * 3)
         W = np.zeros((9, 9))
         for (train, valid), slope in zip(SPLITS, criterion.slopes(t, one), strict=True):
             W[np.ix_(train, train)] += slope.within

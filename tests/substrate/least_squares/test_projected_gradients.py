@@ -23,7 +23,7 @@ from substrate.least_squares.conjugate_gradient import (
 )
 from substrate.least_squares.preconditioner import KernelSample, LowRankInverse, random_pivots
 from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
-from substrate.least_squares.solver_choice import planned, sample_size
+from substrate.least_squares.solver_choice import plan, sample_size
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
@@ -117,7 +117,7 @@ def test_equal_rows_in_the_sample():
     X = np.repeat(make(20)[0], 10, axis=0)
     Y = np.sin(X[:, :1]) + 0.1 * np.random.default_rng(0).normal(size=(200, 1))
     found = solved(RBF(1.0), X, Y, np.full(200, 0.1), 1e-6, size=60)
-    assert found.converged
+    assert found.is_converged
     assert_accurate(found, RBF(1.0), X, Y, np.full(200, 0.1), 1e-6)
 
 
@@ -131,7 +131,7 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     X, Y = make()
     ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
     found = solved(kernel, X, Y, ridge, tolerance)
-    assert found.converged
+    assert found.is_converged
     assert (found.reached <= radii_of(Y, ridge, tolerance)).all()
     assert_accurate(found, kernel, X, Y, ridge, tolerance)
     assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
@@ -149,7 +149,7 @@ def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, invers
         "pivots": LowRankInverse(random_pivots(kernel, X, 30), None, ridge),
     }
     found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
-    assert found.converged
+    assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
 
@@ -159,7 +159,7 @@ def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
     ridge, kernel = np.full(len(Y), 0.2), RBF(1.0)
     there = HostVectors(DeviceGram.of(kernel, torch.asarray(X)))
     found = solve_by_conjugate_gradients(there, None, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
-    assert found.converged
+    assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
 
@@ -177,7 +177,7 @@ def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
         LONG,
         residual_radii=tolerance * np.std(Y, axis=0),
     )
-    assert found.converged
+    assert found.is_converged
     left = Y - found.products - ridge[:, None] * found.support_values - found.bias
     assert np.linalg.norm(left) <= tolerance * np.linalg.norm(Y - Y.mean())
 
@@ -188,7 +188,7 @@ def test_a_preconditioner_that_leaves_nothing_of_the_border_is_given_up():
     found = solve_by_conjugate_gradients(
         KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, radii_of(Y, ridge, 1e-6), LONG
     )
-    assert found.converged
+    assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-6)
 
 
@@ -196,9 +196,9 @@ def test_a_part_of_the_outputs_has_a_reason_if_one_of_them_is_not_finished():
     X, Y = make()
     Y = np.column_stack([Y, np.full(len(Y), 2.0)])
     ended = solved(Laplacian(0.3), X, Y, np.full(len(Y), 1e-4), 1e-6, IterationLimits.plain(2))
-    assert (ended.converged, list(ended.unfinished)) == (False, [True, False])
+    assert (ended.is_converged, list(ended.unfinished)) == (False, [True, False])
     assert ended.part(slice(1)).reason == ended.reason
-    assert ended.part(slice(1, None)).converged
+    assert ended.part(slice(1, None)).is_converged
     assert ended.part(slice(1, None)).bias == [2.0]
 
 
@@ -212,7 +212,7 @@ def test_curvature_that_is_negative_beyond_rounding_is_told_apart(shift, indefin
             return shift * V
 
     found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, ridge, radii_of(Y, ridge, 1e-6), LONG)
-    assert not found.converged
+    assert not found.is_converged
     assert found.indefinite == indefinite
     assert found.iterations == 0
 
@@ -222,7 +222,7 @@ def test_outputs_of_any_unit_and_offset_and_constant_ones():
     Y = Y * np.array([1e-6, 1.0, 1e6, 0.0]) + np.array([0.0, 1e3, 0.0, 2.0])
     ridge = np.full(len(Y), 0.2)
     found = solved(RBF(1.0), X, Y, ridge, 1e-6)
-    assert found.converged
+    assert found.is_converged
     assert_accurate(found, RBF(1.0), X, Y, ridge, 1e-6)
     assert (found.support_values[:, 3] == 0.0).all()
     assert found.bias[3] == 2.0
@@ -238,12 +238,12 @@ def test_an_iteration_that_ends_early_says_why():
     X, Y = make()
     ridge = np.full(len(Y), 1e-4)
     ended = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(3, 500))
-    assert (ended.iterations, ended.converged, ended.reason) == (3, False, "no more were allowed")
+    assert (ended.iterations, ended.is_converged, ended.reason) == (3, False, "no more were allowed")
     judged = solved(Laplacian(0.3), X, Y, ridge, 1e-6, IterationLimits(12, 4))
     assert judged.iterations < 12
     assert "by the eigenvalues that these show" in judged.reason
     hopeless = solved(RBF(1.0), X, Y, np.full(len(Y), 1e-18), 1e-6)
-    assert not hopeless.converged
+    assert not hopeless.is_converged
 
 
 def test_the_condition_seen_by_the_steps_is_that_of_the_matrix():
@@ -263,7 +263,7 @@ def test_the_condition_seen_by_the_steps_is_that_of_the_matrix():
 
 
 def plan_of(n=2000, kernel=RBF(1.0), outputs=1, gamma=1.0, tolerance=1e-6):  # noqa: B008
-    return planned(kernel, make(n)[0], outputs, np.full(n, 1.0 / gamma), tolerance)
+    return plan(kernel, make(n)[0], outputs, np.full(n, 1.0 / gamma), tolerance)
 
 
 def test_conjugate_gradients_where_they_cost_less():

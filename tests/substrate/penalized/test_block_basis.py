@@ -4,10 +4,24 @@ import numpy as np
 import pytest
 
 from substrate.penalized.homotopy import block_basis, block_steps, ratio_test
-from substrate.penalized.homotopy.block_basis import append, drift, exchange, rebuild, refined, remove, straightened
+from substrate.penalized.homotopy.block_basis import (
+    append,
+    drift,
+    exchange,
+    rebuild,
+    refine_coefficients,
+    remove,
+    straighten,
+)
 from substrate.penalized.homotopy.block_steps import rows_times
 from substrate.penalized.homotopy.ratio_test import first_event, travel
-from substrate.penalized.homotopy.signed_rows import Product, SignedRows, chosen, has_compiler, interpreted
+from substrate.penalized.homotopy.signed_rows import (
+    SignedProduct,
+    SignedRows,
+    choose_twin,
+    has_compiler,
+    run_interpreted,
+)
 
 R = 12
 
@@ -55,7 +69,7 @@ def test_rows_come_and_go():
             basis.drop(int(basis.rng.integers(basis.m)))
         else:
             assert basis.add(basis.rng.standard_normal(R))
-        refined(basis.S, basis.C, basis.x, basis.y, basis.m)
+        refine_coefficients(basis.S, basis.C, basis.x, basis.y, basis.m)
         basis.check(1e-9)
     assert max(drift(basis.Q, basis.S, basis.C, basis.D, basis.rng)) < 1e-10
 
@@ -113,9 +127,9 @@ def test_rounding_of_each_factor_is_seen():
 def test_a_direction_that_became_short_is_made_orthogonal_again():
     basis = Basis(5)
     basis.du = basis.du / np.linalg.norm(basis.du) + 1e-9 * basis.Q[2]
-    assert straightened(basis.Q, 5, basis.du, 1.0) == pytest.approx(1.0)
+    assert straighten(basis.Q, 5, basis.du, 1.0) == pytest.approx(1.0)
     assert abs(basis.Q[2] @ basis.du) > 1e-10, "not much shorter: left as it is"
-    assert straightened(basis.Q, 5, basis.du, 100.0) == pytest.approx(1.0)
+    assert straighten(basis.Q, 5, basis.du, 100.0) == pytest.approx(1.0)
     assert np.abs(basis.Q[:5] @ basis.du).max() < 1e-15
 
 
@@ -129,7 +143,7 @@ def test_levels_and_sums_of_signed_rows(given):
     np.testing.assert_array_equal(problem.levels(u), [values[block == k].max() for k in range(3)])
     rows = np.arange(40) if given else np.array([3, 23])
     weights = rng.standard_normal(rows.size)
-    np.testing.assert_allclose(problem.combined(rows, weights), weights @ problem.rows(rows), atol=1e-13)
+    np.testing.assert_allclose(problem.combine(rows, weights), weights @ problem.rows(rows), atol=1e-13)
 
 
 def event(slack, rate, eta=(1.0,), slope=(1.0,), least=None, draw=-1.0):
@@ -180,18 +194,18 @@ def test_products_through_factors():
     def times(product):
         return rows_times(product.B, product.F, product.G, x, np.zeros(0, dtype=np.int64), np.zeros(0))
 
-    product = Product.of(low, block)
+    product = SignedProduct.of(low, block)
     assert product.F.shape == (4, 3, 40)
     np.testing.assert_allclose(times(product), low @ x, atol=1e-11)
     for B, blocks in ((rng.standard_normal((160, 30)), block), (low, np.zeros(160, dtype=int)), (low, block[::-1])):
-        np.testing.assert_allclose(times(Product.of(B, blocks)), B @ x, atol=1e-11)
-    assert Product.of(low, block[::-1].copy()).F.size == 0, "blocks out of order"
+        np.testing.assert_allclose(times(SignedProduct.of(B, blocks)), B @ x, atol=1e-11)
+    assert SignedProduct.of(low, block[::-1].copy()).F.size == 0, "blocks out of order"
 
 
 def test_plain_functions_inside_the_block():
-    with interpreted():
-        assert chosen(travel) is travel
-    assert (chosen(travel) is travel) != has_compiler()
+    with run_interpreted():
+        assert choose_twin(travel) is travel
+    assert (choose_twin(travel) is travel) != has_compiler()
 
 
 @pytest.mark.parametrize("rows", [0, 3, 9])
@@ -205,7 +219,7 @@ def test_loops_are_the_products_that_they_stand_for(rows):
         np.testing.assert_allclose(loops(A, rows, 7, v), plain(A, rows, 7, v), atol=1e-14)
     Q = np.linalg.qr(A)[0]
     for plain, loops, given in (
-        (block_basis.outer_taken, block_basis._outer_taken, (A, rows, 7, v, w)),
+        (block_basis.subtract_outer, block_basis._subtract_outer_by_loops, (A, rows, 7, v, w)),
         (block_basis.sweep, block_basis._sweep, (Q, rows, v, w)),
     ):
         one, other = ([np.array(part) for part in given] for _ in range(2))
@@ -221,7 +235,7 @@ def test_loops_are_the_products_that_they_stand_for(rows):
     found = block_steps._others_times(A, v, active, known)
     np.testing.assert_allclose(found, A @ v, atol=1e-13)
     least = [np.full(20, 7.0), np.full(20, 7.0)]
-    for opened, one in zip((block_steps.opened, block_steps._opened), least, strict=True):
+    for opened, one in zip((block_steps.open_rows, block_steps._open_rows_by_loops), least, strict=True):
         opened(one, np.arange(20.0), active, rows)
     np.testing.assert_array_equal(*least)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from substrate.errors import DeclarationError
-from substrate.penalized.homotopy.chord_certificate import Track, interval_bounds, merged, settled
+from substrate.penalized.homotopy.chord_certificate import Track, find_settled, interval_bounds, merge_tracks
 
 THETA = np.linspace(0.0, 1.0, 301)
 
@@ -80,7 +80,7 @@ def test_merged_knots_are_brute_force():
     one = random_track(1, [0.0, 1.0, 3.0])
     two = random_track(2, [0.0, 0.5, 2.0, 2.5], rows=5, sigma=0.7)
     values = np.union1d(one.values, two.values)
-    errors, gaps = merged([one, two], values)
+    errors, gaps = merge_tracks([one, two], values)
     for k in range(values.size - 1):
         for theta in (0.0, 0.2, 0.7, 0.999):
             value = values[k] + theta * (values[k + 1] - values[k])
@@ -96,7 +96,7 @@ def test_merged_knots_are_brute_force():
 
 def test_a_track_of_one_knot_is_constant():
     point = Track(np.zeros(1), np.array([[3.0, 4.0]]), np.array([0.01]), np.zeros(0), 2.0)
-    errors, gaps = merged([point], np.array([0.0, 1.0, 5.0]))
+    errors, gaps = merge_tracks([point], np.array([0.0, 1.0, 5.0]))
     assert_allclose(errors, [[25.0, 0.0, 0.0]] * 2)
     assert_allclose(gaps, [[0.04, 0.0, 0.0]] * 2)
 
@@ -104,12 +104,12 @@ def test_a_track_of_one_knot_is_constant():
 @pytest.mark.parametrize("values", [[0.0, 3.0], [-1.0, 0.0, 1.0, 3.0]])
 def test_common_knots_that_skip_one_are_refused(values):
     with pytest.raises(DeclarationError, match="every knot of each track"):
-        merged([random_track(1, [0.0, 1.0, 3.0])], np.array(values))
+        merge_tracks([random_track(1, [0.0, 1.0, 3.0])], np.array(values))
 
 
 def test_settled_intervals_gain_nothing_from_a_cut():
     """With the gap of the ends all along, or none, and no better error inside; not so with a cross term."""
     e = np.array([[1.0], [2.0], [3.0], [-1.0]])
     track = Track(np.arange(4.0), e, np.full(4, 1e-3), np.array([2e-3, 1.0, 2e-3]), 1.0)
-    found = settled(*track.quadratics(), 1.0)
+    found = find_settled(*track.quadratics(), 1.0)
     assert found.tolist() == [True, False, False], "the last chord passes through zero error"

@@ -10,7 +10,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.variation.component_coordinates import (
     CUTOFF,
-    centred,
+    center,
     decoupled_coordinates,
     raw_coordinates,
     shared_coordinates,
@@ -137,15 +137,15 @@ def test_raw_coordinates_are_alpha():
     a = some_v(coordinates)
     assert_allclose(coordinates.expand(a), a)
     assert_allclose(coordinates.parts, matrices)
-    assert not coordinates.balanced
+    assert not coordinates.is_balanced
     assert coordinates.cutoff == 0.0
     assert coordinates.record() == (("coordinates", "alpha, uncut"),)
 
 
 def test_centred():
     V = np.arange(6.0).reshape(3, 2)
-    assert_allclose(centred(V, True).sum(axis=0), 0.0)
-    assert centred(V, False) is V
+    assert_allclose(center(V, True).sum(axis=0), 0.0)
+    assert center(V, False) is V
 
 
 def test_a_frame_of_a_machine_has_the_same_directions():

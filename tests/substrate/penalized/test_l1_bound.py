@@ -9,7 +9,7 @@ from substrate.certificates.enclosed import Double
 from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
-from substrate.penalized.l1.accuracy import ComputedColumns, DualPoint, SparseMachine, bound_by_duality, l1_accuracy
+from substrate.penalized.l1.accuracy import ComputedColumns, DualPoint, SparseAnswer, bound_by_duality, l1_accuracy
 from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from substrate.reduced import Basis
 from tests.oracles.exact_l1 import exact_l1_distance
@@ -85,7 +85,7 @@ def test_as_many_columns_as_rows_have_a_step_where_nu_is_free():
     zeta = 1e-6 * zeta_max(KERNEL(X), y)
     best = solve_l1(KERNEL(X), y, zeta)
     assert best.coefficients.all()
-    machine = SparseMachine(y, zeta, best.coefficients, best.bias, KERNEL(X) @ best.coefficients + best.bias)
+    machine = SparseAnswer(y, zeta, best.coefficients, best.bias, KERNEL(X) @ best.coefficients + best.bias)
     careful = CarefulProducts(KERNEL, X, PlainProducts(KERNEL(X), KERNEL.rounding(X), True, X))
     assert (
         l1_accuracy(machine, careful, Tolerance.of(machine.y, np.ones(machine.y.size)))[0].value < 1e-9
@@ -103,7 +103,7 @@ def machines(seed):
     zeta = zeta_max(K, y) * 10.0 ** rng.uniform(-4, 0)
     best = solve_l1(K, y, zeta)
     a = best.coefficients * (1.0 + rng.choice([0.0, 0.0, 1e-10, 1e-3]) * rng.normal(size=n))
-    machine = SparseMachine(y, zeta, a, best.bias, expansion_values(kernel, X, a, best.bias, X))
+    machine = SparseAnswer(y, zeta, a, best.bias, expansion_values(kernel, X, a, best.bias, X))
     return kernel, X, K, machine, best.coefficients
 
 

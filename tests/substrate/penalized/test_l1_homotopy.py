@@ -9,14 +9,14 @@ from sklearn.linear_model import lars_path
 from substrate.errors import DataError, DeclarationError
 from substrate.penalized.homotopy.homotopies import SMALLEST_ZETA, l1_path
 from substrate.penalized.homotopy.knots import Path, SparseRows, knots_and_midpoints, l1_point_rows
-from substrate.penalized.homotopy.signed_rows import interpreted
+from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.l1.active_set import correlation_noise, solve_l1, zeta_max
 
 
 @pytest.fixture(autouse=True)
 def _plain_numpy():
     """The compiled twin has its own test; here its compilation would be most of the time."""
-    with interpreted():
+    with run_interpreted():
         yield
 
 
@@ -213,7 +213,7 @@ def test_sparse_rows():
     rows = SparseRows(np.array([0, 2, 2, 3]), np.array([4, 1, 0]), np.array([1.0, 2.0, 3.0]), 5)
     assert len(rows) == 3
     assert [rows[k].tolist() for k in range(3)] == [[0, 2, 0, 0, 1], [0, 0, 0, 0, 0], [3, 0, 0, 0, 0]]
-    assert [rows.reversed()[k].tolist() for k in range(3)] == [rows[2 - k].tolist() for k in range(3)]
+    assert [rows.reverse()[k].tolist() for k in range(3)] == [rows[2 - k].tolist() for k in range(3)]
     with pytest.raises(IndexError):
         rows[3]
 

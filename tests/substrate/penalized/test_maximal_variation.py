@@ -17,8 +17,8 @@ from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.variation import active_rows as maximal_variation
 from substrate.penalized.variation.accuracy import solution_rows, trivial_cost, variation_unit
 from substrate.penalized.variation.active_rows import rho_bound, rho_max, solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import centred, decoupled_coordinates, shared_coordinates
-from substrate.penalized.variation.polish import VariationPoint, gap_of, polished
+from substrate.penalized.variation.component_coordinates import center, decoupled_coordinates, shared_coordinates
+from substrate.penalized.variation.polish import VariationPoint, gap_of, polish
 
 #: Every expansion with a kernel it accepts: coordinates and whether components can vanish alone.
 CHOICES = {
@@ -72,7 +72,7 @@ def linear_program(coordinates, y):
         A_ub=np.hstack([sums, sums, -np.ones((d, 1))]),
         b_ub=np.zeros(d),
         A_eq=np.hstack([effect, -effect, np.zeros((r, 1))]),
-        b_eq=centred(F, coordinates.bias).T @ y,
+        b_eq=center(F, coordinates.bias).T @ y,
         method="highs",
     )
     assert solved.success, solved.message
@@ -181,7 +181,7 @@ def test_a_point_whose_active_set_does_not_settle_is_refined(choice, monkeypatch
     coordinates, y = instance(choice)
     rho = 0.3 * rho_max(coordinates, y)
     exact = assert_solved(coordinates, y, rho)
-    monkeypatch.setattr(maximal_variation, "polished", lambda *point: None)
+    monkeypatch.setattr(maximal_variation, "polish", lambda *point: None)
     refined = assert_solved(coordinates, y, rho)
     assert exact.polished
     assert not refined.polished
@@ -265,7 +265,7 @@ def test_rho_max_is_proved_by_multipliers(choice, bias):
     solved = solve_maximal_variation(coordinates, y, largest)
     net = solved.xi_plus - solved.xi_minus
     assert np.abs(net).sum(axis=1).max() <= largest * (1.0 + 1e-8)
-    left = coordinates.features.T @ centred(y, bias) - np.tensordot(net, coordinates.parts, 2)
+    left = coordinates.features.T @ center(y, bias) - np.tensordot(net, coordinates.parts, 2)
     left_over = np.linalg.norm(np.linalg.solve(coordinates.metric.T, left))
     # rounding of sums of products of n values; directions down to a millionth of the largest are kept
     assert left_over <= 20 * np.finfo(float).eps * 1e6 * np.linalg.norm(y)
@@ -372,7 +372,7 @@ def test_a_noisy_point_is_polished_back(choice):
     noisy = VariationPoint(
         exact.u + 1e-9 * size * rng.normal(size=exact.u.size), exact.xi * (1.0 + 1e-7 * rng.normal(size=exact.xi.shape))
     )
-    again = polished(B, target, rho, noisy)
+    again = polish(B, target, rho, noisy)
     assert again is not None
     assert_allclose(again.u, exact.u, atol=1e-9 * size)
     assert gap_of(B, target, rho, again) <= 1e-11 * size**2
@@ -398,7 +398,7 @@ def test_a_point_from_nowhere_is_not_polished_into_a_wrong_one():
     for _ in range(5):
         u = rng.normal(size=target.size) * np.linalg.norm(target)
         xi = rng.normal(size=exact.xi.shape)
-        found = polished(B, target, rho, VariationPoint(u, rho * xi / np.abs(xi).sum(axis=1)[:, None]))
+        found = polish(B, target, rho, VariationPoint(u, rho * xi / np.abs(xi).sum(axis=1)[:, None]))
         assert found is None or np.allclose(found.u, exact.u, atol=1e-6 * np.linalg.norm(target))
 
 

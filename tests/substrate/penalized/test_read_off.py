@@ -11,7 +11,7 @@ from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.homotopy.chord_certificate import Track, lowest_by_chords
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import read_off
-from substrate.penalized.homotopy.signed_rows import interpreted
+from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
 from substrate.penalized.l1.active_set import solve_l1
 from substrate.penalized.variation.active_rows import solve_maximal_variation
@@ -21,7 +21,7 @@ from substrate.penalized.variation.component_coordinates import shared_coordinat
 @pytest.fixture(autouse=True)
 def _plain_numpy():
     """The compiled twin has its own test; here its compilation would be most of the time."""
-    with interpreted():
+    with run_interpreted():
         yield
 
 
@@ -106,7 +106,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def folds(request):
-    with interpreted():
+    with run_interpreted():
         return Folds(*CASES[request.param])
 
 

@@ -12,7 +12,7 @@ from substrate.penalized.homotopy.chord_certificate import Track, interval_bound
 from substrate.penalized.homotopy.homotopies import l1_path
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import read_off
-from substrate.penalized.homotopy.signed_rows import interpreted
+from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold, VariationKnots, _l1_track
 from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from substrate.penalized.variation.active_rows import solve_maximal_variation
@@ -24,7 +24,7 @@ SMOOTH = RBF(0.5)
 @pytest.fixture(autouse=True)
 def _plain_numpy():
     """The compiled twin has its own test; here its compilation would be most of the time."""
-    with interpreted():
+    with run_interpreted():
         yield
 
 
@@ -104,7 +104,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def variation(request):
-    with interpreted():
+    with run_interpreted():
         return Variation(**CASES[request.param])
 
 
@@ -283,7 +283,7 @@ SPARSE = {
 
 @pytest.fixture(scope="module", params=SPARSE, ids=str)
 def sparse(request):
-    with interpreted():
+    with run_interpreted():
         return Sparse(**SPARSE[request.param])
 
 

@@ -14,7 +14,7 @@ from substrate.penalized.homotopy.block_homotopy import BlockPath
 from substrate.penalized.homotopy.following import solve_block_qp
 from substrate.penalized.homotopy.homotopies import variation_path
 from substrate.penalized.homotopy.knots import Path, knots_and_midpoints, variation_point_rows
-from substrate.penalized.homotopy.signed_rows import SignedRows, has_compiler, interpreted
+from substrate.penalized.homotopy.signed_rows import SignedRows, has_compiler, run_interpreted
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _plain_numpy(request):
     if "mode" in request.fixturenames:
         yield
     else:
-        with interpreted():
+        with run_interpreted():
             yield
 
 
@@ -328,7 +328,7 @@ def mode(request):
 def test_machine_code_finds_the_same_knots(mode):
     form = smooth()
     fast = variation_path(form.parts, form.target)
-    with interpreted():
+    with run_interpreted():
         plain = variation_path(form.parts, form.target)
     # sums in another order: where rows are level but for rounding, it is rounding that orders their exchanges
     assert fast.complete

@@ -11,7 +11,7 @@ from substrate.kernels import RBF, Linear
 from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Sum
+from substrate.least_squares.validation import CriterionSum
 from substrate.reduced import left_out as reduced_leave_one_out
 from substrate.reduced.criteria import ReducedFold
 from substrate.reduced.features import eigen_features
@@ -45,7 +45,7 @@ def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
         "loo": ReducedLeaveOneOut.of_rows(spectrum, rows, pooled=pooled),
         "gcv": GeneralizedCrossValidation.of(spectrum, pooled=pooled),
         "evidence": Evidence.of(spectrum, pooled=pooled),
-        "folds": Sum.of(parts, [1.0 / len(parts)] * len(parts)),
+        "folds": CriterionSum.of(parts, [1.0 / len(parts)] * len(parts)),
     }
 
 
@@ -117,7 +117,7 @@ def test_the_search_finds_the_best_of_a_fine_grid_and_its_bound_holds(name):
     found = search_gamma(criterion, lambdas)
     grid = np.linspace(np.log(lambdas[0]), np.log(lambdas[1]), 4000)[None, :]
     values = criterion.sample(grid).values[0, :, 0]
-    assert found.closed
+    assert found.is_closed
     assert found.lower_bound[0] <= values.min() * (1.0 + 1e-12)
     assert found.criterion[0] <= values.min() * (1.0 + 1e-9)
     assert found.criterion[0] - found.lower_bound[0] <= 1e-4 * found.criterion[0]

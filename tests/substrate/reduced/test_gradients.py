@@ -50,7 +50,7 @@ def test_the_outputs_are_those_of_the_direct_solve(kernel, gamma):
     solution = solve_by_gradients(rows, features, origin, 1.0 / gamma, K)
     difference = np.linalg.norm(fitted(kernel, solution) - direct, axis=0)
     assert (difference <= 1e-6 * np.linalg.norm(direct - direct.mean(axis=0), axis=0)).all()
-    assert solution.converged
+    assert solution.is_converged
     assert [row.name for row in solution.rows][:4] == [
         "accuracy",
         "1'e = 0",
@@ -81,13 +81,13 @@ def test_with_all_rows_in_the_sample_one_step_is_enough():
     solution = solve_by_gradients(rows, features, origin, 1.0, K)
     assert solution.sampled == 3000
     assert solution.iterations <= 2
-    assert solution.converged
+    assert solution.is_converged
 
 
 def test_an_iteration_cut_short_says_so():
     solution = iterated(RBF(1.5), 100.0, most=2)
     assert solution.iterations == 2
-    assert not solution.converged
+    assert not solution.is_converged
     (row,) = [row for row in solution.rows if row.name == "outputs against the solution's"]
     assert row.relative > row.tolerance
 
@@ -95,7 +95,7 @@ def test_an_iteration_cut_short_says_so():
 def test_a_constant_target_is_its_bias():
     rows, features, origin, K = pieces(RBF(1.5), targets=np.full((3000, 1), 7.3))
     solution = solve_by_gradients(rows, features, origin, 0.1, K)
-    assert solution.converged
+    assert solution.is_converged
     assert_allclose(fitted(RBF(1.5), solution), 7.3, rtol=1e-12)
 
 

@@ -25,7 +25,7 @@ def test_sums_in_parts_are_the_sums_within_the_rounding_of_their_terms(n, weight
     sums = ProductSums(5, 2, origin, w)
     for rows in (slice(0, n // 3), slice(n // 3, n)):  # parts may end anywhere
         sums.add(Z[rows].copy(), targets[rows], v[rows] if weighted else None)
-    first, second, totals, cross, squares, mass, probed = sums.done()
+    first, second, totals, cross, squares, mass, probed = sums.finish()
     Z = Z - origin
     exact, sizes = (Z.T * v) @ Z, (np.abs(Z).T * v) @ np.abs(Z)
     within = (terms_in_parts(n, CHUNK) + 12) * EPS
@@ -55,7 +55,7 @@ def test_a_part_that_is_left_out_of_the_products_is_noticed_by_the_probe(monkeyp
     monkeypatch.setattr(blas, "dsyrk", failing)
     sums = ProductSums(5, 2, None, probe(5))
     sums.add(Z, targets)
-    _, second, *_, probed = sums.done()
+    _, second, *_, probed = sums.finish()
     upper = np.triu(second)
     assert calls[0] == 3
     assert np.abs((upper + np.triu(upper, k=1).T) @ probe(5) - probed[:5]).max() > 1.0
@@ -71,6 +71,6 @@ def test_terms_are_counted_by_rows_parts_and_groups():
 def test_no_features_leave_the_sums_of_targets():
     sums = ProductSums(0, 1, None, probe(0))
     sums.add(np.empty((3, 0)), np.array([[1.0], [2.0], [4.0]]))
-    first, second, totals, cross, squares, mass, _ = sums.done()
+    first, second, totals, cross, squares, mass, _ = sums.finish()
     assert (first.shape, second.shape, cross.shape) == ((0,), (0, 0), (0, 1))
     assert (totals[0], squares[0], mass) == (7.0, 21.0, 3.0)

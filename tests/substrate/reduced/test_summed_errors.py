@@ -11,7 +11,7 @@ from problems import RobustSparseLSSVMRegressor, SparseLSSVMRegressor
 from problems.estimators.reduced import fit as fits
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced import Basis, solution
-from substrate.reduced.answer import AnswerJudge
+from substrate.reduced.answer import AnswerBound
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.features import INNER, eigen_features, product
 from substrate.reduced.moments import origin_of
@@ -38,7 +38,7 @@ def summed(kernel, X, Y, points, weights=None, lam=LAM):
 def judge_of(rows, K, known, statistic, spectrum, lam=LAM):
     basis = BasisMatrix(rows.values, K, spectrum.features)
     curvature = spectrum.curvature(basis, rows.product_terms, statistic.sums.lengths)
-    return AnswerJudge(rows, curvature, lam, statistic.origin.unit, known)
+    return AnswerBound(rows, curvature, lam, statistic.origin.unit, known)
 
 
 def facts_of(model):
@@ -55,7 +55,7 @@ def test_they_are_those_of_a_pass_over_the_rows(weights, scale, shift, unit):
     sums, origin = statistic.sums, statistic.origin
     assert sums.agree
     beta, bias = RNG.normal(size=(12, 2)), origin.targets + 0.1
-    found, rounded = sums.residuals(beta, bias, np.ones(12), sums.sliced())
+    found, rounded = sums.residuals(beta, bias, np.ones(12), sums.slice_sums())
     direct = residual_pass(rows, origin.unit, beta, bias, centre=origin.targets)
     off = rounded.pulled * sums.lengths[:, None] + rounded.shifted * origin.kernel_values[:, None] * 20.0
     rounding = rows.terms * np.finfo(float).eps * found.norm * (np.sqrt(found.squares) + np.sqrt(found.targets))
@@ -73,7 +73,7 @@ def test_the_bound_on_their_rounding_covers_exact_arithmetic():
     _, _, _, statistic, _ = summed(RBF(2.0), few, Y[:60, :1], points)
     sums = statistic.sums
     beta, bias = 1e5 * np.array([[1.0], [-1.0], [1.0], [-1.0], [1e-5]]), np.array([0.3])
-    found, rounded = sums.residuals(beta, bias, np.ones(5), sums.sliced())
+    found, rounded = sums.residuals(beta, bias, np.ones(5), sums.slice_sums())
     Z = [[Fraction(float(v)) for v in row] for row in RBF(2.0)(few, points) - sums.origin.kernel_values]
     t = [Fraction(float(v)) for v in Y[:60, 0] / sums.origin.unit - sums.origin.targets[0]]
     o, b = [Fraction(float(v)) for v in sums.origin.kernel_values], [Fraction(float(v)) for v in beta[:, 0]]
@@ -138,8 +138,8 @@ def test_an_answer_that_is_off_by_the_promised_accuracy_fails(kernel):
             step[:, k] = way * 3e-6 * Y[:, k].std() / np.sqrt(np.mean(moved**2))
             beta = (solved.coefficients + step) / unit
             bias = (solved.bias - (K @ step).mean(axis=0)) / unit
-            errors = sums.residuals(beta, bias, judge.curvature.sizes, sums.sliced())
-            assert not judge.summed(*errors, beta, bias).passes
+            errors = sums.residuals(beta, bias, judge.curvature.sizes, sums.slice_sums())
+            assert not judge.bound_from_sums(*errors, beta, bias).passes
 
 
 def test_one_pass_is_made_unless_more_digits_are_required(monkeypatch):

@@ -12,7 +12,7 @@ from substrate.kernels import RBF, Linear
 from substrate.least_squares.criteria import LeaveOneOut, unknown_at
 from substrate.least_squares.evidence import GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Validation
+from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.polynomial_minimum import (
     DEGREE,
     coefficients,
@@ -44,7 +44,7 @@ def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
     for criterion in (
         LeaveOneOut.of(spectrum, Y),
         GeneralizedCrossValidation.of(spectrum, Y),
-        Validation.of(inner, Y[::2], kernel(X[1::2], X[::2]), Y[1::2]),
+        ValidationCriterion.of(inner, Y[::2], kernel(X[1::2], X[::2]), Y[1::2]),
     ):
         samples = criterion.sample((centre + half * points())[None, :])
         x = np.linspace(-1.0, 1.0, 301)
@@ -59,7 +59,7 @@ def complex_values(criterion, z):
     """The criteria by their formulas at complex lambda."""
     spectrum, coordinates = criterion.spectrum, criterion.targets.coordinates[:, 0]
     g = 1.0 / (spectrum.values[:, None] + z)
-    if isinstance(criterion, Validation):
+    if isinstance(criterion, ValidationCriterion):
         return np.mean((criterion.offsets - criterion.directions @ (g * coordinates[:, None])) ** 2, axis=0)
     if isinstance(criterion, GeneralizedCrossValidation):
         return spectrum.n * (coordinates**2 @ g**2) / g.sum(axis=0) ** 2
@@ -77,7 +77,7 @@ def test_no_criterion_exceeds_its_ceiling_on_an_ellipse(angle, half):
     made = (
         LeaveOneOut.of(spectrum, y),
         GeneralizedCrossValidation.of(spectrum, y),
-        Validation.of(spectrum, y, below, np.zeros(2)),
+        ValidationCriterion.of(spectrum, y, below, np.zeros(2)),
     )
     rho, beyond = ellipse(half, np.array([angle]))
     for criterion in made:

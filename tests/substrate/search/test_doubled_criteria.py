@@ -7,7 +7,7 @@ from exact_reduced_criteria import exact_reduced_criterion, features_of
 from sklearn.model_selection import KFold
 
 from problems import LSSVMRegressorCV, SparseLSSVMRegressor, SparseLSSVMRegressorCV
-from substrate.certificates.doubled_numbers import Doubled
+from substrate.certificates.doubled_numbers import DoubledNumbers
 from substrate.kernels import RBF, Laplacian, Matern
 from substrate.proof import precision
 from substrate.reduced import Basis
@@ -88,6 +88,6 @@ def test_a_fall_that_double_precision_does_not_see_is_seen():
 
 
 def test_sums_of_pairs_keep_both_parts():
-    values = Doubled(np.array([1.0, 1e-20, -1.0, 3e-20, 1e-25]))
+    values = DoubledNumbers(np.array([1.0, 1e-20, -1.0, 3e-20, 1e-25]))
     assert float(values.sum().pair[0]) == pytest.approx(4.00001e-20, rel=1e-12)
-    assert Doubled(np.empty((0, 3))).sum().shape == (3,)
+    assert DoubledNumbers(np.empty((0, 3))).sum().shape == (3,)

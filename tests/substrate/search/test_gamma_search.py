@@ -12,7 +12,7 @@ from substrate.kernels import RBF, Laplacian, Linear
 from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.least_squares.validation import Sum, Validation
+from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.search.gamma_search import _Best, gamma_ends, grid_gamma, lambda_range, search_gamma
 
 RNG = np.random.default_rng(11)
@@ -36,13 +36,13 @@ def criteria(kernel, points, y):
         valid = np.arange(k, len(y), 3)
         train = np.setdiff1d(np.arange(len(y)), valid)
         inner = centred_spectrum(Gram.of(kernel, points[train]))
-        parts.append(Validation.of(inner, y[train], kernel(points[valid], points[train]), y[valid]))
+        parts.append(ValidationCriterion.of(inner, y[train], kernel(points[valid], points[train]), y[valid]))
     return {
         "loo": LeaveOneOut.of(spectrum, y),
         "gcv": GeneralizedCrossValidation.of(spectrum, y),
         "evidence": Evidence.of(spectrum, y),
         "validation": parts[0],
-        "folds": Sum.of(parts, [1.0 / 3.0] * 3),
+        "folds": CriterionSum.of(parts, [1.0 / 3.0] * 3),
     }, lambda_range([spectrum])
 
 
@@ -58,7 +58,7 @@ def assert_global(criterion, lambdas, gap=1e-4):
     assert (found.criterion <= grid.min(axis=0) * (1.0 + 1e-10) + rounding).all()
     assert (found.lower_bound <= grid.min(axis=0) + rounding).all()
     # what is not closed is what rounding of the decomposition leaves open
-    assert found.closed or (found.slack > 0.5 * gap * found.values).any()
+    assert found.is_closed or (found.slack > 0.5 * gap * found.values).any()
     assert (found.lower_bound <= found.criterion).all()
     low, high = found.gamma_range
     assert (found.gamma >= low * (1.0 - 1e-12)).all()
@@ -140,7 +140,7 @@ def test_constant_targets_and_kernels_that_see_nothing_take_the_smoothest_machin
     found = search_gamma(LeaveOneOut.of(spectrum, np.full(40, 0.1)), lambdas)
     assert (found.criterion == 0.0).all()
     assert (found.lower_bound == 0.0).all()
-    assert found.closed
+    assert found.is_closed
     assert_allclose(found.gamma, 1.0 / lambdas[1])
     for K in (np.zeros((40, 40)), np.ones((40, 40)), np.eye(40)):
         blind = centred_spectrum(Gram.from_matrix(K))
@@ -172,7 +172,7 @@ def test_an_effort_cut_short_says_so():
     made, lambdas = criteria(RBF(10.0), X, Y)
     found = search_gamma(made["validation"], lambdas, 1e-15, most_intervals=6)
     assert found.intervals <= 6
-    assert not found.closed
+    assert not found.is_closed
     assert (found.lower_bound <= on_grid(made["validation"], lambdas).min()).all()
 
 
@@ -188,7 +188,7 @@ def test_an_empty_validation_set_and_a_bad_gap_are_refused():
     made, lambdas = criteria(RBF(10.0), X, Y)
     spectrum = made["loo"].spectrum
     with pytest.raises(DataError, match="validation set is empty"):
-        Validation.of(spectrum, Y, np.empty((0, len(Y))), np.empty(0))
+        ValidationCriterion.of(spectrum, Y, np.empty((0, len(Y))), np.empty(0))
     with pytest.raises(DeclarationError, match="gap"):
         search_gamma(made["loo"], lambdas, 0.0)
 
@@ -199,7 +199,7 @@ def test_a_grid_claims_no_bound():
     found = grid_gamma(spectrum, Y, lambdas, lambda r: np.median(np.abs(r), axis=0))
     assert found.lower_bound[0] == -np.inf
     assert found.rows() == ()
-    assert not found.closed
+    assert not found.is_closed
     residuals = spectrum.leave_one_out(spectrum.targets(Y), 1.0 / found.gamma)
     assert_allclose(found.criterion[0], np.median(np.abs(residuals)), rtol=1e-10)
     flat = grid_gamma(spectrum, Y, lambdas, lambda r: np.ones((r.shape[1], 1)))
