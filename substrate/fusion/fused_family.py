@@ -70,8 +70,11 @@ class FusedVertex(ABC):
 
     @property
     def blur(self) -> float:
-        """The largest of the known inaccuracies of the objective here."""
-        return max(self.epsilon, *self.blurs.values()) if self.blurs else self.epsilon
+        """How inexact the objective is here, by the problem itself and by the largest s: that is next to it.
+
+        At a small s the validation error outweighs the objective, and so does what its dual point is off.
+        """
+        return max(self.epsilon, self.blurs[max(self.blurs)]) if self.blurs else self.epsilon
 
     @property
     def known(self) -> bool:
