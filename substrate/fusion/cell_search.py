@@ -1,4 +1,8 @@
-r"""Best-first search over cells of parameters, with the bound of :mod:`substrate.fusion.universal_bound` on each.
+r"""Best-first search over cells of parameters, with the larger one of two bounds on each.
+
+One is that of :mod:`substrate.fusion.universal_bound`, for every problem; the other that of
+:mod:`substrate.fusion.bias_chord`, for one weight where squares determine all but a bias, which needs no solves but
+those at the ends of an interval and is tried first.
 
 A box is covered by simplices (intervals for one parameter) whose vertices are shared. Parameters in constraints have
 simplices of their own: a cell is the product of one of weights and one of those. What a vertex costs is one solve,
@@ -42,6 +46,8 @@ _HOPE = 0.15
 _FAR = 1e3
 #: How often a cell is cut at most by a prediction alone.
 _BLIND = 2
+#: Share of its loss on a cell that a chord may keep on a half of it, and the ratio of ends below which it counts.
+_SHRINKS, _SHORT = 0.9, 1.05
 #: Share of the gap that the residual of a dual point may take.
 _RESOLUTION = 1e-3
 #: Share of the gap that counts as no loss.
@@ -69,13 +75,15 @@ def starting_levels(low: float, high: float, several: bool) -> Array:
 class Cell:
     """A simplex of weights times one of parameters in constraints: their vertices, and the bound that is proved there.
 
-    ``blind`` is how often it was cut without a fused solve.
+    ``blind`` is how often it was cut without a fused solve, ``loss`` what a chord loses on it, or on the cell that it
+    was cut from.
     """
 
     corners: tuple[Theta, ...]
     bound: float
     blind: int = 0
     places: tuple[Theta, ...] = ((),)
+    loss: float = np.inf
 
 
 @dataclass(slots=True)
@@ -105,6 +113,8 @@ class CellSearch:
     _fused: list[list[FusedVertex]] = field(init=False)
     _columns_at: list[dict[tuple[Theta, tuple[Theta, ...]], FusedColumn]] = field(init=False)
     _positions: list[Array] = field(init=False)
+    #: The bounds of chords: fold and both ends.
+    _chords: dict[tuple[int, Theta, Theta], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fused = [[] for _ in self.families]
@@ -214,6 +224,8 @@ class CellSearch:
         for family in self.families:
             family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
         cell.bound = max(cell.bound, self._known(cell))
+        if cell.bound < target and self._shrinks(cell):
+            return self._cut(cell, 0)
         hopeful = self.priority(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
@@ -226,6 +238,30 @@ class CellSearch:
             target = self.target()
             cell.bound = max(cell.bound, self._known(cell))
         return [cell] if cell.bound >= target else self._cut(cell, 0 if hopeful else cell.blind + 1)
+
+    def _shrinks(self, cell: Cell) -> bool:
+        """Whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are next.
+
+        A chord needs no solves but those at its ends. It is given up where it falls short for another reason than
+        the length of the cell: several biases are optimal, or a fold has one class.
+        """
+        columns = self._columns(cell)
+        chord = sum(self._by_chord(number, knots) for number, knots in enumerate(columns))
+        if not np.isfinite(chord):
+            return False
+        before, cell.loss = cell.loss, min(self._error(vertex) for vertex in columns[0]) - chord
+        low, high = sorted(weight for (weight,) in cell.corners)
+        return cell.loss <= _SHRINKS * before or (chord <= 0.0 and high > _SHORT * low)
+
+    def _by_chord(self, number: int, knots: Sequence[FusedVertex]) -> float:
+        """The bound of a fold by the chord between two vertices, kept for each pair."""
+        family = self.families[number]
+        if family.chord is None or len(knots) != 2:
+            return -np.inf
+        key = number, knots[0].theta, knots[1].theta
+        if key not in self._chords:
+            self._chords[key] = family.bound_chord(knots)
+        return self._chords[key]
 
     def confirm(self, cells: Sequence[Cell]) -> None:
         """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
@@ -259,29 +295,32 @@ class CellSearch:
                 for out in (i, j):
                     moved = tuple(theta if k == out else corner for k, corner in enumerate(ends))
                     corners, places = (moved, cell.places) if weighing else (cell.corners, moved)
-                    halves.append(Cell(corners, cell.bound, blind, places))
+                    halves.append(Cell(corners, cell.bound, blind, places, cell.loss))
                 return halves
         return []
 
     def _known(self, cell: Cell) -> float:
         """The bound of a cell by what is known at its vertices."""
         total = 0.0
-        for knots in self._columns(cell):
-            D = excesses(knots)
-            pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
-            if not all(pairs):
-                return -np.inf
-            if len(knots) == 2 and len(cell.places) == 1:
-                total += bound_interval(pairs, D, [knot.epsilon for knot in knots])
-            else:
-                steep = np.maximum(D.max(axis=0), 0.0)
-                chosen = []
-                for known, d in zip(pairs, steep, strict=True):
-                    gains = [h - 0.5 * s * d for s, h in known]
-                    chosen.append(known[int(np.argmax(gains))])
-                weights, values = np.array(chosen).T
-                total += bound_game(subtract_below(values, weights * D))
+        for number, knots in enumerate(self._columns(cell)):
+            total += max(self._universal(knots), self._by_chord(number, knots))
         return total
+
+    def _universal(self, knots: Sequence[FusedVertex]) -> float:
+        """The universal bound of a cell in one fold."""
+        D = excesses(knots)
+        pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
+        if not all(pairs):
+            return -np.inf
+        if len(knots) == 2 and isinstance(knots[0], FusedKnot):
+            return bound_interval(pairs, D, [knot.epsilon for knot in knots])
+        steep = np.maximum(D.max(axis=0), 0.0)
+        chosen = []
+        for known, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in known]
+            chosen.append(known[int(np.argmax(gains))])
+        weights, values = np.array(chosen).T
+        return bound_game(subtract_below(values, weights * D))
 
     def priority(self, cell: Cell) -> float:
         """What the bound of a cell would be with the best s, by the model of h."""

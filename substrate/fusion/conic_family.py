@@ -487,8 +487,20 @@ class ConicFamily:
             w, z = w + step[0], z + step[1]
         return best
 
-    def _dual_value(self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array) -> tuple[float, float]:
-        """The lower bound, and how much the residual of stationarity takes off."""
+    def strong_bound(self, theta: Sequence[float], kept: float) -> tuple[Array, float]:
+        r"""The point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2 everywhere.
+
+        The rest of the squares, :math:`r_j \delta_j + \tfrac{1 - \kappa}2 p_j \delta_j^2`, is what the residual takes.
+        """
+        weights = self.coefficients(theta)
+        P, q = self.matrix(weights), weights @ self.q
+        w, z = self.witnesses[tuple(theta)]
+        return w, self._dual_value(weights, P, q, w, z, P @ w + q - self.A.T @ z, kept)[0]
+
+    def _dual_value(
+        self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array, kept: float = 0.0
+    ) -> tuple[float, float]:
+        """The lower bound, and how much the residual of stationarity takes off; a share of the squares is kept."""
         sizes = self.matrix(weights, sizes=True) @ np.abs(w)
         linear = np.abs(weights) @ np.abs(self.q)
         slack = self.A @ w + self.b
@@ -497,7 +509,8 @@ class ConicFamily:
         diagonal = P.data[self._diagonal]
         alone = self._single & (diagonal > 0.0)
         left = np.abs(r) + error
-        lost = np.where(alone, left**2 / (2.0 * np.where(alone, diagonal, 1.0)), left * self.radius())
+        room = 2.0 * (1.0 - kept) * np.where(alone, diagonal, 1.0)
+        lost = np.where(alone, left**2 / room, left * self.radius())
         d = float(weights @ self.d)
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)

@@ -23,7 +23,9 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
 from substrate.fusion.conic_family import ConicFamily, parameters_at
+from substrate.fusion.conic_numbers import ProgramNumbers
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
 
@@ -68,8 +70,11 @@ class FusedVertex(ABC):
 
     @property
     def blur(self) -> float:
-        """The largest of the known inaccuracies of the objective here."""
-        return max(self.epsilon, *self.blurs.values()) if self.blurs else self.epsilon
+        """How inexact the objective is here, by the problem itself and by the largest s: that is next to it.
+
+        At a small s the validation error outweighs the objective, and so does what its dual point is off.
+        """
+        return max(self.epsilon, self.blurs[max(self.blurs)]) if self.blurs else self.epsilon
 
     @property
     def known(self) -> bool:
@@ -215,6 +220,12 @@ def _excess(one: FusedKnot, other: FusedKnot, weights: Array) -> float:
     return float(weights @ (one.terms - other.terms)) + rounded
 
 
+def _value_above(knot: FusedKnot, weights: Array) -> float:
+    """The objective with these weights at the point of a vertex, rounded up."""
+    sizes = np.abs(weights)
+    return float(weights @ knot.terms) + float(sizes @ (knot.errors + relative_rounding(8.0) * np.abs(knot.terms)))
+
+
 def _distance_to_optimum(weights: Array, terms: Array, errors: Array, lowest: float) -> float:
     """How far the objective at a point may be above its smallest value, rounded up."""
     sizes = np.abs(weights)
@@ -240,6 +251,28 @@ class FusedFamily:
         #: The validation error that counts as none in h, which a search sets, and the largest s so far.
         self.resolution = 0.0
         self.largest = 0.0
+        #: The chord where squares determine all but a bias, and its ends that are known.
+        self.chord = self._find_chord()
+        self._ends: dict[tuple[float, ...], ChordEnd] = {}
+
+    def _find_chord(self) -> BiasChord | None:
+        if len(self.base.parameters) != 1 or self.base.placed or not self.base.program.quadratic:
+            return None
+        return BiasChord.of(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
+
+    def bound_chord(self, knots: Sequence[FusedVertex]) -> float:
+        """Bound v between two vertices by the chord between them (:mod:`substrate.fusion.bias_chord`)."""
+        one, other = knots
+        if self.chord is None or not isinstance(one, FusedKnot) or not isinstance(other, FusedKnot):
+            return -np.inf
+        values = np.array([[_value_above(knot, end.weights) for end in (one, other)] for knot in (one, other)])
+        return self.chord.bound([self._chord_end(one), self._chord_end(other)], values)
+
+    def _chord_end(self, knot: FusedKnot) -> ChordEnd:
+        if knot.theta not in self._ends:
+            w, lowest = self.base.strong_bound(knot.theta, KEPT)
+            self._ends[knot.theta] = ChordEnd(knot.weights, knot.feasible, w, lowest)
+        return self._ends[knot.theta]
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""

@@ -11,7 +11,8 @@ dual point (w, z) behind every bound; and the cells. The check computes from the
    .. math:: \tfrac12 w^T P w + q^T w - z^T (A w + b) + d - \sum_j \min\left(\frac{r_j^2}{2 p_j}, |r_j| R_j\right)
 
    of the least value of its program, the first term where the diagonal entry :math:`p_j` is the only one of its row;
-3. :math:`D_{jk}` and :math:`h_k(s)`, and with them the bound of every cell;
+3. :math:`D_{jk}` and :math:`h_k(s)`, and with them the bound of every cell; where the two programs are those of
+   :mod:`substrate.fusion.bias_chord`, that of the chord between the points at both ends too, and the larger counts;
 4. that the cells cover the box.
 
 The formulas are written once, over enclosed numbers (:mod:`substrate.certificates.enclosed`): in double precision for
@@ -36,7 +37,9 @@ from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
 from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.errors import DataError, DeclarationError
+from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
 from substrate.fusion.cell_search import starting_levels
+from substrate.fusion.conic_numbers import Cones, ProgramNumbers
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
 from substrate.fusion.unsaved_proof import UnsavedProof
@@ -50,67 +53,6 @@ _MOST_ENTRIES = 100_000
 #: at the end of the search, and that of a bound is of when it was computed.
 _SLACK = 0.01
 _CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
-
-Cones = tuple[tuple[str, int, tuple[int, ...]], ...]
-
-
-@dataclass(frozen=True)
-class ProgramNumbers:
-    """A conic program whose objective is affine in weights: its parts P_i, q_i, d_i, one A and b, and the cones.
-
-    ``cones`` are pairs of a kind and sizes, with the row where each kind begins; ``radius`` is the distance of an
-    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds.
-    """
-
-    P: tuple[Any, ...]
-    q: Array
-    d: Array
-    A: Any
-    b: Array
-    cones: Cones
-    radius: Array
-
-    @classmethod
-    def of(cls, family: Any) -> "ProgramNumbers":
-        """Copy the numbers of a :class:`~substrate.fusion.conic_family.ConicFamily`."""
-        k = len(family.d)
-        P = tuple(sp.csr_array(family.matrix(row)) for row in np.eye(k))
-        program = family.program
-        cones: list[tuple[str, int, tuple[int, ...]]] = []
-        for kind, rows in (("Zero", program.equal), ("NonNeg", program.linear)):
-            if rows.size:
-                if not np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
-                    raise DeclarationError("the rows of a kind of cone are not one block; this proof cannot be saved")
-                cones.append((kind, int(rows[0]), (int(rows.size),)))
-        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.cone_blocks]
-        return cls(
-            P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
-        )
-
-    def rows(self, kind: str) -> Iterator[slice]:
-        """The rows of every cone of a kind."""
-        for one, start, sizes in self.cones:
-            if one == kind:
-                for size in sizes:
-                    yield slice(start, start + size)
-                    start += size
-
-    @property
-    def entries(self) -> int:
-        """How many numbers dense matrices would hold."""
-        return int(self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2)
-
-    def equals(self, other: "ProgramNumbers") -> bool:
-        """Whether two programs have the same numbers, whatever is assumed of the radius."""
-        same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
-        if (
-            not same
-            or abs(self.A - other.A).sum()
-            or any(abs(a - b).sum() for a, b in zip(self.P, other.P, strict=True))
-        ):
-            return False
-        pairs = ((self.q, other.q), (self.d, other.d), (self.b, other.b))
-        return all(np.array_equal(one, two) for one, two in pairs)
 
 
 @dataclass(frozen=True)
@@ -365,7 +307,12 @@ class _Fold:
         self.p = [float(_midpoint(_dot(numbers, w, part))) for w, part in zip(self.weights, parts, strict=True)]
         self._numbers, self._parts = numbers, parts
         self.epsilons = []
+        self.chord = BiasChord.of(fold.base, fold.both)
+        self.ends: list[ChordEnd] = []
         for k, dual in enumerate(fold.duals):
+            if self.chord is not None:
+                strong = base.lower_bound(self.weights[k], dual[:n], dual[n:], KEPT)
+                self.ends.append(ChordEnd(self.weights[k], fold.points[k], dual[:n], strong))
             lowest = base.lower_bound(self.weights[k], dual[:n], dual[n:])
             self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], parts[k]) - lowest), 0.0))
         self.pairs: list[list[tuple[float, float]]] = [[] for _ in thetas]
@@ -376,7 +323,16 @@ class _Fold:
             self.pairs[k].append((float(s), s * subtract_below(lowest, self.p[k])))
 
     def bound(self, cell: Sequence[int]) -> float:
-        """The bound on a cell."""
+        """The larger one of both bounds on a cell."""
+        return max(self._universal(cell), self._by_chord(cell))
+
+    def _by_chord(self, cell: Sequence[int]) -> float:
+        if self.chord is None or len(cell) != 2:
+            return -np.inf
+        values = [[_upper(_dot(self._numbers, self.weights[k], self._parts[j])) for k in cell] for j in cell]
+        return self.chord.bound([self.ends[k] for k in cell], np.array(values))
+
+    def _universal(self, cell: Sequence[int]) -> float:
         D = np.zeros((len(cell), len(cell)))
         for j, one in enumerate(cell):
             for k, other in enumerate(cell):
@@ -449,8 +405,8 @@ class _Program:
             if not (lower[rows.start + 1] > 0.0 and _lower(w - v * _exponential(u / v)) >= 0.0):
                 raise _UnprovedError("a point is not feasible: outside an exponential cone")
 
-    def lower_bound(self, weights: Array, w: Array, z: Array) -> float:
-        """Bound the least value of the program from below by a dual point."""
+    def lower_bound(self, weights: Array, w: Array, z: Array, kept: float = 0.0) -> float:
+        """Bound the objective less this share of the squares of x - w from below by a dual point, over all points."""
         self._check_dual(z)
         P = sum(
             (self._exact(P) * weight for P, weight in zip(self.P[1:], weights[1:], strict=True)), self._exact(self.P[0])
@@ -468,7 +424,7 @@ class _Program:
         lost = r * self.given.radius
         if positive.any():
             safe = diagonal.select(positive, np.ones(w.size))
-            lost = (r * r / (safe * 2.0)).select(positive, lost)
+            lost = (r * r / (safe * (2.0 * (1.0 - kept)))).select(positive, lost)
         slack = self._exact(self.A) @ x + self.given.b
         value = (x * pulled).total() * 0.5 + (x * q).total() - (pressure * slack).total()
         d = _dot(self.numbers, weights, [self.numbers.exact(one) for one in self.given.d])

@@ -4,7 +4,8 @@ The chord between two knots needs a quadratic program whose squares determine th
 errors (:mod:`substrate.fusion.refinement`). Losses with a bias and no squares (tube, hinge, pinball), 1-norms of the
 support values, Huber and logistic losses, a ridge beside squared errors and constraints, widths of tubes and bounds of
 constraints, and validation by another loss have no such chord. They are proved by
-:mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up.
+:mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up. Where only a bias is not
+determined, the chord of :mod:`substrate.fusion.bias_chord` is used beside it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -70,8 +70,16 @@ def test_no_weight_of_many_machines_is_below_the_bound(kind):
         best = fused(machine, gap=(0.05, 0.01)[seed % 2])
         assert_law(machine, best, np.random.default_rng(seed), 100)
         proved += best.certificate.holds
-    # an interval of biases may be optimal at small weights of these losses: see the record of the certificate
-    assert proved >= (12 if kind in ("tube", "pinball", "absolute errors in bounds") else 17)
+    # an interval of biases may be optimal at small weights of these losses (of a hinge where both classes have as many
+    # rows), the machine has another one than the knot, and the certificate rightly does not hold
+    several = kind in ("tube", "pinball", "hinge", "absolute errors in bounds")
+    assert proved >= (12 if several else 17)
+
+
+def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
+    """Its dual point is off by far more than the objective, and larger s were not tried for it: the cells collapsed."""
+    best = fused(fused_machine("logistic", 13), gap=0.01)
+    assert best.certificate.holds, str(best.certificate)
 
 
 @pytest.mark.parametrize("kind", first(4, USER_PROBLEMS), ids=lambda kind: kind.__name__)
