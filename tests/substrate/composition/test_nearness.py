@@ -288,7 +288,7 @@ def test_multipliers_are_raised_into_the_dual_cones():
     for program in (soc, exp):
         for _ in range(20):
             z = in_dual_cone(program, rng.normal(size=program.b.size))
-            for part in program.parts:
+            for part in program.cone_blocks:
                 u = z[part.rows]
                 if part.kind == "SOC":
                     assert u[0] >= np.linalg.norm(u[1:])

@@ -171,7 +171,7 @@ def newton_matrix(structure, weights):
     F = np.zeros((structure.F.shape[0], structure.P.shape[0])) + structure.F
     rows = np.hstack([structure.C.toarray(), structure.T.toarray() @ F])
     M = rows.T @ (np.append(weights, structure.squares)[:, None] * rows)
-    k = structure.own.size
+    k = structure.sparse_columns.size
     M[k:, k:] += np.diag(structure.P) if structure.P.ndim == 1 else structure.P
     return M
 

@@ -22,7 +22,7 @@ def test_there_are_no_gaps_between_triangles():
     axes = cut_on_one_side().plot()
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     (drawn,) = axes.collections
-    outlines = [outline.transform(axes.transData) for outline in drawn.get_paths()]
+    outlines = [outline.transformed(axes.transData) for outline in drawn.get_paths()]
     places = axes.transAxes.transform(np.random.default_rng(0).uniform(size=(2000, 2)))
     covered = np.any([outline.contains_points(places) for outline in outlines], axis=0)
     assert covered.mean() >= 0.998  # the edges are drawn in steps

@@ -76,10 +76,10 @@ def test_parts_are_the_components_of_the_expansion(kernel):
     for coordinates in every_choice(kernel):
         v = some_v(coordinates)
         a = coordinates.expand(v)
-        each = a.T if coordinates.decoupled else [a] * 3
+        each = a.T if coordinates.is_decoupled else [a] * 3
         expected = np.array([K @ own for K, own in zip(matrices, each, strict=True)])
         assert_allclose(coordinates.parts @ v, expected, atol=1e-8 * np.abs(expected).max())
-        assert a.shape == ((14, 3) if coordinates.decoupled else (14,))
+        assert a.shape == ((14, 3) if coordinates.is_decoupled else (14,))
 
 
 @over_kernels
@@ -90,7 +90,7 @@ def test_weights_are_the_norm_of_w(kernel):
             continue
         v = some_v(coordinates)
         a = coordinates.expand(v)
-        each = a.T if coordinates.decoupled else [a] * 3
+        each = a.T if coordinates.is_decoupled else [a] * 3
         norm = sum(own @ K @ own for K, own in zip(matrices, each, strict=True))
         assert_allclose(np.sum((coordinates.weights @ v) ** 2), norm, rtol=1e-6)
         step = 1e-5 * np.eye(v.size)

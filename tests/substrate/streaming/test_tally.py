@@ -41,7 +41,8 @@ COMBINED = {
     "Survey": {"low": np.minimum, "high": np.maximum},
     "Bins": {},
     "Gathered": {"numbers": join},
-    "ColumnFactor": {"low": np.minimum, "high": np.maximum},
+    "SlopeSums": {},
+    "LinearColumnFactor": {"low": np.minimum, "high": np.maximum},
     "Counted": {"brackets": add_in_pairs, "largest": max},
 }
 KINDS = {kind.__name__: kind for kind in Tally.__subclasses__() if kind.__module__.startswith("substrate.")}
