@@ -16,10 +16,15 @@ __all__ = ["phases", "why"]
 #: Functions by the modules that call them, in which they are replaced.
 PHASES = {
     "problems.estimators.shared.base": ("checked_on_device", "warn_if_unscaled"),
-    "problems.estimators.full.saddle_fit": ("kernel_rounding", "solve_saddle_system", "saddle_rows", "answered"),
+    "problems.estimators.full.saddle_fit": (
+        "kernel_rounding",
+        "solve_saddle_system",
+        "saddle_rows",
+        "bound_and_refine",
+    ),
     "problems.estimators.chosen.tasks": ("centred_spectrum",),
     "problems.estimators.chosen.candidates": ("search_spectra",),
-    "problems.estimators.chosen.model_search": ("fit_saddle", "projected_diagonal"),
+    "problems.estimators.chosen.dense_search": ("fit_saddle", "projected_diagonal"),
     "substrate.reduced.choice": ("sample_of",),
     "problems.estimators.reduced.prepared": ("origin_of",),
     "problems.estimators.reduced.ls_svm_machine": ("prepare",),

@@ -1,5 +1,5 @@
 """How do I fit a differential equation?
-======================================
+=====================================
 
 A damped oscillator was measured a few times, and only early on. Its equation of motion, asked for on a grid, carries
 the fit to where nothing was measured.

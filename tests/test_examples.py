@@ -77,7 +77,7 @@ def test_it_runs_and_its_certificate_holds(path, tmp_path, monkeypatch, capsys, 
         assert [gallery.missing(figure) for figure in drawn] == [[] for _ in drawn]
     finally:
         plt.close("all")
-    assert gallery.misprinted(capsys.readouterr().out) == ""
+    assert gallery.find_misprint(capsys.readouterr().out) == ""
     assert {entry.name for entry in path.parent.iterdir()} <= before, "an example writes nothing beside itself"
 
 
@@ -101,7 +101,7 @@ row 1 2 3 4 yes x
     ],
 )
 def test_the_gallery_refuses_an_example_without_a_certificate_that_holds(gallery, printed, complaint):
-    found = gallery.misprinted(printed)
+    found = gallery.find_misprint(printed)
     assert complaint in found
     assert bool(found) == bool(complaint)
 

@@ -126,7 +126,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
         outcome = searched_without_bounds(store, inner, budget, _silent)
     if outcome.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
         raise KeyboardInterrupt
-    rows, best = sum(fold.targets.size for fold in folds), store.best
+    rows, best = sum(fold.known.size for fold in folds), store.best
     error, values = float(store.squares[best]) / rows, dict(zip(names, store.corners[best], strict=True))
     proved = {
         name: (low, np.inf if k in covered else high)
@@ -152,7 +152,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
 
 def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends) -> Choice:
     """The machine is its bias whatever the weights, so its error is that of all."""
-    squares = np.array([float(np.mean(np.concatenate([fold.targets for fold in folds]) ** 2))])
+    squares = np.array([float(np.mean(np.concatenate([fold.known for fold in folds]) ** 2))])
     corner, error = tuple(low for low, _ in ends), float(squares[0])
     stop = "there is nothing to fit, all weights give the bias"
     path = {"parameters": tuple(names), "values": np.array([corner]), "criterion": squares, "coverage": tuple(ends)}

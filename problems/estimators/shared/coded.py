@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 
 from substrate.arrays import Array
 from substrate.codings import code_book, correlation_scores
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 
 __all__ = [
@@ -49,8 +49,13 @@ def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels
     factors = np.ones(labels_weighed.shape[0])
     if present.size:
         by_class = compute_class_weight(class_weight, classes=present, y=labels[kept], sample_weight=weights[kept])
+        by_class = np.asarray(by_class, dtype=np.float64)
+        if not (np.isfinite(by_class).all() and (by_class >= 0.0).all()):
+            raise DeclarationError(
+                f"class_weight must give every class a finite weight that is not negative, received {class_weight!r}"
+            )
         is_known = kept if further_labels is None else np.isin(labels_weighed, present)
-        factors[is_known] = np.asarray(by_class)[np.searchsorted(present, labels_weighed[is_known])]
+        factors[is_known] = by_class[np.searchsorted(present, labels_weighed[is_known])]
     return factors
 
 

@@ -157,7 +157,7 @@ def test_a_file_of_a_folder_that_is_read_is_not_written(tmp_path, capsys):
 def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
     estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     kind(tmp_path / "special.csv")
-    monkeypatch.setattr(type(estimator), "_passes", never)
+    monkeypatch.setattr(type(estimator._model), "passes", never)
     monkeypatch.setattr("problems.estimators.shared.files.encode", never)
     for write in (lambda path: estimator.predict_to(X, path), estimator.save):
         with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
