@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "copyfile_regex": r"index\.rst$",
     "abort_on_example_error": True,
     "run_stale_examples": True,  # what a page shows depends on the package, not only on its script
-    "reset_modules": ("matplotlib", "gallery.restyled"),
+    "reset_modules": ("matplotlib", "gallery.restyle"),
     "reset_modules_order": "both",
     "image_scrapers": ("gallery.pictures",),
     "thumbnail_size": (480, 330),
