@@ -1,11 +1,11 @@
 r"""The problem of a block path (rows with signs, in blocks), its knots, and fast products with its rows.
 
 The functions run as plain numpy, or as machine code where numba is installed. A function marked with :func:`compiled`
-uses only the part of numpy that numba supports, and is returned unchanged. :func:`chosen` returns its compiled twin
-where numba can be imported (``pip install "lssvm-substrate[fast]"``), and the function itself elsewhere or inside
-:func:`interpreted`. Where loops make better machine code than products of arrays, :func:`loops_of` marks them as what
-is compiled instead. numba is imported, and the code compiled, at the first use; it is kept on disk under a name that
-changes whenever any marked function changes.
+uses only the part of numpy that numba supports, and is returned unchanged. :func:`choose_twin` returns its compiled
+twin where numba can be imported (``pip install "lssvm-substrate[fast]"``), and the function itself elsewhere or inside
+:func:`run_interpreted`. Where loops make better machine code than products of arrays, :func:`loops_of` marks them as
+what is compiled instead. numba is imported, and the code compiled, at the first use; it is kept on disk under a name
+that changes whenever any marked function changes.
 
 Products of rows and a vector use factors where the blocks of rows have low rank. A component of one variable under a
 smooth kernel has numerical rank 10 to 30 whatever the number of points. With :math:`B^l = F^l G^l` for every block the
