@@ -19,8 +19,8 @@ P placing the kept rows. The kernel need not be positive semi-definite for that.
 of e, its radius, changes f by at most :math:`\|z\| + \tfrac1\gamma \|[(C^T C)^{-1} C^T z]_\alpha\|`. In double and
 doubled precision :math:`\hat\delta` is zero and the inverse that of a factor R of C (:class:`KeptColumnFactor`); what
 the radius of :math:`\hat g` adds is at most its size over the smallest singular value of R, columns scaled to one
-length. Where R is too near a singular matrix to be accurate to one part in a hundred there is no bound. In balls the inverse is
-enclosed, :math:`\hat\delta` is exact up to its radius, and the formula is a proof
+length. Where R is too near a singular matrix to be accurate to one part in a hundred there is no bound. In balls the
+inverse is enclosed, :math:`\hat\delta` is exact up to its radius, and the formula is a proof
 (:mod:`substrate.proof.least_squares`).
 """
 
