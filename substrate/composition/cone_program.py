@@ -82,7 +82,7 @@ class ConeProgram:
     def with_space(self, whole: Any, radius: Array | None = None) -> "ConeProgram":
         """The same program with what is known of the machine over all w; what was computed is kept."""
         program = replace(self, whole=whole, radius=radius)
-        vars(program).update({name: value for name, value in vars(self).items() if name not in ("whole", "doubt")})
+        vars(program).update({name: value for name, value in vars(self).items() if name not in vars(program)})
         return program
 
     @property
@@ -150,7 +150,7 @@ class ConeProgram:
         return _LongRows(sp.csr_array(sp.hstack([self.P[weak], -self.A[:, weak].T])), _SLOPE_ENTRIES)
 
     def slack(self, x: Array) -> tuple[Array, Array]:
-        """A x + b and a bound on the error of each entry, ``doubt`` included; long rows in doubled precision."""
+        """A x + b and a bound on the error of each entry, ``radius`` included; long rows in doubled precision."""
         slack, error = self._slack(x)
         return slack, error if self.radius is None else error + self.radius
 

@@ -44,7 +44,7 @@ _DENSE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """A feasible point (within ``apart`` of x, coordinate by coordinate) and how far it is from the optimum."""
+    """A feasible point (within ``point_radius`` of x, coordinate by coordinate) and how far it is from the optimum."""
 
     x: Array
     point_radius: Array

@@ -309,3 +309,16 @@ def test_corrected_multipliers_are_nearer_to_stationary():
         np.abs(program.slope(x, dual)[0][weak]).sum() for dual in (z, corrected_multipliers(program, x, z))
     )
     assert after < 1e-3 * before or before < 1e-12
+
+
+def test_a_program_with_uncertain_rows_counts_their_radius_and_keeps_what_was_computed():
+    program = program_of(small_machine(np.random.default_rng(3), KINDS[0], wild=False).problem)
+    x = np.random.default_rng(4).normal(size=program.q.size)
+    slack, rounding = program.slack(x)
+    uncertain = np.arange(1.0, slack.size + 1.0)
+    for radius in (uncertain, 3.0 * uncertain):  # the second program is made of one that has a radius
+        program = program.with_space("what is known", radius)
+        assert program.whole == "what is known"
+        assert_allclose(program.slack(x)[0], slack, rtol=0.0, atol=0.0)
+        assert_allclose(program.slack(x)[1], rounding + radius, rtol=1e-15)
+        assert "sizes" in vars(program)
