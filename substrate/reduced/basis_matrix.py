@@ -206,6 +206,8 @@ class BasisMatrix:
     @property
     def n_cut(self) -> int:
         """How many directions of the span are not among the features."""
+        if self.features.rank >= self.matrix.shape[0]:  # no matrix leaves its device for nothing
+            return 0
         return max(self.dimension - self.features.rank, 0)
 
 

@@ -31,10 +31,10 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
+from substrate.certificates.enclosed import LEAST, Double, Doubled, at_most, sum_rounding
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.certificates.tolerance import Tolerance
-from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.basis_matrix import BasisMatrix, change_by_cut
 from substrate.reduced.curvature import Curvature, Reach
 from substrate.reduced.features import EigenFeatures
@@ -50,6 +50,9 @@ __all__ = [
     "reduced_rows",
     "rounded_errors",
 ]
+
+#: Share of the other parts of a bound up to which the rounding of the gradient in double precision is accepted.
+_NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +326,6 @@ def _bound_at(
     is taken through :math:`H^{-1} T^T` there; that of the product with T is in the features.
     """
     features, basis = curvature.features, curvature.penalty_matrix
-    T = to_numpy(features.transform)
     mean, spread = to_numpy(curvature.mean), math.sqrt(residuals.diagonal)
     root_mass = math.sqrt(residuals.mass)
     deviation = basis.deviation(level)
@@ -333,16 +335,25 @@ def _bound_at(
     sums = EnclosedSums.of(residuals, rounded, reach)
     pull = matrix.product(coefficients[: features.n_basis - features.free]).above_zeros(features.free) * lam
     s = pull - sums.slope
-    turned = Doubled.exact(np.ascontiguousarray(T.T))
-    product = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
+    turned = features.transform.T
+    product = (
+        np.column_stack([np.ascontiguousarray(to_numpy(turned)) @ column for column in pull.high.T]) if level else None
+    )
     if not reach.is_known:  # there is no bound, whatever the gradient is
         rows = [one.row(math.inf, FORMULA) for one in tolerances]
         return ReducedBound(rows, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, product)
-    g = turned @ s.without_radius() + Doubled.exact(mean[:, None]) * sums.total.without_radius()
-    gradient = g.round()
-    effect = reach.of_gradient(on_device_of(curvature.scatter, gradient.middle))
+    known = rounded.errors + rounded.distance + reach.of_radius(s.radius, sharp=False)
+    # s is no larger than what rounding left of the pull, so that the sums of T's rarely need more than double precision
+    for slope in (s.round(), s):
+        product_of_slope = _multiply(turned, slope.without_radius())
+        g = product_of_slope + slope.exact(mean[:, None]) * sums.total.without_radius()
+        gradient = g.round()
+        effect = reach.of_gradient(on_device_of(curvature.scatter, gradient.middle))
+        rounding = reach.of_rounding(gradient.radius, lam)
+        if (rounding <= _NEGLIGIBLE * (known + effect)).all():
+            break
     length = sums.length.sizes
-    further_radius = effect + reach.of_rounding(gradient.radius, lam) + rounded.errors + rounded.distance
+    further_radius = effect + rounding + rounded.errors + rounded.distance
     # an error of the total changes the mean of the fitted values, and g in one known direction
     further_radius += sums.total.sizes / root_mass + reach.of_gradient(sums.about[:, None])[0] * sums.total.radius
     outside = surely = 0.0
@@ -353,7 +364,7 @@ def _bound_at(
         lost = np.array([known_sizes @ _remainder(inner, beta) for beta in coefficients.T])
         further_radius += 2.0 * min(math.sqrt(outside), spread) * lost
     for sharp in (False, True):  # the sharper bound of the radii is computed where it may matter
-        distance = further_radius + reach.of_radius(s.radius, sharp=sharp)
+        distance = further_radius + reach.of_radius(slope.radius, sharp=sharp)
         if outside > 0.0:
             distance = distance + change_by_cut(outside / lam, length + distance)
         radii = at_most(1.0) * unit * distance / root_mass
@@ -369,6 +380,15 @@ def _bound_at(
     return ReducedBound(
         rows=rows, helped=helped, limited=inexact or (outside > 0.0 and not gone), pull=product, lost=gone
     )
+
+
+def _multiply(matrix: Array, vectors: Double | Doubled) -> Double | Doubled:
+    """The product with vectors on the host; in double precision it is computed where the matrix is."""
+    if isinstance(vectors, Doubled) or not is_device_array(matrix):
+        return vectors.exact(np.ascontiguousarray(to_numpy(matrix))) @ vectors
+    columns = on_device_of(matrix, vectors.middle)
+    sizes = to_numpy(abs(matrix) @ abs(columns))
+    return Double(to_numpy(matrix @ columns), sum_rounding(matrix.shape[1]) * sizes + np.where(sizes > 0.0, LEAST, 0.0))
 
 
 def cut_fact(basis: BasisMatrix) -> tuple[str, str]:

@@ -210,7 +210,9 @@ class Reach:
             return np.asarray(np.linalg.norm(errors, axis=0) / math.sqrt(lam))
         if not self.is_known:
             return np.full(errors.shape[1], math.inf)
-        return np.asarray(np.linalg.norm(np.abs(to_numpy(self.root)) @ errors, axis=0) / math.sqrt(1.0 - self.eta))
+        xp, sizes = namespace_of(self.root), on_device_of(self.root, errors)
+        norms = to_numpy(xp.linalg.vector_norm(xp.abs(self.root) @ sizes, axis=0))
+        return np.asarray(norms / math.sqrt(1.0 - self.eta))
 
     def of_radius(self, radius: Array, *, sharp: bool = True) -> Array:
         """The bound for g = T'w, for any w of which only the sizes of the entries are known, one column per output.
