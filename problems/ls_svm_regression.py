@@ -108,8 +108,9 @@ def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **
     def accuracy(now: RegressionData) -> Accuracy:
         if not border.slopes:
             return now.accuracy(values)
-        target_val = (now.R, now.y, now.gamma, now.v, fit.multiplier, float(linear()[0]), now.y - e.value)
-        return least_squares_accuracy(*target_val, border=border, slopes=linear()[1])
+        bias, slopes = linear()
+        data = (now.R, now.y, now.gamma, now.v)
+        return least_squares_accuracy(*data, fit.multiplier, float(bias), now.y - e.value, border=border, slopes=slopes)
 
     def sizes(now: RegressionData) -> dict[str, float]:
         """Compare a coefficient in the unit at which its column alone would fit y."""

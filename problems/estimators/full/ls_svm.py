@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 
 from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
+from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
     SOLVERS,
@@ -219,6 +220,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
+    gamma_for = gamma_for
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
 

@@ -1,0 +1,203 @@
+r"""Least-squares support vector regression with a given noise, or with a given norm.
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 w^T w \quad \text{s.t.} \quad
+    \Big( \sum_{i=1}^N v_i e_i^2 \Big)^{1/2} \le \varsigma \Big( \sum_{i=1}^N v_i \Big)^{1/2}
+    \qquad \text{(Morozov)}
+
+.. math::
+
+    \min_{w, b, e} \; \tfrac12 \sum_{i=1}^N v_i e_i^2 \quad \text{s.t.} \quad \|w\| \le \pi \qquad \text{(Ivanov)}
+
+with :math:`y_i = w^T \varphi(x_i) + b + e_i` in both.
+
+Symbols: :math:`\varsigma` standard deviation of the noise, the parameter ``noise``; :math:`\pi` norm of w, the
+parameter ``norm``; all others are those of :mod:`problems.ls_svm_regression`.
+
+Where the constraint is active its multiplier :math:`\nu` gives the weight gamma of the LS-SVM with the same solution:
+:math:`\gamma = \nu / (\sum_i v_i e_i^2)^{1/2}` in Morozov's problem and :math:`\gamma = \|w\| / \nu` in Ivanov's. The
+multipliers of the equalities are :math:`\alpha_i = \gamma v_i e_i` and :math:`v_i e_i`. A noise above the standard
+deviation of y, or a norm that no gamma has, is refused with the range that is reached. Closed form: the root of
+:class:`substrate.search.secular_equation.SecularEquation`, then
+:func:`substrate.least_squares.saddle_system.solve_saddle_system`. [Morozov1984]_, [Ivanov1976]_, [Tikhonov1977]_.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import cvxpy as cp
+import numpy as np
+
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.certificates import Row
+from substrate.certificates.rounding import at_most
+from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
+from substrate.certificates.tolerance import Tolerance
+from substrate.declarations import Declared, own_gram
+from substrate.declarations.regression_page import RegressionData, declared_targets, least_squares_accuracy
+from substrate.gram import Gram
+from substrate.ingredients import error_row, norm_row, regression_fit, squared_errors, squared_norm, zero_sum_row
+from substrate.kernels import RBF
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.search.secular_equation import (
+    Quantity,
+    SecularEquation,
+    bracket_root,
+    enclose_noise,
+    enclose_norm,
+    quantity_given,
+)
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+DEMONSTRATION = Demonstration(
+    equations="Morozov1984; Ivanov1976",
+    cases=(
+        Case(label="noise", choice={}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"noise": 24.0}),
+        Case(label="norm", choice={}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"norm": 60.0}),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _ConstrainedData(RegressionData):
+    """The data, with the quantity that is given; gamma is the root that belongs to it."""
+
+    gram: Gram
+    quantity: Quantity
+    value: float
+
+    def current(self, parameters: Mapping[str, Any]) -> Self:
+        """Return the data at the value that the parameter has now, with its gamma."""
+        value = float(parameters[self.quantity].value)
+        return replace(self, value=value, gamma=_gamma(self.gram, self.y, self.v, self.quantity, value))
+
+    def in_unit(self, unit: float) -> Self:
+        """Return the same data with y measured in a unit; gamma has none."""
+        return replace(self, y=self.y / unit, value=self.value / unit)
+
+    def enclose(self, lam: float) -> tuple[float, float]:
+        """Return the ends between which noise or norm of the exact machine at lambda is."""
+        solved = _solve(self.gram, self.y, self.v, 1.0 / lam)
+        fitted, gamma = self.y - solved["errors"], 1.0 / lam
+        data = (self.R, self.y, gamma, self.v)
+        accuracy = least_squares_accuracy(*data, solved["support_values"], float(solved["bias"]), fitted).value
+        if self.quantity == "noise":
+            return enclose_noise(solved["errors"], self.v, accuracy)
+        return enclose_norm(solved["errors"], fitted, self.v, gamma, accuracy)
+
+    def bound(self, alpha: Array, b: float, e: Array, gamma: float) -> Accuracy:
+        """Bound the distance by way of the machine at the gamma of the multipliers, which is near the root."""
+        near = least_squares_accuracy(self.R, self.y, gamma, self.v, alpha, b, self.y - e)
+        ends = bracket_root(self.enclose, 1.0 / self.gamma, self.value, self.quantity)
+        distance = np.inf
+        if ends is not None:
+            low, high = min(ends[0], 1.0 / gamma), max(ends[1], 1.0 / gamma)
+            noise = float(np.sqrt(np.sum(self.v * e**2) / self.v.sum())) + near.value
+            distance = at_most(near.value + (high / low - 1.0) * noise)
+        return Tolerance.of_page(self.y, self.v, UNPOLISHED).row(distance, near.formula)
+
+
+def declare(K: Any, y: Any, weights: Any = None, *, noise: float | None = None, norm: float | None = None) -> Declared:
+    """Declare the problem on a kernel matrix and a target, with the parameter ``noise`` or ``norm``.
+
+    :place [Morozov1984]_ discrepancy principle: the norm of w at a given noise
+    :place [Ivanov1976]_ quasi-solution: the errors at a given norm of w
+    """
+    quantity, value = quantity_given(noise, norm)
+    gram = own_gram(K)
+    target, v = declared_targets(y, gram.n), row_weights(weights, gram.n)
+    gamma = _gamma(gram, target, v, quantity, value)
+    data = _ConstrainedData.of(K, y, gamma, weights, gram=gram, quantity=quantity, value=value)
+    return _declare(data)
+
+
+def _declare(data: _ConstrainedData) -> Declared:
+    R, y, v, by_noise = data.R, data.y, data.v, data.quantity == "noise"
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    value = cp.Parameter(nonneg=True, name=data.quantity, value=data.value)
+    fit, norm, errors = regression_fit(y, R @ w + b, e), squared_norm(w, R), squared_errors(e, 1.0, v)
+    root = np.sqrt(v)
+    if by_noise:
+        limit = (cp.norm(cp.multiply(root, e)) <= float(np.sqrt(v.sum())) * value).set_label("noise")
+        problem = cp.Problem(cp.Minimize(norm.term), [fit.constraint, limit])
+    else:
+        limit = (cp.norm(w) <= value).set_label("norm")
+        problem = cp.Problem(cp.Minimize(errors.term), [fit.constraint, limit])
+
+    def gamma() -> float:
+        nu = float(limit.dual_value)
+        return nu / float(np.linalg.norm(root * e.value)) if by_noise else float(np.linalg.norm(w.value)) / nu
+
+    def support_values() -> Array:
+        return np.asarray(fit.multiplier if by_noise else gamma() * fit.multiplier)
+
+    values = {
+        "support_values": support_values,
+        "bias": lambda: b.value,
+        "errors": lambda: e.value,
+        "gamma": lambda: gamma(),
+    }
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, weight, data_pull = support_values(), gamma(), data.pulls
+        reached = float(np.linalg.norm(root * e.value) / np.sqrt(v.sum()) if by_noise else np.linalg.norm(w.value))
+        # both problems have the value of the LS-SVM at their gamma, where its dual is known
+        primal = (0.5 * float(w.value @ w.value), 0.5 * weight * float(np.sum(v * e.value**2)))
+        dual = (
+            float(y @ alpha),
+            -0.5 * float(np.sum((R.T @ alpha) ** 2)),
+            -0.5 * float(np.sum(alpha**2 / v)) / weight,
+        )
+        return (
+            fit.row(tolerance),
+            Row(
+                name=f"{data.quantity} reached",
+                value=abs(reached - float(value.value)),
+                scale=float(value.value),
+                tolerance=tolerance,
+                formula=f"|{data.quantity} - its bound|",
+            ),
+            error_row(alpha, weight * v, e.value, tolerance, y),
+            norm_row(w.value, R, alpha, tolerance, data_pull),
+            zero_sum_row(alpha, tolerance, data_pull),
+            gap_row(primal, dual, tolerance, 0.5 * float(y @ data_pull)),
+        )
+
+    def accuracy(now: _ConstrainedData) -> Accuracy:
+        return now.bound(support_values(), float(b.value), e.value, gamma())
+
+    return data.declare(
+        f"LS-SVM regression with a given {data.quantity}",
+        problem,
+        {data.quantity: value},
+        values,
+        rows,
+        _declare,
+        sizes=lambda now: {"gamma": now.gamma},
+        accuracy=accuracy,
+    )
+
+
+def closed_form(
+    K: Any, y: Any, weights: Any = None, *, noise: float | None = None, norm: float | None = None
+) -> dict[str, Array]:
+    """Return the same quantities by linear algebra: support values, bias, errors and gamma."""
+    quantity, value = quantity_given(noise, norm)
+    gram = own_gram(K)
+    target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
+    gamma = _gamma(gram, target, v, quantity, value)
+    return _solve(gram, target, v, gamma) | {"gamma": np.asarray(gamma)}
+
+
+def _gamma(gram: Gram, y: Array, v: Array, quantity: Quantity, value: float) -> float:
+    spectrum = centred_spectrum(gram, 0.0, v)
+    return 1.0 / SecularEquation.of(spectrum, spectrum.targets(y)).root(quantity, positive(value, quantity))
+
+
+def _solve(gram: Gram, y: Array, v: Array, gamma: float) -> dict[str, Array]:
+    return ls_svm_regression.closed_form(gram, y, gamma, v)

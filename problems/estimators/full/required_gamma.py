@@ -1,0 +1,139 @@
+"""The gamma at which an LS-SVM has a stated noise or norm, with a proved bracket of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from substrate.arrays import Array
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rounding import at_most
+from substrate.certificates.rows import accuracy_of_outputs
+from substrate.certificates.tolerance import Tolerance
+from substrate.device_gram import gram_kind
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.namespaces import all_to_numpy, to_numpy
+from substrate.search.secular_equation import (
+    Quantity,
+    SecularEquation,
+    bracket_root,
+    enclose_noise,
+    enclose_norm,
+    quantity_given,
+)
+from substrate.values import Record
+
+__all__ = ["RequiredGamma", "gamma_for"]
+
+_FORMULA = "(lambda_2 / lambda_1 - 1) ||e||, over the bracket of the root"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequiredGamma(Record):
+    """The answer of ``gamma_for``.
+
+    Attributes
+    ----------
+    gamma : float or array of shape (n_outputs,)
+        The weight of the errors at which the machine has the noise, or the norm.
+    gamma_range : tuple of float, or array of shape (n_outputs, 2)
+        Gammas between which the exact root is proved to be.
+    reachable : tuple of float, or array of shape (n_outputs, 2)
+        The values of the noise, or of the norm, that some gamma has.
+    certificate : Certificate
+        How far fitted values at ``gamma`` may be from those at the exact root.
+    """
+
+    gamma: Any
+    gamma_range: Any
+    reachable: Any
+    certificate: Certificate
+
+
+def gamma_for(
+    self: Any, X: Any, y: Any, sample_weight: Any = None, *, noise: float | None = None, norm: float | None = None
+) -> RequiredGamma:
+    """Find the gamma at which this machine has a stated noise or norm; the model itself is left as it is.
+
+    Both are roots of one equation on the spectrum of the kernel matrix, which has one solution where it has any
+    (:mod:`substrate.search.secular_equation`). A bracket of it is proved by the machines at its two ends.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As for :meth:`fit`.
+    noise : float, default=None
+        Standard deviation of the noise, in the units of y: the mean of the squared errors, by the weights of the rows,
+        is ``noise`` squared (Morozov's discrepancy principle).
+    norm : float, default=None
+        The norm of w (Ivanov's constraint). Exactly one of the two is given.
+
+    Returns
+    -------
+    RequiredGamma
+        ``gamma``, its proved bracket ``gamma_range``, the ``reachable`` values and a certificate.
+
+    Examples
+    --------
+    >>> from problems import LSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = LSSVMRegressor(RBF(6.6))
+    >>> found = model.gamma_for(X, y, noise=22.0)
+    >>> model.gamma = found.gamma
+    >>> round(float(((y - model.fit(X, y).predict(X)) ** 2).mean() ** 0.5), 6)
+    22.0
+    """
+    quantity, value = quantity_given(noise, norm)
+    machine = clone(self)
+    method_tolerance = machine._tolerance()
+    X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
+    X_kept, y_kept, weights, rows = machine._keep_weighted(X_kept, *all_to_numpy(y_kept, weights))
+    kernel = machine._resolved_kernel(X_kept)
+    gram = gram_kind(X_kept).of(kernel, X_kept)
+    p = 0.0 if kernel.pairwise else kernel.rounding(X_kept)
+    spectrum = centred_spectrum(gram, p, weights, border=machine._model.border(X_kept, weights))
+    Y = y_kept[:, None] if y_kept.ndim == 1 else y_kept
+    targets = spectrum.targets(Y)
+    frozen = machine if kernel.pairwise else machine.set_params(kernel=kernel)
+    gammas, brackets, reachable, accuracies = [], [], [], []
+    for k in range(Y.shape[1]):
+        equation = SecularEquation.of(spectrum, targets, k)
+        lam = equation.root(quantity, value)
+
+        def enclose(at: float, column: int = k) -> tuple[float, float]:
+            return _enclose(frozen, (X, _column(y, column), sample_weight), rows, Y[:, column], weights, at, quantity)
+
+        ends = bracket_root(enclose, lam, value, quantity)
+        low, high = ends or (0.0, np.inf)
+        gammas.append(1.0 / lam)
+        brackets.append((1.0 / high if high < np.inf else 0.0, 1.0 / low if low > 0.0 else np.inf))
+        reachable.append(equation.reachable(quantity))
+        distance = np.inf if ends is None else at_most((high / low - 1.0) * equation.noise(high))
+        accuracies.append(Tolerance.of(Y[:, k], to_numpy(weights), method_tolerance).row(distance, _FORMULA))
+    facts = (("gamma for", f"{quantity} = {value:.6g}"), *gram.record())
+    certificate = Certificate(f"Gamma by the {quantity} of the machine", (accuracy_of_outputs(accuracies),), facts)
+    warn_unless_holds(certificate, "rounding hides on which side of the root the machines near it are")
+    if y_kept.ndim == 1:
+        return RequiredGamma(gammas[0], brackets[0], reachable[0], certificate)
+    return RequiredGamma(np.array(gammas), np.array(brackets), np.array(reachable), certificate)
+
+
+def _column(y: Any, k: int) -> Any:
+    values = np.asarray(to_numpy(y))
+    return values if values.ndim == 1 else values[:, k]
+
+
+def _enclose(
+    machine: Any, data: tuple[Any, Any, Any], rows: Any, y: Array, weights: Any, lam: float, quantity: Quantity
+) -> tuple[float, float]:
+    """Return the ends between which noise or norm of the exact machine at lambda is, by the accuracy of a fit."""
+    model = clone(machine).set_params(gamma=1.0 / lam).fit(*data)
+    accuracy = model.certificate_.accuracy
+    fitted = np.asarray(to_numpy(model.predict(data[0])))[to_numpy(rows)]
+    errors, v = y - fitted, np.asarray(to_numpy(weights))
+    if quantity == "noise":
+        return enclose_noise(errors, v, accuracy)
+    return enclose_norm(errors, fitted, v, 1.0 / lam, accuracy)
