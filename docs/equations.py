@@ -22,6 +22,8 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Suykens2002": _numbers(1, 15),
     "Espinoza2005": (),  # cited by place: its equations are not numbered here
     "Espinoza2005b": (),
+    "Morozov1984": (),
+    "Ivanov1976": (),
     "Barber2021": (),
     "Nouretdinov2001": (),
     "Platt2000": (),

@@ -57,8 +57,8 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Morozov1984; Ivanov1976",
     cases=(
-        Case(label="noise", choice={}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"noise": 24.0}),
-        Case(label="norm", choice={}, dataset="motorcycle", kernel=RBF(sigma=10.0), parameters={"norm": 60.0}),
+        Case(label="noise", choice={}, dataset="sinc", kernel=RBF(sigma=3.0), parameters={"noise": 0.25}, every=2),
+        Case(label="norm", choice={}, dataset="sinc", kernel=RBF(sigma=3.0), parameters={"norm": 1.0}, every=2),
     ),
 )
 

@@ -68,6 +68,8 @@ def test_the_papers_have_this_many_equations():
         "Suykens2002": 15,
         "Espinoza2005": 0,
         "Espinoza2005b": 0,
+        "Morozov1984": 0,
+        "Ivanov1976": 0,
         "Barber2021": 0,
         "Nouretdinov2001": 0,
         "Platt2000": 0,

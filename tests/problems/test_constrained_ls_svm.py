@@ -1,0 +1,135 @@
+"""The gamma of a given noise or norm: its bracket against fifty digits, what no gamma has, and the declared page."""
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from problems import LSSVMRegressor, PartiallyLinearLSSVMRegressor, constrained_ls_svm
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Linear, Polynomial
+from substrate.search.secular_equation import bracket_root, enclose_noise, enclose_norm
+
+
+def data(seed=0, n=12, offset=0.0, unit=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n)
+    return X, unit * y + offset, rng.uniform(0.5, 2.0, n)
+
+
+def exact_machine(K, y, v, gamma):
+    """Noise and norm of the machine in fifty digits."""
+    with mpmath.workdps(50):
+        n = len(y)
+        system = mpmath.zeros(n + 1, n + 1)
+        for i in range(n):
+            system[0, i + 1] = system[i + 1, 0] = 1
+            for j in range(n):
+                system[i + 1, j + 1] = mpmath.mpf(float(K[i, j]))
+            system[i + 1, i + 1] += 1 / (mpmath.mpf(gamma) * mpmath.mpf(float(v[i])))
+        solution = mpmath.lu_solve(system, mpmath.matrix([0, *map(float, y)]))
+        alpha = [solution[i + 1] for i in range(n)]
+        squares = sum(a**2 / (mpmath.mpf(gamma) ** 2 * mpmath.mpf(float(w))) for a, w in zip(alpha, v, strict=True))
+        noise = mpmath.sqrt(squares / sum(mpmath.mpf(float(w)) for w in v))
+        norm = sum(alpha[i] * alpha[j] * mpmath.mpf(float(K[i, j])) for i in range(n) for j in range(n))
+        return noise, mpmath.sqrt(norm)
+
+
+@pytest.mark.parametrize("quantity", ["noise", "norm"])
+@pytest.mark.parametrize(("offset", "unit"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-8)])
+def test_the_exact_root_is_between_the_ends(quantity, offset, unit):
+    X, y, v = data(offset=offset, unit=unit)
+    kernel = RBF(1.5)
+    value = unit * (0.4 if quantity == "noise" else 0.8)
+    found = LSSVMRegressor(kernel).gamma_for(X, y, v, **{quantity: value})
+    assert found.certificate.holds
+    low, high = found.gamma_range
+    assert low < found.gamma < high <= low * (1.0 + 1e-6)
+    K = kernel(X)  # entries are exact by definition of the oracle, and off by rounding alone
+    at_low, at_high = (exact_machine(K, y, v, gamma)[quantity == "norm"] for gamma in (low, high))
+    small, large = (at_high, at_low) if quantity == "noise" else (at_low, at_high)
+    assert small < value < large
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_enclosures_hold_what_they_enclose(seed):
+    X, y, v = data(seed)
+    K, rng = RBF(1.5)(X), np.random.default_rng(seed)
+    for gamma in (0.1, 10.0):
+        fitted = LSSVMRegressor(RBF(1.5), gamma).fit(X, y, v).predict(X)
+        noise, norm = (float(number) for number in exact_machine(K, y, v, gamma))
+        step = rng.normal(size=y.size)
+        for size in (1e-12, 1e-3):  # fitted values that are off by this much, root mean square by the weights
+            off = fitted + size * step / np.sqrt(np.sum(v * step**2) / v.sum())
+            low, high = enclose_noise(y - off, v, 1.001 * size + 1e-14)
+            assert low <= noise <= high
+            low, high = enclose_norm(y - off, off, v, gamma, 1.001 * size + 1e-14)
+            assert low <= norm <= high
+
+
+def test_a_bracket_is_claimed_only_where_both_signs_are_known():
+    assert bracket_root(lambda lam: (lam - 1e-8, lam + 1e-8), 1.0, 1.0, "noise") == pytest.approx((1.0, 1.0), rel=2e-7)
+    assert bracket_root(lambda lam: (lam - 1.0, lam + 1.0), 1.0, 1.0, "noise") is None
+    assert bracket_root(lambda lam: (lam - 1e-8, lam + 1e-8), 1.0, 1.0, "norm") is None  # it rises, and a norm falls
+    assert bracket_root(lambda lam: (1.0 / lam - 1e-8, 1.0 / lam + 1e-8), 1.0, 1.0, "norm") is not None
+
+
+@pytest.mark.parametrize(
+    "machine", [LSSVMRegressor(RBF(1.5)), PartiallyLinearLSSVMRegressor(RBF(1.5), linear_columns=[1])]
+)
+def test_the_machine_at_gamma_has_the_noise_and_the_norm(machine):
+    X, y, v = data(n=40)
+    machine.gamma = machine.gamma_for(X, y, v, noise=0.35).gamma
+    errors = y - machine.fit(X, y, v).predict(X)
+    assert_allclose(np.sqrt(np.sum(v * errors**2) / v.sum()), 0.35, rtol=1e-9)
+    machine.gamma = machine.gamma_for(X, y, v, norm=0.6).gamma
+    alpha, kernel = machine.fit(X, y, v).support_values_, machine.kernel_
+    assert_allclose(np.sqrt(alpha @ kernel(X) @ alpha), 0.6, rtol=1e-8)
+
+
+def test_every_output_has_its_gamma():
+    X, y, _ = data(n=40)
+    found = LSSVMRegressor(RBF(1.5)).gamma_for(X, np.column_stack([y, 2.0 * y]), noise=0.35)
+    assert found.gamma.shape == (2,)
+    assert found.gamma[0] < found.gamma[1]
+    assert found.gamma_range.shape == found.reachable.shape == (2, 2)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.5), Linear(), Polynomial(2)])
+def test_what_no_gamma_has_is_refused_with_what_is_reached(kernel):
+    X, y, _ = data(n=30)
+    machine = LSSVMRegressor(kernel)
+    low, high = machine.gamma_for(X, y, noise=0.7 * y.std()).reachable
+    assert_allclose(high, y.std(), rtol=1e-12)
+    for noise in (0.99 * low, 1.01 * high):
+        with pytest.raises(DataError, match=r"no gamma gives a root mean square .* it lies between"):
+            machine.gamma_for(X, y, noise=noise)
+    with pytest.raises(DataError, match=r"no gamma gives a norm of w of 1e\+30"):
+        machine.gamma_for(X, y, norm=1e30)
+
+
+def test_one_of_both_is_given():
+    X, y, _ = data()
+    for given in ({}, {"noise": 0.3, "norm": 1.0}):
+        with pytest.raises(DataError, match="give either noise or norm"):
+            LSSVMRegressor(RBF(1.5)).gamma_for(X, y, **given)
+    with pytest.raises(DeclarationError, match="noise must be positive"):
+        LSSVMRegressor(RBF(1.5)).gamma_for(X, y, noise=-1.0)
+
+
+@pytest.mark.parametrize("given", [{"noise": 0.35}, {"norm": 0.6}])
+def test_the_declared_problem_agrees_with_the_estimator(given):
+    """Check the declared problems against the secular equation.
+
+    :place [Morozov1984]_ discrepancy principle: the multiplier of the constraint is the gamma of the root
+    :place [Ivanov1976]_ quasi-solution: one over the multiplier is the gamma of the root
+    """
+    X, y, v = data(n=40)
+    kernel = RBF(1.5)
+    declared = constrained_ls_svm.declare(kernel(X), y, v, **given).solve("CLARABEL")
+    assert declared.certificate(constrained_ls_svm.closed_form(kernel(X), y, v, **given)).holds
+    assert_allclose(float(declared.gamma), LSSVMRegressor(kernel).gamma_for(X, y, v, **given).gamma, rtol=1e-4)
+    changed = next(iter(given))
+    declared.parameters[changed].value = 0.9 * given[changed]  # solved again at another value of the parameter
+    assert declared.solve("CLARABEL").certificate().holds
