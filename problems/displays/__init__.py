@@ -21,6 +21,7 @@ DISPLAYS = {
     "PruningPathDisplay": "problems.displays.sizes",
     "RelevanceDisplay": "problems.displays.relevance",
     "ResidualsDisplay": "problems.displays.residuals",
+    "RowInfluenceDisplay": "problems.displays.row_influence",
     "SupportVectorsDisplay": "problems.displays.support_vectors",
 }
 
@@ -37,6 +38,7 @@ __all__ = [
     "PruningPathDisplay",
     "RelevanceDisplay",
     "ResidualsDisplay",
+    "RowInfluenceDisplay",
     "SupportVectorsDisplay",
 ]
 

@@ -305,6 +305,14 @@ class LeftOutMachines:
                 raise TypeError("predictions are needed where the machines have no bias of their own")
             yield block, f, *self.influence.at(rows, diagonal[block])
 
+    def changes(self, X: Any, diagonal: Array) -> Array:
+        """Return f(x) less f(x) of the machine without row i, one line per new point and one column per row."""
+        changes: Array = zeros_beside(self.residuals, (int(X.shape[0]), self.n))
+        for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
+            influence, _ = self.influence.at(self.influence.represent(X[block, :]), diagonal[block])
+            changes[block, :] = influence * self.residuals[None, :]
+        return changes
+
     def spread(self, X: Any, diagonal: Array) -> Array:
         """p(x) of all new points."""
         spreads: Array = zeros_beside(self.residuals, int(X.shape[0]))

@@ -29,7 +29,11 @@ from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
-from problems.estimators.shared.intervals import predict_left_out_interval, predict_left_out_region
+from problems.estimators.shared.intervals import (
+    influence_of_rows,
+    predict_left_out_interval,
+    predict_left_out_region,
+)
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
@@ -221,6 +225,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     gamma_for = gamma_for
+    influence_of_rows = influence_of_rows
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
 

@@ -20,7 +20,14 @@ from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
-__all__ = ["Intervals", "LeftOutIntervals", "diagonal_at", "predict_left_out_interval", "predict_left_out_region"]
+__all__ = [
+    "Intervals",
+    "LeftOutIntervals",
+    "diagonal_at",
+    "influence_of_rows",
+    "predict_left_out_interval",
+    "predict_left_out_region",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,6 +132,14 @@ class LeftOutIntervals(Intervals):
         one = self.estimator._outputs() == ()
         return list(found[0]) if one else [list(pieces) for pieces in zip(*found, strict=True)]
 
+    def changes(self, X: Any, rows: Any) -> Array:
+        """Return what every row of the fit changes at every new row: f less f without it."""
+        check_is_fitted(self.estimator)
+        points = self.estimator._new_points(X)
+        none = on_device_of(points, np.zeros(int(points.shape[0])))  # k(x, x) is for p(x) alone
+        changes = [machine.changes(points, none) for machine in self.machines(rows)]
+        return changes[0] if self.estimator._outputs() == () else namespace_of(changes[0]).stack(changes, axis=1)
+
     def predict_deviations(self, X: Any) -> tuple[Array, Array]:
         """Return predictions and their Gaussian standard deviations, noise included."""
         points, own = self._at(X, None, "return_std")
@@ -208,6 +223,29 @@ def predict_left_out_region(
     """
     pieces: list[Any] = self._intervals.region(X, coverage, rows, diagonal)
     return pieces
+
+
+def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
+    r"""Compute how much every row of the fit changes every prediction: :math:`f(x) - f^{(-i)}(x)`, without a refit.
+
+    :math:`f^{(-i)}` is the machine that was fitted without row i, whole weight and all, with the same kernel and gamma.
+    The largest size over the rows i is the stability of the machine at x ([Bousquet2002]_), here for the data at hand
+    instead of a bound over all data.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+        New rows.
+    rows
+        As for :meth:`predict_interval`.
+
+    Returns
+    -------
+    array of shape (n, n_support) or (n, n_outputs, n_support)
+        One column for every row of ``support_``, in its order.
+    """
+    changes: Array = self._intervals.changes(X, rows)
+    return changes
 
 
 def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, method: str, otherwise: str) -> Array:

@@ -71,6 +71,12 @@ PICTURES = {
     "pruning": lambda: displays.PruningPathDisplay.from_estimator(problems.PrunedLSSVMRegressor(RBF(6.6)).fit(X, Y)),
     "relevance": lambda: displays.RelevanceDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B)),
     "residuals": robust,
+    "row influence, one input": lambda: displays.RowInfluenceDisplay.from_estimator(
+        problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X
+    ),
+    "row influence": lambda: displays.RowInfluenceDisplay.from_estimator(
+        problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A
+    ),
     "support, regression": regression_support,
     "support, classes": class_support,
 }
