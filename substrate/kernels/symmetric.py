@@ -56,9 +56,11 @@ class Symmetric(Nested):
 
     def fill(self, X: Any, Z: Any, out: Array, careful: bool = False) -> None:
         """Write the part into ``out``."""
-        fill, mirrored = self.kernel.fill_carefully if careful else self.kernel.fill, np.empty_like(out)
-        fill(X, Z, out)
-        fill(-X, Z, mirrored)
+        fill = self.kernel.fill_carefully if careful else self.kernel.fill
+        mirrored, mirrored_points = np.empty_like(out), -X
+        # a new array: a product of X with itself would round in another order than one with -X, and not cancel exactly
+        fill(-mirrored_points, Z, out)
+        fill(mirrored_points, Z, mirrored)
         out[...] = self._part(out, mirrored)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
@@ -103,5 +105,6 @@ class Symmetric(Nested):
         return p / share if share > 0.0 else np.inf
 
     def diag(self, X: Any) -> Any:
-        """The part of k(x, x)."""
-        return self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
+        """The part of k(x, x), a squared length, which rounding must not leave below zero."""
+        part = self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
+        return part * (part > 0.0)
