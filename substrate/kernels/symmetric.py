@@ -19,7 +19,7 @@ from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import BaseKernel, Formula, Number, paired_values
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.nested import Nested
-from substrate.namespaces import to_numpy
+from substrate.namespaces import namespace_of, to_numpy
 
 __all__ = ["Symmetric"]
 
@@ -107,4 +107,4 @@ class Symmetric(Nested):
     def diag(self, X: Any) -> Any:
         """The part of k(x, x), a squared length, which rounding must not leave below zero."""
         part = self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
-        return part * (part > 0.0)
+        return namespace_of(part).where(part > 0.0, part, 0.0 * part)
