@@ -247,8 +247,8 @@ class BasisGammaChoice:
     It comes before the estimator whose gamma is chosen; :class:`SparseLSSVMRegressorCV` documents the parameters.
     """
 
-    _selector_type = BasisSearch
-    _chooses = "gamma"
+    _selector_type: ClassVar[Any] = BasisSearch
+    _chooses: ClassVar[str | None] = "gamma"
     _solvers: ClassVar[tuple[str, ...]] = ()
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
@@ -296,7 +296,7 @@ class BasisGammaChoice:
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):  # type: ignore[misc]
+class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
     """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
 
     Parameters
@@ -344,7 +344,7 @@ class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):  # type: i
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):  # type: ignore[misc]
+class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
     """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
 
     Parameters

@@ -1,7 +1,7 @@
 """Estimators whose hyper-parameter is chosen by validation with a proof, and ``fuse`` on an estimator, by them."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -35,9 +35,11 @@ class ZetaChoice:
     It comes before the task; :class:`FusedL1SubstrateRegressor` documents the parameters.
     """
 
-    _model_type = L1Model
-    _selector_type = OverZeta
-    _page, _chooses, _location = "fused_l1_substrate", "zeta", None
+    _model_type: ClassVar[Any] = L1Model
+    _selector_type: ClassVar[Any] = OverZeta
+    _page: ClassVar[str] = "fused_l1_substrate"
+    _chooses: ClassVar[str | None] = "zeta"
+    _location: ClassVar[str | None] = None
     _takes_weights = False
     _: KW_ONLY
     kernels: Any = None
@@ -59,9 +61,11 @@ class RhoChoice:
     It comes before the task; :class:`FusedMaximalVariationRegressor` documents the parameters.
     """
 
-    _model_type = FusedVariationModel
-    _selector_type = OverRho
-    _page, _chooses, _location = "fused_maximal_variation", "rho", None
+    _model_type: ClassVar[Any] = FusedVariationModel
+    _selector_type: ClassVar[Any] = OverRho
+    _page: ClassVar[str] = "fused_maximal_variation"
+    _chooses: ClassVar[str | None] = "rho"
+    _location: ClassVar[str | None] = None
     _takes_weights = False
     _: KW_ONLY
     kernels: Any = None
@@ -230,16 +234,14 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, tol
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
+    groups, rho_range, max_evaluations
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
-    kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
-        As for :class:`FusedMaximalVariationRegressor`.
-    groups, rho_range, max_evaluations
-        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------

@@ -37,8 +37,9 @@ class GammaChoice:
     It comes before the estimator whose gamma is chosen; :class:`LSSVMRegressorCV` documents the parameters.
     """
 
-    _selector_type = DenseSearch
-    _page, _chooses = "tikhonov_fusion", "gamma"
+    _selector_type: ClassVar[Any] = DenseSearch
+    _page: ClassVar[str] = "tikhonov_fusion"
+    _chooses: ClassVar[str | None] = "gamma"
     _solvers: ClassVar[tuple[str, ...]] = ()
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
