@@ -56,6 +56,8 @@ class Gram(SystemMatrix):
         self.jitter = 0.0
         #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
         self.negative = 0.0
+        #: A bound on the eigenvalues of the error of K where the kernel is what cancellation leaves, zero elsewhere.
+        self.cancelled = 0.0
         self._store = matrix
         self._ridge: Array | None = None
         self._factor_diagonal: Array | None = None
@@ -78,6 +80,9 @@ class Gram(SystemMatrix):
             computed = symmetric_matrix(kernel, matrix)
             return cls(computed, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
+        if (envelope := kernel.envelope) is not kernel:
+            # entries within p sqrt(k(x, x) k(z, z)) move an eigenvalue by p trace(K) at most
+            gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(envelope.diag(X)))
         if kernel.decays and n > 1:
             warn_if_degenerate(gram._store, gram.diagonal, X)
         return gram
@@ -206,7 +211,7 @@ class Gram(SystemMatrix):
     def restrict(self, rows: Any) -> "Gram":
         """Return the Gram matrix of some of the points."""
         restricted = Gram(self.block(rows, rows), self.kernel, self.alterations)
-        restricted.negative = self.negative
+        restricted.negative, restricted.cancelled = self.negative, self.cancelled
         return restricted
 
     def release(self) -> None:
@@ -276,7 +281,8 @@ class Gram(SystemMatrix):
         values = np.linalg.eigvalsh(self._store)
         smallest = float(values[0])
         recorded = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # or of a larger one
-        if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not recorded:
+        explained = max(ROUNDED_SINGLE * float(np.abs(values).max()), self.cancelled)
+        if smallest < -explained and not recorded:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
                 "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "

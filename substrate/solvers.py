@@ -16,7 +16,16 @@ from substrate.arrays import positive
 from substrate.errors import DeclarationError, SolverError
 from substrate.solver_call import METHOD, OUT_OF_TIME, Attempt, SolverRecord, heard_interrupts, solve_through_cvxpy
 
-__all__ = ["ORDER", "Attempt", "SolverRecord", "installed_solvers", "solve_problem", "tolerance_of", "valid_options"]
+__all__ = [
+    "ORDER",
+    "Attempt",
+    "SolverRecord",
+    "capable_solvers",
+    "installed_solvers",
+    "solve_problem",
+    "tolerance_of",
+    "valid_options",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,8 @@ class _Solver:
     tolerance: float = 1e-6
     #: Its own option for a time limit in seconds, which may return a point; PIQP and ECOS have none.
     clock: str | None = None
+    #: Whether it solves problems with second-order or exponential cones, beside linear and quadratic programs.
+    has_cones: bool = False
 
 
 _SOLVERS: dict[str, _Solver] = {
@@ -36,15 +47,26 @@ _SOLVERS: dict[str, _Solver] = {
         "clarabel",
         {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 200},
         clock="time_limit",
+        has_cones=True,
     ),
     "PIQP": _Solver("piqp", "piqp", {"eps_abs": 1e-10, "eps_rel": 1e-11, "max_iter": 500}),
     "OSQP": _Solver(
         "osqp", "osqp", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": 100_000, "polishing": True}, clock="time_limit"
     ),
     "ECOS": _Solver(
-        "ecos", "ecos", {"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200}, tolerance=1e-5
+        module="ecos",
+        package="ecos",
+        options={"abstol": 1e-12, "reltol": 1e-12, "feastol": 1e-12, "max_iters": 200},
+        tolerance=1e-5,
+        has_cones=True,
     ),
-    "SCS": _Solver("scs", "scs", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}, clock="time_limit_secs"),
+    "SCS": _Solver(
+        module="scs",
+        package="scs",
+        options={"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000},
+        clock="time_limit_secs",
+        has_cones=True,
+    ),
     "HIGHS": _Solver(
         module="highspy",
         package="highspy",
@@ -74,6 +96,12 @@ ORDER: tuple[str, ...] = tuple(_SOLVERS)
 def installed_solvers() -> tuple[str, ...]:
     """Return the solvers of :data:`ORDER` that can be imported here."""
     return tuple(name for name, solver in _SOLVERS.items() if importlib.util.find_spec(solver.module) is not None)
+
+
+def capable_solvers(problem: Any) -> tuple[str, ...]:
+    """Return the installed solvers for a cvxpy problem: with cones beside those of a quadratic program, not all."""
+    names = installed_solvers()
+    return names if problem.is_qp() else tuple(name for name in names if _SOLVERS[name].has_cones)
 
 
 def canonical_name(name: str) -> str:
@@ -156,7 +184,7 @@ def solve_problem(
         Called after each solve with the solver's tolerance: the largest ``relative / tolerance`` of the certificate
         rows; at most 1 accepts.
     solver
-        A name, tried alone; ``None`` tries all of :data:`ORDER`.
+        A name, tried alone; ``None`` tries all of :data:`ORDER` that can solve such a problem.
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
         Tried with a solver that failed on the problem as given, but not with one that ran out of time.
@@ -176,7 +204,13 @@ def solve_problem(
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
     alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
-    names: tuple[str, ...] = () if alone else installed_solvers() if solver is None else (canonical_name(solver),)
+    names: tuple[str, ...] = () if alone else capable_solvers(problem) if solver is None else (canonical_name(solver),)
+    if names and solver is not None and names[0] not in capable_solvers(problem):
+        able = ", ".join(name for name, record in _SOLVERS.items() if record.has_cones)
+        raise SolverError(
+            f"{names[0]} cannot solve this problem: it is for linear and quadratic programs, and this one has other "
+            f"cones; use one of {able}"
+        )
     if not names and not alone:
         packages = " ".join(record.package for record in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")

@@ -32,7 +32,7 @@ from problems.displays.canvas import (
     with_unit,
 )
 from problems.estimators.chosen.candidates import SMOOTH
-from problems.estimators.chosen.model_search import Search
+from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.full.robust import RobustModel
 from substrate.arrays import Array, is_sparse
@@ -81,7 +81,7 @@ class CriterionDisplay:
     def from_estimator(cls, estimator: Any, *, output: int = 0, ax: Any = None) -> Self:
         """Draw the search of a machine that chose its gamma, with the kernel it chose; ``output`` is one of several."""
         usable = "LSSVMRegressorCV, LSSVMClassifierCV, SparseLSSVMRegressorCV and SparseLSSVMClassifierCV"
-        demand(estimator, (Search,), cls.__name__, usable)
+        demand(estimator, (OverGamma,), cls.__name__, usable)
         if estimator._selector.criterion not in SMOOTH:
             raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
         if not hasattr(estimator, "path_"):

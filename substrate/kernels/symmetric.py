@@ -19,7 +19,7 @@ from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import BaseKernel, Formula, Number, paired_values
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.nested import Nested
-from substrate.namespaces import to_numpy
+from substrate.namespaces import namespace_of, to_numpy
 
 __all__ = ["Symmetric"]
 
@@ -56,9 +56,11 @@ class Symmetric(Nested):
 
     def fill(self, X: Any, Z: Any, out: Array, careful: bool = False) -> None:
         """Write the part into ``out``."""
-        fill, mirrored = self.kernel.fill_carefully if careful else self.kernel.fill, np.empty_like(out)
-        fill(X, Z, out)
-        fill(-X, Z, mirrored)
+        fill = self.kernel.fill_carefully if careful else self.kernel.fill
+        mirrored, mirrored_points = np.empty_like(out), -X
+        # a new array: a product of X with itself would round in another order than one with -X, and not cancel exactly
+        fill(-mirrored_points, Z, out)
+        fill(mirrored_points, Z, mirrored)
         out[...] = self._part(out, mirrored)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
@@ -103,5 +105,6 @@ class Symmetric(Nested):
         return p / share if share > 0.0 else np.inf
 
     def diag(self, X: Any) -> Any:
-        """The part of k(x, x)."""
-        return self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
+        """The part of k(x, x), a squared length, which rounding must not leave below zero."""
+        part = self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
+        return namespace_of(part).where(part > 0.0, part, 0.0 * part)

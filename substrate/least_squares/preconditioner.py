@@ -42,7 +42,7 @@ class LowRankInverse:
     def __init__(self, columns: Array, small: Array | None, ridge: Array) -> None:
         self._columns, self._ridge = columns, ridge[:, None]
         self._core: Any = None
-        if columns.shape[1]:
+        if columns.any():  # otherwise M is D
             with blas_threads(ridge.size):
                 self._core = self._factor(columns, small, ridge)
 

@@ -127,7 +127,7 @@ def test_one_row_is_too_few_and_two_are_enough(estimator):
     with pytest.raises(ValueError, match=r"minimum of 2|at least two|1 sample|n_samples=1"):
         make_estimator(estimator).fit(X[:1], y[:1])
     if parameters_of(estimator).get("cv", "none") is None:  # some of the rows would validate
-        with pytest.raises(DataError, match="would train on 1 row"):
+        with pytest.raises(DataError, match="has 1 training and 1 validation rows of 2"):
             make_estimator(estimator).fit(X[two], y[two])
         model = make_estimator(estimator).fit(X[two], y[two], X[2:6], y[2:6])
     else:

@@ -8,7 +8,7 @@ from every_model import MODULES, WITH_SOLVER, arguments_of, assert_unfitted, mak
 from sklearn.exceptions import ConvergenceWarning
 
 from substrate.errors import DeclarationError, SolverError
-from substrate.solvers import ORDER, installed_solvers
+from substrate.solvers import ORDER, capable_solvers, installed_solvers
 
 
 def hide(monkeypatch, *modules):
@@ -41,7 +41,7 @@ def test_an_absent_solver_is_named_with_the_command_that_brings_it(monkeypatch, 
 @over_modules
 def test_the_next_solver_steps_in_for_an_absent_one(monkeypatch, module):
     K, y, parameters = arguments_of(module)
-    there = installed_solvers()
+    there = capable_solvers(module.declare(K, y, **parameters).problem)
     first = module.declare(K, y, **parameters).solve().solver_record
     assert [attempt.solver for attempt in first.attempts] == [there[0]]
     hide(monkeypatch, MODULE_OF[there[0]])
@@ -106,6 +106,10 @@ def test_solvers_options_limits_and_silence(module, solver, capfd):
         pytest.skip(f"{solver} is not installed")
     K, y, parameters = arguments_of(module)
     declared = module.declare(K, y, **parameters)
+    if solver not in capable_solvers(declared.problem):
+        with pytest.raises(SolverError, match=f"{solver} cannot solve this problem.*has other cones; use one of"):
+            declared.solve(solver)
+        return
     (limit,) = LIMITS[solver]
     with pytest.raises(DeclarationError, match=rf"{solver} has no option \['nonsense'\]; it understands .*{limit}"):
         declared.solve(solver, nonsense=1)

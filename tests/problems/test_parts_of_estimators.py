@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import problems.estimators
+from problems.estimators.chosen.search import Search
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.model import Model, has_part, part_types
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
-from problems.estimators.shared.selector import Selector
 from tests.oracles.every_model import ESTIMATORS, make_data, make_estimator, quick_kernel
 
 #: Classes of our own that a class may be make_estimator of, itself included.
@@ -51,7 +51,7 @@ def test_an_estimator_has_one_task_and_one_model(estimator):
     assert (Regressor in bases) != (Classifier in bases)
     kinds = {KernelEstimator: Model, Regressor: Intervals, Classifier: Calibration}
     wanted = [kinds[task] for task in (KernelEstimator, Regressor, Classifier) if task in bases]
-    wanted += [Selector] if estimator._chooses is not None else []
+    wanted += [Search] if estimator._chooses is not None else []
     assert [next(kind for kind in wanted if issubclass(part, kind)) for part in part_types(estimator)] == wanted
     assert has_part(estimator(), Model)
     assert not has_part(estimator(), KernelEstimator)

@@ -142,7 +142,7 @@ def test_several_outputs_choose_one_gamma_each():
     assert_allclose(model.predict(X)[:, 2], 7.0)
     assert model.certificate_.holds
     assert model.certify(X, many).holds
-    with pytest.raises(DataError, match="3 gammas"):
+    with pytest.raises(DataError, match="fitted to 3 outputs, these data have 1"):
         model.certify(X, Y)
 
 

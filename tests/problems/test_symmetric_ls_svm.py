@@ -1,15 +1,18 @@
 """The symmetric LS-SVM: constraints on mirrored points, one kernel, and functions that are even or odd but for b."""
 
 import inspect
+import warnings
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from problems import LSSVMRegressor, SymmetricLSSVMRegressor, load, symmetric_ls_svm
 from problems.command_line.verify import verify
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning
+from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed, Symmetric
 from substrate.solvers import ORDER, installed_solvers
 
@@ -239,3 +242,53 @@ def test_the_parts_make_up_the_kernel_and_are_orthogonal(kernel):
     even, odd = Symmetric(kernel, "even"), Symmetric(kernel, "odd")
     assert_allclose(even(X) + odd(X), kernel(X), atol=1e-12 * np.abs(kernel(X)).max())
     assert_allclose(Symmetric(even, "odd")(X), 0.0, atol=1e-12 * np.abs(kernel(X)).max())
+
+
+# ---- cancellation --------------------------------------------------------------------------------
+
+
+def far_rows(seed):
+    """Rows of which most are equal, far from the origin, where the other part of a kernel is larger by many digits."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 3)) + 10.0 ** rng.uniform(0.0, 4.0)
+    X[rng.integers(12, size=6)] = X[0]
+    return X, np.sin(rng.normal(size=12))
+
+
+@over_symmetries
+@pytest.mark.parametrize("kernel", [*KERNELS, Polynomial(2), Polynomial(2, 0.0), Polynomial(3, 5.0)], ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_part_that_cancels_is_not_called_indefinite(kernel, symmetry, seed):
+    """Both parts are positive semi-definite by their formula; an IndefiniteKernelWarning would be an error here."""
+    X, y = far_rows(seed)
+    gram = Gram.of(Symmetric(kernel, symmetry).resolved(X), X)
+    assert gram.diagonal.min() >= 0.0
+    values = np.linalg.eigvalsh(gram.matrix)  # themselves within n eps of the largest
+    assert values[0] >= -gram.cancelled - 12 * np.finfo(float).eps * values[-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # where rounding leaves no digit of the part, it is said
+        warnings.simplefilter("ignore", DegenerateKernelWarning)
+        model = SymmetricLSSVMRegressor(kernel, 10.0, symmetry=symmetry).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2, 0.0), Polynomial(4, 0.0), Linear() * Linear()], ids=repr)
+def test_the_odd_part_of_an_even_kernel_cancels_exactly_off_the_diagonal(kernel):
+    X, _ = far_rows(0)
+    K = Symmetric(kernel, "odd")(X)
+    assert_array_equal(K - np.diag(K.diagonal()), 0.0)
+
+
+def test_an_indefinite_matrix_is_told_from_what_cancels():
+    class Claimed(Polynomial):
+        """Claims to be a kernel; its odd part has eigenvalues of both signs."""
+
+        def fill(self, X, Z, out):
+            np.matmul(X, np.diag([1.0, -3.0, 1.0]) @ Z.T, out=out)
+
+        def diag(self, X):
+            return np.einsum("ij,jk,ik->i", X, np.diag([1.0, -3.0, 1.0]), X)
+
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    with pytest.warns(IndefiniteKernelWarning):
+        SymmetricLSSVMRegressor(Claimed(1), 1e8, symmetry="odd").fit(X, X[:, 0])

@@ -15,6 +15,7 @@ from substrate.solvers import (
     ORDER,
     Attempt,
     SolverRecord,
+    capable_solvers,
     installed_solvers,
     solve_problem,
     tolerance_of,
@@ -399,3 +400,18 @@ def test_records_are_values():
     assert str(attempt) == "OSQP reports optimal, accepted at 1.0e-01 of its tolerance"
     assert SolverRecord((attempt,)) == SolverRecord((Attempt("OSQP", "optimal", 1.0, 0.1, True, 0.0),))
     assert not SolverRecord(()).accepted
+
+
+def test_a_problem_with_cones_goes_to_the_solvers_that_have_them():
+    """Minimise |x - (3, 4)| + exp(x_1): neither linear nor quadratic."""
+    x = cp.Variable(2)
+    quadratic = cp.Problem(cp.Minimize(cp.sum_squares(x - np.array([3.0, 4.0]))))
+    problem = cp.Problem(cp.Minimize(cp.norm(x - np.array([3.0, 4.0])) + cp.exp(x[0])))
+    assert capable_solvers(quadratic) == installed_solvers()
+    assert set(installed_solvers()) - set(capable_solvers(problem)) == {"PIQP", "OSQP", "HIGHS"}
+    with pytest.raises(SolverError, match=r"OSQP cannot solve this problem.*quadratic.*CLARABEL, ECOS, SCS"):
+        solve_problem(problem, lambda tolerance: 0.0, solver="OSQP")
+    record = solve_problem(problem, lambda tolerance: 0.0)
+    assert [attempt.solver for attempt in record.attempts] == [capable_solvers(problem)[0]]
+    # the gradient of the norm has length one, so it is (-1, 0), and exp(x_1) is one
+    assert_allclose(x.value, [0.0, 4.0], atol=1e-4)

@@ -16,7 +16,7 @@ import time
 import warnings
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,13 +27,13 @@ from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
-from problems.estimators.chosen.model_search import RECOMMENDED, Search
+from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.prepared import PreparedRows
-from problems.estimators.shared.base import Fitted, Uses
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
@@ -47,7 +47,7 @@ from substrate.reduced.statistic import Statistic, accumulate
 from substrate.search.gamma_search import GAP, gamma_ends
 from substrate.streaming.source import Block
 
-__all__ = ["BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
+__all__ = ["BasisGammaChoice", "BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +60,7 @@ class _BestKernel:
     statistic: Statistic
 
 
-def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
-    """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
-
-    ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
-    :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
-    """
-    estimator: Any = self
-    estimator._begin_fit()
-    model, search = estimator._model, estimator._selector
-    search.check_rules()
-    with model.read(X, y, sample_weight) as data:
-        folds = search.folds(data, X, y)
-        judged, best = search.search(data, folds, estimator._labels)
-        if estimator.gamma_range is None:
-            further = look_further_on_a_basis(best.judged, best.prepared, search.criterion, folds)
-            judged = [further if candidate is best.judged else candidate for candidate in judged]
-            best = replace(best, judged=further)
-        fit = search.fit_final(judged, best)
-    search.keep_search(judged, best.judged, True)
-    estimator._keep_classes(data.classes)
-    model.keep(fit, data.outputs == 1)
-    return self
-
-
-class BasisSearch(Search):
+class BasisSearch(OverGamma):
     """A search on a reduced basis: one statistic of all rows for every kernel, and the machine of the best one."""
 
     def check_rules(self) -> None:
@@ -108,7 +84,7 @@ class BasisSearch(Search):
         """Return all judged kernels, and the best one with the data of its fit."""
         model = self.estimator
         if is_families(given := model.kernels):
-            model._model.data_kernel(data, RBF())  # warns of columns on different scales
+            model._model.data_kernel(data, model._model.own_kernel(RBF()))  # warns of columns on different scales
         middle = (
             [model._model.data_kernel(data)]
             if given is None
@@ -161,16 +137,16 @@ class BasisSearch(Search):
             return None
         source, classes, kept = data.source, data.classes, data.weighed.kept
         if kept is not None and (isinstance(model.cv, bool) or not isinstance(model.cv, Integral)):
-            return folds_of(self.splits(*self.given_rows(data, X, y), classes is not None, kept), source.n_rows)
+            return folds_of(self.splits(*self.given_rows(data, X, y), kept), source.n_rows)
         if source.block_in_memory is not None:
             X, Y = to_numpy(source.block_in_memory.X), to_numpy(source.block_in_memory.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
-            return folds_of(self.splits(X, labels, classes is not None), source.n_rows)
+            return folds_of(self.splits(X, labels), source.n_rows)
         count = model.cv
         if isinstance(count, bool) or not isinstance(count, Integral):
             labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
             labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
-            return folds_of(self.splits(np.empty((source.n_rows, 0)), labels, classes is not None), source.n_rows)
+            return folds_of(self.splits(np.empty((source.n_rows, 0)), labels), source.n_rows)
         if not 2 <= int(count) <= source.n_rows:
             raise DeclarationError(
                 f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {model.cv!r}"
@@ -265,7 +241,62 @@ def _first_target(block: Block) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMRegressorCV(SparseLSSVMRegressor):
+class BasisGammaChoice:
+    """The choice of gamma on a reduced basis, of numbers or of classes: its parameters, and the fit.
+
+    It comes before the estimator whose gamma is chosen; :class:`SparseLSSVMRegressorCV` documents the parameters.
+    """
+
+    _selector_type: ClassVar[Any] = BasisSearch
+    _chooses: ClassVar[str | None] = "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = field(default="squared", init=False)
+    validation_fraction: float = field(default=0.25, init=False)
+    random_state: None = field(default=None, init=False)
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: None = field(default=None, init=False)
+    verbose: int = 0
+    sigma_range: None = field(default=None, init=False)
+    width_gap: float = field(default=0.01, init=False)
+
+    recommended = RECOMMENDED
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
+
+        ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
+        :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
+        """
+        estimator: Any = self
+        estimator._begin_fit()
+        model, search = estimator._model, estimator._selector
+        search.check_rules()
+        with model.read(X, y, sample_weight) as data:
+            folds = search.folds(data, X, y)
+            judged, best = search.search(data, folds, estimator._labels)
+            if self.gamma_range is None:
+                further = look_further_on_a_basis(best.judged, best.prepared, search.criterion, folds)
+                judged = [further if candidate is best.judged else candidate for candidate in judged]
+                best = replace(best, judged=further)
+            fit = search.fit_final(judged, best)
+        search.keep_search(judged, best.judged, True)
+        estimator._keep_classes(data.classes)
+        model.keep(fit, data.outputs == 1)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
     """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
 
     Parameters
@@ -310,34 +341,10 @@ class SparseLSSVMRegressorCV(SparseLSSVMRegressor):
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "Sparse LS-SVM regression, gamma selected"
-    _selector_type = BasisSearch
-    _chooses = "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    # what a search chooses or does not use is no parameter of its machine
-    gamma: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = "loo"
-    loss: str = field(default="squared", init=False)
-    validation_fraction: float = field(default=0.25, init=False)
-    random_state: None = field(default=None, init=False)
-    gamma_range: Any = None
-    gap: float = GAP
-    search: str | None = None
-    max_evaluations: int | None = None
-    widths: Widths | None = None
-    n_jobs: None = field(default=None, init=False)
-    verbose: int = 0
-    sigma_range: None = field(default=None, init=False)
-    width_gap: float = field(default=0.01, init=False)
-
-    recommended = RECOMMENDED
-    fit = _fit
 
 
 @dataclass(eq=False, repr=False)
-class SparseLSSVMClassifierCV(SparseLSSVMClassifier):
+class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
     """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
 
     Parameters
@@ -359,27 +366,3 @@ class SparseLSSVMClassifierCV(SparseLSSVMClassifier):
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "Sparse LS-SVM classification, gamma selected"
-    _selector_type = BasisSearch
-    _chooses = "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    # what a search chooses or does not use is no parameter of its machine
-    gamma: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = "loo"
-    loss: str = field(default="squared", init=False)
-    validation_fraction: float = field(default=0.25, init=False)
-    random_state: None = field(default=None, init=False)
-    gamma_range: Any = None
-    gap: float = GAP
-    search: str | None = None
-    max_evaluations: int | None = None
-    widths: Widths | None = None
-    n_jobs: None = field(default=None, init=False)
-    verbose: int = 0
-    sigma_range: None = field(default=None, init=False)
-    width_gap: float = field(default=0.01, init=False)
-
-    recommended = RECOMMENDED
-    fit = _fit

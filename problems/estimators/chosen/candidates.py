@@ -88,13 +88,18 @@ class EvaluatedKernel:
         return self.score / self.price
 
 
-def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
-    """The meaning of ``cv`` and ``loss``: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
+def judged_by(
+    cv: Any,
+    loss: Any = "squared",
+    losses: tuple[str, ...] = ("squared",),
+    words: tuple[str, ...] = tuple(OF_SPECTRUM),
+) -> str:
+    """The meaning of ``cv`` (``words``: those it may be) and ``loss``: one of ``SMOOTH``, or a loss of residuals."""
     if loss not in losses:
         raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
-    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in OF_SPECTRUM):
+    if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words):
         raise DeclarationError(
-            "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter, a list of splits, or None for "
+            f"cv must be {', '.join(map(repr, words))}, a number of folds, a splitter, a list of splits, or None for "
             f"validation rows; received {cv!r}"
         )
     if loss != "squared" and cv != "loo":

@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.candidates import (
-    EvaluatedKernel,
-    evaluate,
-)
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
-from problems.estimators.chosen.model_search import RowSplit, Search
+from problems.estimators.chosen.over_gamma import OverGamma
+from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import WidthSetting, best_to_search, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
+from problems.estimators.shared.coded import class_factors
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
@@ -38,7 +37,7 @@ from substrate.threads import blas_threads
 __all__ = ["DenseSearch"]
 
 
-class DenseSearch(Search):
+class DenseSearch(OverGamma):
     """A search on all rows in memory: one decomposition for every kernel, and the machine of the best one."""
 
     def training_weights(self, weights: Array) -> Array:
@@ -60,8 +59,13 @@ class DenseSearch(Search):
             model.ridge_ = np.full(model.support_.size, 1.0 / model.gamma_)
             model.gamma_range_, model.n_iter_ = np.array(model.path_["coverage"]), 1
 
-    def weigh(self, given: Any, weights: Array, part: RowSplit) -> tuple[Array | None, Array | None]:
-        """Return the weights of the training rows and of those held out; None where all are equal."""
+    def weigh(
+        self, given: Any, y: Any, y_weights: Array, weights: Array, part: RowSplit
+    ) -> tuple[Array | None, Array | None]:
+        """Return the weights of the training rows and of those that validate; None where all are equal.
+
+        Validation rows that were given have the weights of their classes, by all of ``y`` and ``y_weights``.
+        """
         model = self.estimator
         by_class = getattr(model, "class_weight", None) is not None
         if (given is None and not by_class) or (to_numpy(weights) == 1.0).all():
@@ -69,7 +73,17 @@ class DenseSearch(Search):
         if model.loss != "squared":
             asked = "class_weight" if by_class else "sample_weight"
             raise DeclarationError(f"loss={model.loss!r} counts rows; {asked} goes with loss='squared'")
-        return take_rows(weights, part.rows), None if part.held_out is None else weights[part.held_out]
+        trained = take_rows(weights, part.rows)
+        if part.held_out is not None:
+            return trained, weights[part.held_out]
+        if part.X_check is None or not by_class:
+            return trained, None
+        return trained, class_factors(model.class_weight, to_numpy(y), to_numpy(y_weights), part.y_check)
+
+    def describe(self, fit: SaddleFit, task: Task, part: RowSplit) -> SaddleFit:
+        """Return the fit with the method of validation among its facts."""
+        how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, part.how)
+        return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
         """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""

@@ -46,11 +46,11 @@ def is_families(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "families"
 
 
-def check_kernels(kernels: Any, pairwise: bool) -> None:
+def check_kernels(kernels: Any, pairwise: bool, has_families: bool = True) -> None:
     """Refuse a parameter ``kernels`` that is given and no list of kernels; ``pairwise``: X is a kernel matrix."""
     if kernels is None:
         return
-    if is_families(kernels):
+    if has_families and is_families(kernels):
         if pairwise:
             raise DeclarationError(
                 "kernels='families' computes kernels of the inputs, and kernel='precomputed' has none; pass X itself "
@@ -58,7 +58,8 @@ def check_kernels(kernels: Any, pairwise: bool) -> None:
             )
         return
     if isinstance(kernels, (str, Kernel)) or not isinstance(kernels, Sequence) or not kernels:
-        raise DeclarationError(f"kernels must be a list of kernels, at least one, or 'families', received {kernels!r}")
+        or_families = ", or 'families'" if has_families else ""
+        raise DeclarationError(f"kernels must be a list of kernels, at least one{or_families}, received {kernels!r}")
     if any(as_kernel(kernel).pairwise for kernel in kernels):
         raise DeclarationError("a precomputed kernel is no candidate; pass it as kernel='precomputed'")
 
@@ -74,12 +75,18 @@ def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
         return list(dict.fromkeys(resolved))
     kernels_found: list[Kernel] = []
     for kernel in resolved:
-        if isinstance(kernel, (RBF, Laplacian, Matern)):
-            middle: Any = kernel.sigma
-            kernels_found += [replace(kernel, sigma=min(max(c * middle, _LEAST), _MOST)) for c in MULTIPLES]
-        else:
-            kernels_found.append(kernel)
+        kernels_found += [_widen(kernel, factor) for factor in MULTIPLES]
     return list(dict.fromkeys(kernels_found))
+
+
+def _widen(kernel: Kernel, factor: float) -> Kernel:
+    """Return a kernel with its width, or that of the kernel on its columns, times a factor; others as they are."""
+    if isinstance(kernel, Restricted):
+        return replace(kernel, kernel=_widen(kernel.kernel, factor))
+    if isinstance(kernel, (RBF, Laplacian, Matern)):
+        width: Any = kernel.sigma
+        return replace(kernel, sigma=min(max(factor * width, _LEAST), _MOST))
+    return kernel
 
 
 def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:

@@ -2,29 +2,25 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import LeaveOneOut, check_cv
 
-from problems.estimators.chosen.candidates import held_out_rows
+from problems.estimators.chosen.search import Search
 from problems.estimators.shared.base import Fitted
-from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from problems.estimators.shared.probabilities import Calibration
-from problems.estimators.shared.selector import Selector
-from substrate.arrays import Array, positive
+from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import target_rounding
-from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
+from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
-from substrate.kernels import Kernel, as_kernel
-from substrate.least_squares.leave_one_out import checked_splits
+from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_classes", "fit_numbers"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +75,8 @@ class Final:
     kept: dict[str, Any]
 
 
-class FusedSearch(Selector):
-    """A choice by validation, along a path or over several weights: it splits the rows and tries the kernels.
-
-    Its rules are parameters of the estimator: ``kernels``, ``cv``, ``validation_fraction``, ``gap``, ``random_state``.
-    """
+class FusedSearch(Search):
+    """A choice by validation, along a path or over several weights: it trains on every round and tries the kernels."""
 
     #: The parameter that widens a default range.
     widened: ClassVar[str] = ""
@@ -98,80 +91,19 @@ class FusedSearch(Selector):
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at that value."""
 
-    def candidates(self, X: Any) -> list[Kernel]:
-        """Return the kernels to choose from, their widths taken from the rows of the final machine."""
-        model = self.estimator
-        if model.kernels is None:
-            return [model._resolved_kernel(X)]
-        if (
-            isinstance(model.kernels, (str, Kernel))
-            or not isinstance(model.kernels, Sequence)
-            or not len(model.kernels)
-        ):
-            raise DeclarationError(f"kernels must be a list of kernels, at least one, received {model.kernels!r}")
-        given = model.kernel
-        try:
-            found = []
-            for candidate in model.kernels:
-                model.kernel = as_kernel(candidate)
-                found.append(model._resolved_kernel(X))
-        finally:
-            model.kernel = given
-        return found
-
-    def check_rules(self) -> None:
-        """Refuse parameters before any long work."""
-        model = self.estimator
-        if isinstance(model.cv, (bool, float)) or (isinstance(model.cv, str) and model.cv != "loo"):
-            raise DeclarationError(
-                "cv must be 'loo', a number of folds, a splitter, a list of splits, or None for validation rows; "
-                f"received {model.cv!r}"
-            )
-        held_out_rows(4, model.validation_fraction, 0)
-        positive(model.gap, "gap")
-
-    def check_pair(self, X_val: Any, y_val: Any) -> None:
-        """Refuse one of validation rows and targets without the other, or both beside ``cv``."""
-        if (X_val is None) != (y_val is None):
-            raise DataError("X_val and y_val come together; one of them is missing")
-        if X_val is not None and self.estimator.cv is not None:
-            raise DataError(f"X_val and y_val judge where cv is None, received cv={self.estimator.cv!r}")
-
-    def rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
-        """Return the split of the rows: a validation set, folds, or a fraction."""
-        model = self.estimator
-        every = np.arange(Y.shape[0])
-        if model.__sklearn_tags__().input_tags.pairwise:
-            model._resolved_kernel(X)  # refuses a matrix that is not square, before it is split
-        if Y_val is not None:
-            return Rounds((FusionRound(X, Y, X_val, Y_val),), every, f"{Y_val.shape[0]} rows given")
-        if model.cv is not None:
-            splitter = LeaveOneOut() if isinstance(model.cv, str) else check_cv(model.cv, labels, classifier=classifier)
-            splits = checked_splits(splitter.split(every, labels), every.size)
-            rounds = tuple(
-                FusionRound(*self.part(X, Y, train, train), *self.part(X, Y, test, train)) for train, test in splits
-            )
-            how = "every row left out in turn" if isinstance(model.cv, str) else f"{len(splits)} folds"
-            return Rounds(rounds, every, how)
-        stratify = labels if classifier else None
-        train, test = held_out_rows(every.size, model.validation_fraction, model.random_state, stratify)
-        cut = FusionRound(*self.part(X, Y, train, train), *self.part(X, Y, test, train))
-        return Rounds((cut,), train, f"{test.size} of {every.size} rows held out")
-
-    def refuse_small(self, rounds: Rounds) -> Rounds:
-        """Refuse rounds that would train on less than two rows."""
-        for number, one in enumerate(rounds.rounds):
-            if one.Y.shape[0] < 2:
-                raise DataError(
-                    f"round {number} would train on {one.Y.shape[0]} row, at least two are needed; give more rows, a "
-                    "smaller validation_fraction, fewer folds, or a validation set"
-                )
-        return rounds
-
-    def part(self, X: Any, Y: Array, rows: Any, columns: Any) -> tuple[Any, Array]:
-        """Return some of the rows; for a precomputed matrix, also some of the columns."""
-        pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
-        return (X[rows][:, columns] if pairwise else X[rows]), Y[rows]
+    def rounds(self, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any) -> Rounds:
+        """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets."""
+        split = self.part_rows(X, y, X_val, y_val)
+        if split.X_check is not None:
+            round_ = FusionRound(split.X, coded.codes(split.y), split.X_check, coded.known_codes(split.y_check))
+            return Rounds((round_,), split.rows, split.how)
+        Y, splits = coded.codes(y), self.splits(X, y)
+        rounds = tuple(
+            FusionRound(self.take_points(X, train, train), Y[train], self.take_points(X, test, train), Y[test])
+            for train, test in splits
+        )
+        how = "every row left out in turn" if isinstance(self.estimator.cv, str) else f"{len(splits)} folds"
+        return Rounds(rounds, split.rows, how)
 
     def best(self, X: Any, rounds: Rounds) -> tuple[Choice, list[Choice]]:
         """Return the best choice over all kernels, and all of them."""
@@ -179,9 +111,9 @@ class FusedSearch(Selector):
         choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
-    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, one: bool, also: dict[str, Any] | None = None) -> None:
+    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, coded: Any) -> None:
         """Choose, fit, and set the fitted attributes, all at the end."""
-        model = self.estimator
+        model, one = self.estimator, Y.shape[1] == 1
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
             if model.__sklearn_tags__().input_tags.pairwise:  # a whole matrix is checked, before it is split
@@ -189,7 +121,7 @@ class FusedSearch(Selector):
                 gram.check_definite()
                 known = tuple(fact for fact in gram.record() if fact[0] == "alteration")
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
-            X_final, Y_final = self.part(X, Y, rounds.rows, rounds.rows)
+            X_final, Y_final = self.take_points(X, rounds.rows, rounds.rows), Y[rounds.rows]
             best, choices = self.best(X, rounds)
             final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
@@ -214,7 +146,7 @@ class FusedSearch(Selector):
         setattr(model, f"{model._chooses}_", best.value)
         model.criterion_, model.criterion_lower_bound_ = best.error, lower
         model.path_ = best.path
-        for name, value in {**best.kept, **final.kept, **(also or {})}.items():
+        for name, value in {**best.kept, **final.kept}.items():
             setattr(model, name, value)
         if self.sparse:  # the support is not the set of training rows
             model.training_rows_ = rounds.rows
@@ -222,11 +154,13 @@ class FusedSearch(Selector):
         warn_unless_holds(model.certificate_)
         a = final.coefficients
         (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self.sparse else (np.arange(a.shape[0]),)
-        kept = np.ascontiguousarray((a[:, 0] if one else a)[used])
-        if model._labels:  # from regression's sign to that of y f = 1 - e
-            codes = np.ascontiguousarray((Y_final[:, 0] if one else Y_final)[used])
-            model.support_codes_ = codes
-            kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
+        codes = np.ascontiguousarray(Y_final[used])
+        signs = codes.reshape(
+            codes.shape + (1,) * (a.ndim - codes.ndim)
+        )  # one expansion per component: its axis is last
+        kept = coded.sign(signs, a[used])
+        kept = np.ascontiguousarray(kept[:, 0] if one else kept)
+        model._keep_classes(coded, codes)
         bias = float(final.bias[0]) if one else final.bias
         model._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
 
@@ -238,51 +172,16 @@ class FusedSearch(Selector):
         return (end_row(str(self.estimator._chooses), best.error, min(beyond), negligible, self.widened),)
 
 
-def fit_numbers(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
-    """Fit to rows X and targets y; validate on the given rows, on folds, or on a fraction held out."""
-    estimator: Any = self
-    search = estimator._selector
-    estimator._begin_fit()
-    search.check_rules()
-    search.check_pair(X_val, y_val)
-    X, y, _ = estimator._check_data(X, y, None, numeric=True, multi_output=False)
-    known = None
-    if X_val is not None:
-        X_val, y_val = estimator._validation(X_val, y_val)
-        known = y_val[:, None]
-    rounds = search.refuse_small(search.rounds(X, y[:, None], y, X_val, known, False))
-    search.keep_fused(X, y[:, None], rounds, True)
-    return self
-
-
-def fit_classes(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
-    """Fit to rows X and labels y of any kind; validate on the given rows, on folds, or on a fraction held out."""
+def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
+    """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
     estimator: Any = self
     search = estimator._selector
     estimator._begin_fit()
     search.check_rules()
     estimator._check_coding()
-    search.check_pair(X_val, y_val)
-    X, labels, _ = estimator._check_data(X, y, None, numeric=False)
-    classes = Classes.of(labels, estimator.coding)
-    known = None
-    if X_val is not None:
-        X_val, other = estimator._validation(X_val, y_val, numeric=False)
-        strange = np.setdiff1d(other, classes.names)
-        if strange.size:
-            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-        known = classes.codes(other)
-    Y = classes.codes(labels)
-    rounds = search.refuse_small(search.rounds(X, Y, labels, X_val, known, True))
-    for number, one in enumerate(rounds.rounds):
-        for train, _ in one.machines(True):
-            if np.unique(train.y).size < 2:
-                raise DataError(
-                    f"round {number} trains machine {train.column} on one class only; give more rows of the rare "
-                    "class, fewer folds, or a validation set"
-                )
-    also = {"classes_": classes.names, "code_book_": classes.book}
-    search.keep_fused(X, Y, rounds, Y.shape[1] == 1, also)
+    X, y, _ = estimator._check_data(X, y, None, numeric=not estimator._labels)
+    coded = estimator._encode(y)
+    search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
     return self
 
 

@@ -1,11 +1,11 @@
 """Estimators whose hyper-parameter is chosen by validation with a proof, and ``fuse`` on an estimator, by them."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from problems.estimators.chosen.fused import FusedCalibration, fit_classes, fit_numbers
+from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.full.l1_fit import L1Model
@@ -29,7 +29,63 @@ __all__ = [
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateRegressor(Regressor):
+class ZetaChoice:
+    """The choice of zeta by validation, of numbers or of classes: its parameters, and the fit.
+
+    It comes before the task; :class:`FusedL1SubstrateRegressor` documents the parameters.
+    """
+
+    _model_type: ClassVar[Any] = L1Model
+    _selector_type: ClassVar[Any] = OverZeta
+    _page: ClassVar[str] = "fused_l1_substrate"
+    _chooses: ClassVar[str | None] = "zeta"
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    zeta_min: float | None = None
+    ridge_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_fused
+
+
+@dataclass(eq=False, repr=False)
+class RhoChoice:
+    """The choice of rho by validation, of numbers or of classes: its parameters, and the fit.
+
+    It comes before the task; :class:`FusedMaximalVariationRegressor` documents the parameters.
+    """
+
+    _model_type: ClassVar[Any] = FusedVariationModel
+    _selector_type: ClassVar[Any] = OverRho
+    _page: ClassVar[str] = "fused_maximal_variation"
+    _chooses: ClassVar[str | None] = "rho"
+    _location: ClassVar[str | None] = None
+    _takes_weights = False
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = None
+    validation_fraction: float = 0.25
+    gap: float = 1e-2
+    random_state: Any = None
+    relevance: float = 0.05
+    expansion: str = "shared"
+    ridge: float = 0.0
+    cutoff: float = CUTOFF
+    groups: Any = None
+    rho_range: Any = None
+    max_evaluations: int = SOLVES
+
+    fit = fit_fused
+
+
+@dataclass(eq=False, repr=False)
+class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
     """The L1 substrate for regression with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -83,27 +139,12 @@ class FusedL1SubstrateRegressor(Regressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _model_type = L1Model
-    _selector_type = OverZeta
-    _page, _chooses, _location = "fused_l1_substrate", "zeta", None
-    _takes_weights = False
     _typical = ({"cv": 3},)
     _title = "Fusion over zeta, regression"
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
-    zeta_min: float | None = None
-    ridge_range: Any = None
-    max_evaluations: int = SOLVES
-
-    fit = fit_numbers
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationRegressor(AdditiveEstimator, Regressor):
+class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     """Structure detection for regression with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
@@ -152,31 +193,12 @@ class FusedMaximalVariationRegressor(AdditiveEstimator, Regressor):
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _model_type = FusedVariationModel
-    _selector_type = OverRho
-    _page, _chooses, _location = "fused_maximal_variation", "rho", None
-    _takes_weights = False
     _typical = ({"expansion": "decoupled", "ridge": 0.1},)
     _title = "Fusion over rho, regression"
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
-    relevance: float = 0.05
-    expansion: str = "shared"
-    ridge: float = 0.0
-    cutoff: float = CUTOFF
-    groups: Any = None
-    rho_range: Any = None
-    max_evaluations: int = SOLVES
-
-    fit = fit_numbers
 
 
 @dataclass(eq=False, repr=False)
-class FusedL1SubstrateClassifier(Classifier):
+class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     """The L1 substrate for classification with zeta fused, by its exact path ([Pelckmans2005]_ eq. (16), (28)).
 
     Parameters
@@ -198,44 +220,28 @@ class FusedL1SubstrateClassifier(Classifier):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _model_type = L1Model
-    _selector_type = OverZeta
     _calibration_type = FusedCalibration
-    _page, _chooses, _location = "fused_l1_substrate", "zeta", None
-    _takes_weights = False
     _title = "Fusion over zeta, classification"
     _plain_type = L1SubstrateClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
-    kernels: Any = None
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
-    zeta_min: float | None = None
-    ridge_range: Any = None
-    max_evaluations: int = SOLVES
-
-    fit = fit_classes
 
 
 @dataclass(eq=False, repr=False)
-class FusedMaximalVariationClassifier(AdditiveEstimator, Classifier):
+class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     """Structure detection for classification with rho fused, by its exact path ([Pelckmans2005]_ eq. (28)).
 
     Parameters
     ----------
-    kernel, tol
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+        As for :class:`FusedMaximalVariationRegressor`.
+    groups, rho_range, max_evaluations
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
-    kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
-        As for :class:`FusedMaximalVariationRegressor`.
-    groups, rho_range, max_evaluations
-        As for :class:`FusedMaximalVariationRegressor`.
 
     Attributes
     ----------
@@ -247,30 +253,12 @@ class FusedMaximalVariationClassifier(AdditiveEstimator, Classifier):
         The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _model_type = FusedVariationModel
-    _selector_type = OverRho
     _calibration_type = FusedCalibration
-    _page, _chooses, _location = "fused_maximal_variation", "rho", None
-    _takes_weights = False
     _title = "Fusion over rho, classification"
     _plain_type = MaximalVariationClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
-    kernels: Any = None
-    cv: Any = None
-    validation_fraction: float = 0.25
-    gap: float = 1e-2
-    random_state: Any = None
-    relevance: float = 0.05
-    expansion: str = "shared"
-    ridge: float = 0.0
-    cutoff: float = CUTOFF
-    groups: Any = None
-    rho_range: Any = None
-    max_evaluations: int = SOLVES
-
-    fit = fit_classes
 
 
 #: The class that chooses a parameter of each estimator.

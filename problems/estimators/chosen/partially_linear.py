@@ -3,44 +3,15 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
-
-from problems.estimators.chosen.dense_search import DenseSearch
-from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.selection import GammaChoice
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.partially_linear import PartiallyLinearModel
-from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
-from substrate.namespaces import take_rows
 
 __all__ = ["PartiallyLinearLSSVMClassifierCV", "PartiallyLinearLSSVMRegressorCV"]
 
 
-class PartiallyLinearSearch(DenseSearch):
-    """A search over candidates on the columns that are not in the linear part."""
-
-    def check_rules(self) -> None:
-        """Refuse parameters before any work, and searches that know no linear part."""
-        model = self.estimator
-        super().check_rules()
-        if np.size(model.linear_columns) and model.search in ("gradient", "certified"):
-            raise DeclarationError(
-                f"search={model.search!r} knows a bias and no other columns that are not penalised; use a "
-                "list of kernels, search='nelder-mead', or linear_columns=()"
-            )
-
-    def candidates(self, X: Any) -> list[Kernel]:
-        """Return the kernels to judge, off the linear columns."""
-        model = self.estimator._model
-        linear = model.linear_numbers()
-        if self.estimator.kernels is None or not linear:
-            return super().candidates(X)
-        others = np.array([column for column in range(int(X.shape[1])) if column not in linear])
-        found = super().candidates(take_rows(X.T, others).T)
-        return [model.off_linear(kernel) for kernel in found]
-
-
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMRegressorCV(LSSVMRegressorCV):
+class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     """Partially linear LS-SVM regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -65,7 +36,6 @@ class PartiallyLinearLSSVMRegressorCV(LSSVMRegressorCV):
     """
 
     _model_type = PartiallyLinearModel
-    _selector_type = PartiallyLinearSearch
     _page = "partially_linear_ls_svm"
     _takes_matrix = False
     _: KW_ONLY
@@ -75,7 +45,7 @@ class PartiallyLinearLSSVMRegressorCV(LSSVMRegressorCV):
 
 
 @dataclass(eq=False, repr=False)
-class PartiallyLinearLSSVMClassifierCV(LSSVMClassifierCV):
+class PartiallyLinearLSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
     """The partially linear LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -98,7 +68,6 @@ class PartiallyLinearLSSVMClassifierCV(LSSVMClassifierCV):
     """
 
     _model_type = PartiallyLinearModel
-    _selector_type = PartiallyLinearSearch
     _page = "partially_linear_ls_svm"
     _takes_matrix = False
     _: KW_ONLY

@@ -11,31 +11,125 @@ also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), se
 """
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from problems.estimators.chosen.dense_search import DenseSearch
-from problems.estimators.chosen.model_search import RECOMMENDED
+from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
-from problems.estimators.shared.coded import Classes, class_factors, scores_of, winners
-from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.saddle_system import ridge_of
-from substrate.namespaces import take_rows, to_numpy
+from substrate.namespaces import take_rows
 from substrate.search.gamma_search import GAP
 
-__all__ = ["LSSVMClassifierCV", "LSSVMRegressorCV"]
+__all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMRegressorCV(LSSVMRegressor):
+class GammaChoice:
+    """The choice of gamma on all rows, of an LS-SVM of numbers or of classes: its parameters, and the fit.
+
+    It comes before the estimator whose gamma is chosen; :class:`LSSVMRegressorCV` documents the parameters.
+    """
+
+    _selector_type: ClassVar[Any] = DenseSearch
+    _page: ClassVar[str] = "tikhonov_fusion"
+    _chooses: ClassVar[str | None] = "gamma"
+    _solvers: ClassVar[tuple[str, ...]] = ()
+    # what a search chooses or does not use is no parameter of its machine
+    gamma: Any = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    # a search decomposes its matrices, and does not iterate
+    cg_tol: Any = field(default=Absent(), init=False)
+    max_iter: Any = field(default=Absent(), init=False)
+    _: KW_ONLY
+    kernels: Any = None
+    cv: Any = "loo"
+    loss: str = "squared"
+    validation_fraction: float = 0.25
+    random_state: Any = None
+    gamma_range: Any = None
+    gap: float = GAP
+    search: str | None = None
+    max_evaluations: int | None = None
+    widths: Widths | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    sigma_range: Any = None
+    width_gap: float = 0.01
+
+    recommended = RECOMMENDED
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None) -> Self:
+        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
+
+        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
+        the weights of their classes where a classifier has some.
+
+        :place [Cawley2004]_ section 3: model selection by a simplex search
+        """
+        model: Any = self
+        search, pooled = model._selector, bool(model._labels)
+        model._begin_fit()
+        search.check_rules()
+        model._check_coding()
+        X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
+        data = (X, y)
+        X, y, weights, kept = model._weighted(X, y, given)
+        coded = model._encode(y)
+        split = search.part_rows(X, y, X_val, y_val)
+        weighed = search.weigh(sample_weight, data[1], given, weights, split)
+        X, Y, weights = split.X, coded.codes(split.y), take_rows(weights, split.rows)
+        check = None if split.X_check is None else (split.X_check, coded.known_codes(split.y_check))
+        whole, one_output = coded.is_whole(Y), Y.shape[1] == 1
+        if not whole and (self.loss != "squared" or search.criterion == "evidence"):
+            option = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
+            raise DeclarationError(
+                f"coding='one_vs_one' has no {option}, its machines having rows of their own; use cv='loo' with "
+                "loss='squared', or another coding"
+            )
+        kernels = search.candidates(X)
+        border, check_linear = search.borders(X, weights, check)
+        task = Task(
+            X=X,
+            Y=Y,
+            criterion=search.criterion,
+            splits=search.splits(*data, kept),
+            gammas=self.gamma_range,
+            gap=float(self.gap),
+            pooled=pooled,
+            wrong=model._count_wrong(coded, split.y),
+            check=check,
+            weights=weighed[0],
+            check_weights=weighed[1],
+            border=border,
+            check_linear=check_linear,
+        )
+        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
+        gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
+        search.keep_search(judged, best, pooled or one_output)
+        model._keep_noise(Y, fit, gammas, one_output)
+        model._keep_classes(coded, Y)
+        described = search.describe(fit, task, split)
+        signed = replace(described, support_values=coded.sign(Y, fit.support_values))
+        model._model.keep(X, kept[split.rows], best.kernel, signed, ridges_of(gammas, weights), one_output)
+        return self
+
+    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
+        model: Any = self
+        outputs = (*model._outputs(), 1)[0]
+        if outputs != n_outputs:
+            raise DataError(f"the model was fitted to {outputs} outputs, these data have {n_outputs}")
+        return tuple(float(gamma) for gamma in np.broadcast_to(model.gamma_, n_outputs))
+
+
+@dataclass(eq=False, repr=False)
+class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     """An LS-SVM for regression that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -136,73 +230,10 @@ class LSSVMRegressorCV(LSSVMRegressor):
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
-    _selector_type = DenseSearch
-    _page, _chooses = "tikhonov_fusion", "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    # what a search chooses or does not use is no parameter of its machine
-    gamma: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
-    # a search decomposes its matrices, and does not iterate
-    cg_tol: Any = field(default=Absent(), init=False)
-    max_iter: Any = field(default=Absent(), init=False)
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = "loo"
-    loss: str = "squared"
-    validation_fraction: float = 0.25
-    random_state: Any = None
-    gamma_range: Any = None
-    gap: float = GAP
-    search: str | None = None
-    max_evaluations: int | None = None
-    widths: Widths | None = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    sigma_range: Any = None
-    width_gap: float = 0.01
-
-    recommended = RECOMMENDED
-
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
-
-        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike.
-
-        :place [Cawley2004]_ section 3: model selection by a simplex search
-        """
-        search = self._selector
-        self._begin_fit()
-        search.check_rules()
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-        data = (X, y)
-        X, y, weights, kept = self._keep_weighted(X, y, weights)
-        split = search.part_rows(X, y, X_val, y_val, False)
-        X, Y, is_single = split.X, _columns(split.y), y.ndim == 1
-        check = None if split.X_check is None else (split.X_check, _columns(split.y_check))
-        kernels = search.candidates(X)
-        rules = (search.criterion, search.splits(*data, False, kept), self.gamma_range, float(self.gap))
-        weighed = search.weigh(sample_weight, weights, split)
-        weights = take_rows(weights, split.rows)
-        task = Task(X, Y, *rules, False, None, check, *weighed, *search.borders(X, weights, check))
-        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task)
-        gammas = tuple(float(gamma) for gamma in best.search.gamma)
-        search.keep_search(judged, best, is_single)
-        self._intervals.keep_noise(Y, fit, gammas, is_single)
-        ridge = ridges_of(gammas, weights)
-        self._model.keep(X, kept[split.rows], best.kernel, split.describe(fit, task), ridge, is_single)
-        return self
-
-    def _gammas(self, n_outputs: int) -> tuple[float, ...]:
-        gammas = tuple(float(gamma) for gamma in np.atleast_1d(self.gamma_))
-        if len(gammas) != n_outputs:
-            raise DataError(f"the model chose {len(gammas)} gammas, these data have {n_outputs} outputs")
-        return gammas
 
 
 @dataclass(eq=False, repr=False)
-class LSSVMClassifierCV(LSSVMClassifier):
+class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
     """An LS-SVM classifier that chooses gamma, provably the best of a range, and its kernel.
 
     Parameters
@@ -234,93 +265,3 @@ class LSSVMClassifierCV(LSSVMClassifier):
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
-    _selector_type = DenseSearch
-    _page, _chooses = "tikhonov_fusion", "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    # what a search chooses or does not use is no parameter of its machine
-    gamma: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
-    # a search decomposes its matrices, and does not iterate
-    cg_tol: Any = field(default=Absent(), init=False)
-    max_iter: Any = field(default=Absent(), init=False)
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = "loo"
-    loss: str = "squared"
-    validation_fraction: float = 0.25
-    random_state: Any = None
-    gamma_range: Any = None
-    gap: float = GAP
-    search: str | None = None
-    max_evaluations: int | None = None
-    widths: Widths | None = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    sigma_range: Any = None
-    width_gap: float = 0.01
-
-    recommended = RECOMMENDED
-
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
-
-        ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
-        the weights of their classes.
-        """
-        search = self._selector
-        self._begin_fit()
-        search.check_rules()
-        self._check_coding()
-        X, labels, given_weights = self._check_data(X, y, sample_weight, numeric=False)
-        data, every = (X, labels), (to_numpy(labels), to_numpy(given_weights))
-        X, labels, weights, kept = self._weighted(X, labels, given_weights)
-        classes = Classes.of(labels, self.coding)
-        split = search.part_rows(X, labels, X_val, y_val, True)
-        weighed = search.weigh(sample_weight, weights, split)
-        if self.class_weight is not None and split.X_check is not None and split.held_out is None:
-            weighed = (weighed[0], class_factors(self.class_weight, *every, split.y_check))
-        X, labels, weights = split.X, split.y, take_rows(weights, split.rows)
-        check = None if split.X_check is None else (split.X_check, _known_codes(split.y_check, classes))
-        numbers, Y = to_numpy(classes.numbers(labels)), classes.codes(labels)
-        whole = bool((to_numpy(Y) != 0.0).all())
-        if not whole and (self.loss != "squared" or search.criterion == "evidence"):
-            option = f"loss {self.loss!r}" if self.loss != "squared" else "evidence"
-            raise DeclarationError(
-                f"coding='one_vs_one' has no {option}, its machines having rows of their own; use cv='loo' with "
-                "loss='squared', or another coding"
-            )
-        kernels = search.candidates(X)
-        wrong = partial(_share_wrong, numbers=numbers, coding=self.coding, book=classes.book)
-        rules = (search.criterion, search.splits(*data, True, kept), self.gamma_range, float(self.gap))
-        task = Task(X, Y, *rules, True, wrong, check, *weighed, *search.borders(X, weights, check))
-        judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
-        gamma = float(best.search.gamma[0])
-        search.keep_search(judged, best, True)
-        self._keep_classes(classes, Y)
-        signed = replace(split.describe(fit, task), support_values=Y * fit.support_values)
-        self._model.keep(X, kept[split.rows], best.kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
-        return self
-
-    def _gammas(self, n_machines: int) -> tuple[float, ...]:
-        return (float(self.gamma_),) * n_machines
-
-
-def _columns(y: Any) -> Any:
-    """Targets one column per output."""
-    return y[:, None] if y.ndim == 1 else y
-
-
-def _known_codes(labels: Any, classes: Classes) -> Array:
-    """The codes of validation rows."""
-    if (strange := np.setdiff1d(labels, classes.names)).size:
-        raise DataError(f"y_val has classes {strange[:5]} that y lacks")
-    codes: Array = classes.codes(labels)
-    return codes
-
-
-def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
-    """The share of misclassified rows."""
-    scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
-    return float(np.mean(winners(scores) != numbers))

@@ -38,8 +38,9 @@ class LeftOutClasses(Calibration):
 
     def row_weights(self) -> Array:
         """Return the weights of the rows of the fit, with those of their classes."""
-        ridge = to_numpy(self.estimator.ridge_)
-        return 1.0 / (self.estimator._gammas(1)[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
+        model = self.estimator
+        ridge, gammas = to_numpy(model.ridge_), model._gammas(model.code_book_.shape[1])
+        return 1.0 / (gammas[0] * (ridge if ridge.ndim == 1 else ridge[:, 0]))  # type: ignore[no-any-return]
 
     def matrix_rows(self, rows: Any) -> Any:
         """Return what stands for the rows of the fit: a precomputed matrix, or nothing."""
@@ -124,7 +125,7 @@ class LeftOutClasses(Calibration):
     ) -> Iterator[tuple[Array, Array, Array]]:
         """Outputs, c and S of the new points, block by block."""
         model = self.estimator
-        gamma = model._gammas(1)[0]
+        gamma = model._gammas(model.code_book_.shape[1])[0]
         for some in row_blocks(points.shape[0], model.support_.size):
             outputs = model._evaluate(points[some])
             c, p = influence.at(influence.represent(points[some]), own[some])

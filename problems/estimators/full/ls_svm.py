@@ -211,7 +211,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     _model_type = LSSVMModel
     _intervals_type = DenseIntervals
-    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = True
@@ -304,7 +304,7 @@ class LSSVMClassifier(Classifier):
 
     _model_type = LSSVMModel
     _calibration_type = LeftOutClasses
-    _typical: ClassVar[Uses] = ({"gamma": 10.0},)
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True

@@ -260,7 +260,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
-    _typical = ({"refit": True},)
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
     _title = "Maximal variation, classification"
     _model_type = MaximalVariationModel
     _page, _solvers = "maximal_variation", ("auto", "cvxpy")

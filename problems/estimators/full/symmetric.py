@@ -1,7 +1,7 @@
 """LS-SVM regression with an even or odd function, see :mod:`problems.symmetric_ls_svm`."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sklearn.utils import Tags
 
@@ -14,9 +14,9 @@ __all__ = ["SymmetricLSSVMRegressor"]
 class SymmetricModel(LSSVMModel):
     """The LS-SVM with the even or odd part of a kernel."""
 
-    def own_kernel(self) -> Kernel:
+    def own_kernel(self, given: Any = None) -> Kernel:
         """Return that part."""
-        return Symmetric(super().own_kernel(), self.estimator.symmetry)
+        return Symmetric(super().own_kernel(given), self.estimator.symmetry)
 
 
 @dataclass(eq=False, repr=False)

@@ -31,7 +31,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
@@ -287,7 +287,7 @@ class ReducedModel(Model):
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
         """Return a list of candidates with their widths, each once."""
-        return list(dict.fromkeys(_resolve_kernels([as_kernel(kernel) for kernel in kernels], data)))
+        return list(dict.fromkeys(_resolve_kernels([self.own_kernel(kernel) for kernel in kernels], data)))
 
     def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
         """Predict rows into a file."""

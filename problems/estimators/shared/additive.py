@@ -12,7 +12,7 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels import Componentwise, Kernel
 from substrate.kernels.base import row_blocks
 from substrate.kernels.nested import Restricted
 from substrate.least_squares.primal_weights import PrimalWeights
@@ -107,9 +107,9 @@ class AdditiveModel(Model):
         parts = self.own_kernel().components(self.estimator.n_features_in_)
         return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
 
-    def own_kernel(self) -> Componentwise:
+    def own_kernel(self, given: Any = None) -> Componentwise:
         """Return the sum of one kernel per component."""
-        kernel = as_kernel(self.estimator.kernel)
+        kernel = super().own_kernel(given)
         if isinstance(kernel, Componentwise):
             return kernel
         if isinstance(kernel, Restricted):

@@ -19,7 +19,6 @@ from problems.estimators.shared.checks import check_home, checked_on_device, war
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance, term_weights
-from problems.estimators.shared.selector import Selector
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
@@ -60,7 +59,7 @@ class KernelEstimator(BaseEstimator):
     #: The kind of its model: what its machine is.
     _model_type: ClassVar[type[Model]]
     #: The kind of its selector, where a fit chooses a parameter.
-    _selector_type: ClassVar[type[Selector] | None] = None
+    _selector_type: ClassVar[type[Any] | None] = None
     #: Parameters beside its defaults with which it is typically used: the shared checks fit it with each of them too.
     _typical: ClassVar[Uses] = ()
     #: The page of :mod:`problems` that states the machine.
@@ -325,6 +324,10 @@ class KernelEstimator(BaseEstimator):
             return X, y, weights, rows
         kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return kept, take_rows(y, rows), take_rows(weights, rows), rows
+
+    def _weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+        """The rows of positive weight with their weights, those of classes multiplied in where there are some."""
+        return self._keep_weighted(X, y, weights)
 
     def _refuse_device(self) -> None:
         """Raise for arrays that are not numpy's, with the remedy."""

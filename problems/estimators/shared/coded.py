@@ -14,6 +14,7 @@ from substrate.namespaces import is_device_array, namespace_of, on_device_of, ta
 
 __all__ = [
     "Classes",
+    "Numbers",
     "class_factors",
     "classes_of",
     "decode_outputs",
@@ -79,6 +80,41 @@ class Classes:
     def codes(self, labels: Any) -> Any:
         """The targets of the machines, one column per machine, where the labels are."""
         return take_rows(on_device_of(labels, self.book), self.numbers(labels))
+
+    def known_codes(self, labels: Any) -> Any:
+        """The codes of the labels of validation rows, all of which the training rows have."""
+        if (strange := np.setdiff1d(labels, self.names)).size:
+            raise DataError(f"y_val has classes {strange[:5]} that y lacks")
+        return self.codes(labels)
+
+    def sign(self, Y: Array, support_values: Array) -> Array:
+        """The multipliers of y f = 1 - e, from those of y = f + e."""
+        return Y * support_values
+
+    def is_whole(self, Y: Array) -> bool:
+        """Whether every row is in every machine."""
+        return bool((to_numpy(Y) != 0.0).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The targets of a regression: one column per output, and every row in all of them."""
+
+    def codes(self, y: Any) -> Any:
+        """The targets, one column per output."""
+        return y[:, None] if y.ndim == 1 else y
+
+    def known_codes(self, y: Any) -> Any:
+        """The targets of validation rows."""
+        return self.codes(y)
+
+    def sign(self, Y: Array, support_values: Array) -> Array:
+        """The multipliers of y = f + e."""
+        return support_values
+
+    def is_whole(self, Y: Array) -> bool:
+        """Every row is in every machine."""
+        return True
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:

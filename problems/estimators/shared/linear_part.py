@@ -10,7 +10,7 @@ import numpy as np
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel, Restricted, as_kernel
+from substrate.kernels import Kernel, Restricted
 from substrate.least_squares.primal_weights import LinearTerm, PrimalWeights
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
@@ -66,24 +66,29 @@ class LinearPart(Model):
             )
         return numbers
 
-    def own_kernel(self) -> Kernel:
+    def own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel on the columns that are not linear."""
-        kernel = as_kernel(self.estimator.kernel)
+        kernel = super().own_kernel(given)
         if kernel.pairwise:
             raise DeclarationError(
                 f"{type(self.estimator).__name__} takes its linear part from the columns of X, which a precomputed "
                 "kernel matrix does not have; fit with a kernel of substrate.kernels on X itself"
             )
-        return self.off_linear(kernel)
-
-    def off_linear(self, kernel: Kernel) -> Kernel:
-        """Return the kernel on the columns that are not in the linear part; before a fit as it is given."""
+        # before a fit as it is given
         linear = self.linear_numbers() if hasattr(self.estimator, "n_features_in_") else []
         return (
             Restricted(kernel, tuple(k for k in range(self.estimator.n_features_in_) if k not in linear))
             if linear
             else kernel
         )
+
+    def refuse_search(self, search: str | None) -> None:
+        """Refuse searches that know no linear part."""
+        if np.size(self.estimator.linear_columns) and search in ("gradient", "certified"):
+            raise DeclarationError(
+                f"search={search!r} knows a bias and no other columns that are not penalised; use a list of kernels, "
+                "search='nelder-mead', or linear_columns=()"
+            )
 
     def take_linear(self, X: Any) -> Array:
         """Return the columns of the linear part, dense, where X is."""

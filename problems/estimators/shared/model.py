@@ -44,9 +44,12 @@ class Model:
         page: str = self.estimator._page
         return page
 
-    def own_kernel(self) -> Kernel:
-        """Return the kernel of the machine, made of the one that was given."""
-        return as_kernel(self.estimator.kernel)
+    def own_kernel(self, given: Any = None) -> Kernel:
+        """Return the kernel of the machine, made of the one that was given: a parameter, or a candidate of a search."""
+        return as_kernel(self.estimator.kernel if given is None else given)
+
+    def refuse_search(self, search: str | None) -> None:
+        """Refuse a search over the scales of kernels that does not know this machine."""
 
     def primal(self) -> PrimalWeights | None:
         """Return the primal weights, where support values cannot represent the answer."""

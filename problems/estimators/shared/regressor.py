@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, real_array
@@ -94,6 +95,17 @@ class Regressor(RegressorMixin, KernelEstimator):
         """What :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
         guarantee: Guarantee = self._intervals.guarantee(coverage, method)
         return guarantee
+
+    def _encode(self, y: Any) -> Numbers:
+        """How targets become columns: as they are."""
+        return Numbers()
+
+    def _count_wrong(self, classes: Numbers, y: Any) -> None:
+        """Numbers are not wrong or right."""
+
+    def _keep_noise(self, Y: Array, fit: Any, gammas: tuple[float, ...], one_output: bool) -> None:
+        """Keep what intervals need of the errors of a fit."""
+        self._intervals.keep_noise(Y, fit, gammas, one_output)
 
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
         """There are none."""

@@ -85,7 +85,7 @@ _PROOF: _Kinds = {
         }
     ),
 }
-_CHOSEN: _Kinds = _PROOF | {
+_CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
     "sigma_range_": _VECTOR,
@@ -161,8 +161,8 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "PartiallyLinearLSSVMRegressor": _ERRORS,
     "PartiallyLinearLSSVMRegressorCV": _ERRORS,
     "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
-    "Search": _CHOSEN,
-    "FusedSearch": _PROOF,
+    "Search": _PROOF,
+    "OverGamma": _CHOSEN,
     "OverZeta": {  # rows that train, where the support does not tell
         "proved_on_": _BOX,
         "ridge_": _NUMBER,
@@ -242,6 +242,7 @@ _RANGE = either(many(_AMOUNT, 2), array("fiu"))
 _POINTS = either(array("fiu", (1, 2)), sparse(), many(either(_WHOLE, many(_NUMBER, 1)), 1))
 _KERNELS: _Kinds = {"kernels": either(nothing(), many(kernel(named=True), 1)), "random_state": _MOST}
 _LOSSES = ("squared", *ROBUST)
+_WRONG: _Kinds = {"loss": word(*_LOSSES, "misclassification")}
 _RULE = either(nothing(), word(*RULES), _POINTS)
 _CHOICE = record_of(
     Basis,
@@ -268,9 +269,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LinearPart": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
-    "Search": {
+    "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
+    "OverGamma": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
-        "random_state": _MOST,
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
         "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
@@ -278,8 +279,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
-    "LSSVMClassifierCV": {"loss": word(*_LOSSES, "misclassification")},
-    "FusedSearch": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
+    "LSSVMClassifierCV": _WRONG,
+    "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
     "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": {"ridge_range": either(nothing(), _RANGE)},

@@ -438,6 +438,8 @@ def stationarity_row(
     scale = float(
         np.linalg.norm(components.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient)
     )
+    # where nothing is fitted, a millionth of the largest possible correlation of features and targets
+    scale += 1e-6 * float(np.linalg.norm(components.sum(axis=0)) * np.linalg.norm(y))
     return Row(
         name="(27a) stationarity",
         value=residual,

@@ -1,0 +1,117 @@
+"""Searches over gamma, and over kernels or the logarithms of their parameters: rules, table, rows of a certificate."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen import families
+from problems.estimators.chosen.candidates import EvaluatedKernel, judged_by, over_candidates, tabulate
+from problems.estimators.chosen.certified_search import check_certified
+from problems.estimators.chosen.kernel_search import kernels_fact
+from problems.estimators.chosen.search import Search
+from problems.estimators.chosen.width_rule import Widths, check_widths
+from substrate.arrays import whole_number
+from substrate.certificates import Row
+from substrate.errors import DeclarationError
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.leave_one_out import ROBUST
+from substrate.search.gamma_search import gamma_ends
+
+__all__ = ["RECOMMENDED", "OverGamma"]
+
+
+def _recommended(cls: Any, /, **changes: Any) -> Any:
+    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+    own = {one.name for one in fields(cls) if one.init}
+    return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
+
+
+#: The constructor ``recommended`` of estimators that search.
+RECOMMENDED: Any = classmethod(_recommended)
+
+
+class OverGamma(Search):
+    """A search over gamma and the scales of kernels: its rules, its fitted attributes, its rows of a certificate.
+
+    The estimator has ``loss``, ``gamma_range``, ``search`` and those beside them too.
+    """
+
+    words, has_families = tuple(OF_SPECTRUM), True
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The supported losses of leave-one-out residuals."""
+        return ("squared", *ROBUST, "misclassification") if self.estimator._labels else ("squared", *ROBUST)
+
+    @property
+    def criterion(self) -> str:
+        """The criterion: "loo", "gcv", "evidence", "folds", "validation", or a loss of leave-one-out residuals."""
+        return judged_by(self.estimator.cv, self.estimator.loss, self.losses, self.words)
+
+    def check_rules(self) -> None:
+        """Refuse parameters before any work."""
+        super().check_rules()
+        model = self.estimator
+        if model.gamma_range is not None:
+            gamma_ends(model.gamma_range)
+        if model.search not in (None, "nelder-mead", "gradient", "certified"):
+            raise DeclarationError(
+                f"search must be None, 'nelder-mead', 'gradient' or 'certified', received {model.search!r}"
+            )
+        check_widths(model.widths, model.search)
+        if model.max_evaluations is not None:
+            whole_number(model.max_evaluations, "max_evaluations", 1)
+        check_certified(model.search, self.criterion, model.sigma_range, model.width_gap)
+        model._model.refuse_search(model.search)
+
+    def way(self) -> Widths | None:
+        """Return what a search by slopes may do with a shared width."""
+        model = self.estimator
+        return "auto" if model.widths is None and families.is_families(model.kernels) else model.widths
+
+    def keep_search(self, judged: list[EvaluatedKernel], best: EvaluatedKernel, one: bool) -> None:
+        """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
+        model = self.estimator
+        search = over_candidates(judged, best)
+        model.gamma_ = float(search.gamma[0]) if one else search.gamma
+        model.criterion_ = float(search.criterion[0]) if one else search.criterion
+        model.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
+        model.gamma_range_ = np.array(search.gamma_range)
+        if best.widths is not None:
+            model.sigma_range_ = np.array(best.widths.widths)
+        model.path_ = search.path
+        model.cv_results_ = tabulate(judged, one)
+
+    def search_rows(
+        self, judged: list[EvaluatedKernel], best: EvaluatedKernel
+    ) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
+        """Return the gap of the winner, over all candidates, and the facts of the search."""
+        search, proof = over_candidates(judged, best), best.widths.facts(best.kernel) if best.widths else ()
+        rows = search.rows()
+        kernels = kernels_fact(judged, bool(self.estimator.search))
+        if best.widths is not None:
+            search = best.search
+            rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
+            kernels = f"{len(judged)} judged near the best point of all widths"
+        ranges: tuple[tuple[str, str], ...] = ()
+        if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
+            ends = np.array([candidate.search.gamma_range for candidate in judged])
+            said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
+            said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
+            ranges = (("ranges of gamma", said),)
+        if best.price > 1.0:
+            kernels += "; terms that are not worth their parameters are set to zero"
+        if families.is_families(self.estimator.kernels):
+            kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
+        facts = (
+            ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
+            *search.facts(),
+            ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            *proof,
+            ("kernels", kernels),
+            *ranges,
+            *next((one.facts for one in judged if one.facts), ()),
+            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
+        )
+        return rows, facts
