@@ -183,7 +183,7 @@ class Integrals:
             raise DeclarationError(f"{self!r} has no integrals over boxes: {self.no_integral}")
 
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
-        """The integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column."""
+        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are of a derivative in x, by column."""
         self.refuse_integrals()
         points = real_points(X, "X")
         points = points.toarray() if is_sparse(points) else points
@@ -191,17 +191,17 @@ class Integrals:
         return self._integral(points, checked_boxes(boxes, points.shape[1]), checked)
 
     def double_integral(self, boxes: Any, others: Any) -> Array:
-        """The integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
+        """Return the integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
         self.refuse_integrals()
         n_features = np.asarray(boxes).shape[-2]
         return self._double_integral(checked_boxes(boxes, n_features), checked_boxes(others, n_features))
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """As :meth:`integral`, of checked points, boxes and orders."""
+        """Return the same as :meth:`integral`, of checked points, boxes and orders."""
         raise self._without_integral("_integral")
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """As :meth:`double_integral`, of checked boxes."""
+        """Return the same as :meth:`double_integral`, of checked boxes."""
         raise self._without_integral("_double_integral")
 
     def _without_integral(self, method: str) -> DeclarationError:

@@ -106,7 +106,7 @@ class Answer:
 
 
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
-    """The rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
+    """Return the rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
     envelope = kernel.envelope
     return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
 
@@ -177,7 +177,9 @@ def bound_and_refine(
 
 
 def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
-    """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
+    """Return the machine fitted in its features, which costs less than a check in doubled precision and loses fewer
+    digits.
+    """
     data, border = (question.X, question.Y, question.gammas, question.weights), question.border
     found = solve_primal(question.kernel, *data, border)
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
@@ -195,7 +197,7 @@ def bound_answer(
     primal: PrimalWeights | None,
     slopes: Array | None = None,
 ) -> Answer:
-    """The bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
+    """Return the bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
     if not np.isfinite(question.negative):
         return Answer(
             support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
@@ -223,7 +225,7 @@ def bound_answer(
 
 
 def _predict(question: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
-    """What predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
+    """Return what predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
     if question.kernel.trusted or is_device_array(question.X):
         return None
     points = None if question.kernel.pairwise else question.X
@@ -249,7 +251,7 @@ def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array |
 def _refine(
     question: AnswerProblem, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
 ) -> tuple[Array, Array, Array | None, list[Accuracy]]:
-    """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
+    """Refine iteratively by the accurate residual, of the outputs that need it, as long as the bound falls."""
     rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
     a, b = a.copy(), b.copy()
     accuracies: list[Accuracy] = []

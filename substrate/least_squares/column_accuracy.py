@@ -120,7 +120,7 @@ def bound_columns(
     ridge = numbers.exact(1.0) / machine.gamma
 
     def gradient(e: Any, top: Any) -> Any:
-        """C'e, the bias first; ``top`` is the entry of e in the row of the border."""
+        """Return C'e, the bias first; ``top`` is the entry of e in the row of the border."""
         return (kernel.adjoint(e).round() + (ridge * e.take(kept)).round() + top).after(e.total())
 
     a = numbers.exact(machine.coefficients)
@@ -268,7 +268,7 @@ def bound_columns_by_factor(
 
 
 def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
-    """Kernel values of all rows against the kept ones, filled in carefully."""
+    """Return kernel values of all rows against the kept ones, filled in carefully."""
     values = np.empty((points.shape[0], columns.size))
     if kernel.pairwise:
         kernel.fill(points[:, columns], None, values)
@@ -278,7 +278,7 @@ def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
 
 
 def _smallest(lower: Array) -> float:
-    """A lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
+    """Return a lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
 
     For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) except with
     probability 0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.

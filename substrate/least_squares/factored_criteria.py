@@ -71,7 +71,7 @@ class FactoredPart:
         check_weights: Array | None = None,
         unit: float | None = None,
     ) -> "FactoredPart":
-        """From targets, one column per output, in the ``unit`` of all of them."""
+        """Build the part from targets, one column per output, in the ``unit`` of all of them."""
         unit = target_unit(Y) if unit is None else unit
         scaled = (Y / unit).reshape(Y.shape[0], -1)
         shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if weights is None else weights / weights.sum()
@@ -91,7 +91,8 @@ class FactoredPart:
     def value_and_slope(
         self, K: Array, below: Array | None, lam: float, slope: bool = True
     ) -> tuple[float, Slope | None] | None:
-        """The criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in it.
+        """Return the criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in
+        it.
 
         ``below`` has the kernel rows of the validation rows. None where the matrix is not positive definite.
         """
@@ -122,7 +123,7 @@ class FactoredPart:
         return self.share * value, found_slope
 
     def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:
-        """The criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
+        """Return the criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
         n = B.shape[0]
         if self.kind == "loo":
             return left_out_response(B.diagonal(), alpha, n)
@@ -133,7 +134,7 @@ class FactoredPart:
 
 
 def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | None:
-    """B, and the mean logarithm of the eigenvalues of PKP + lambda; K is overwritten."""
+    """Return B, and the mean logarithm of the eigenvalues of PKP + lambda; K is overwritten."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     n = K.shape[0]

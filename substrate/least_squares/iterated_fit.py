@@ -139,7 +139,7 @@ def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -
 
 
 def _deviations(border: Border, ridge: Array, across: Array, products: Array, solved: GradientSolution) -> Array:
-    r"""Of the slopes of one gamma, by as many more systems as the border has columns.
+    r"""Return the deviations of the slopes of one gamma, by as many more systems as the border has columns.
 
     With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
 
@@ -208,7 +208,7 @@ def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why:
 
 
 def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
-    """By cost for the largest gamma, or the one that is required."""
+    """Choose the plan by cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
     ridge = ridge_of(max(question.gammas), question.weights)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
@@ -227,7 +227,7 @@ def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
 
 
 def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy of every output and the equations of the worst, both to the share that is permitted."""
+    """Return the accuracy of every output and the equations of the worst, both to the share that is permitted."""
     answers: dict[int, Accuracy] = {}
     equations = []
     share, rounding = question.share, kernel_rounding(question.kernel, question.X)

@@ -64,7 +64,7 @@ class CarefulErrorsOfLeaf:
     features: tuple[Array, Deviation] | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         outputs, m = self.bias.size, self.values.n_basis
         slope = [Doubled.exact(np.zeros(m)) for _ in range(outputs)]
         total, squares, targets, shifts, spreads, radius_squares, distance_squares = (
@@ -123,7 +123,7 @@ class CarefulErrorsOfLeaf:
         return CarefulErrors(sums, radius_squares, distance_squares, outside)
 
     def _predict(self, block: Block) -> tuple[Array, Array]:
-        """What predict returns, in units of the targets, and the weights of the rows."""
+        """Return what predict returns, in units of the targets, and the weights of the rows."""
         predicted = self.values.expand(block.X, self.coefficients, self.bias)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
@@ -134,7 +134,7 @@ class CarefulErrorsOfLeaf:
 
 
 def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light: Array, p: float) -> float:
-    """A bound on the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
+    """Bound the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
     z, errors, sliced = np.empty((len(tile), T.shape[1])), np.empty((len(tile), T.shape[1])), SlicedMatrix(tile)
     for k in range(T.shape[1]):
         (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
@@ -147,7 +147,7 @@ def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light:
 
 
 def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
-    """A bound on z'E z, row by row."""
+    """Bound z'E z, row by row."""
     sizes = np.abs(z) + errors
     form_bound = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(
         sizes @ deviation.lengths
@@ -168,7 +168,9 @@ def careful_pass(
     weights: RowWeights | None = None,
     basis: BasisMatrix | None = None,
 ) -> tuple[Residuals, ErrorsRounded]:
-    """Sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if given."""
+    """Return sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if
+    given.
+    """
     function = CarefulErrorsOfLeaf(
         values=rows.values, unit=unit, coefficients=coefficients, bias=bias, sizes=sizes, centre=centre, weights=weights
     )
@@ -198,7 +200,7 @@ _MOST_STEPS = 2
 
 
 def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
-    """Why the answer is not within its tolerance, and what to do."""
+    """Return why the answer is not within its tolerance, and what to do."""
     if not basis.n_cut:
         return UNKNOWN
     return (
@@ -231,7 +233,7 @@ class ReducedAnswer:
         return self.row.passes
 
     def downhill(self, features: EigenFeatures, pull: Array) -> Array:
-        """The negative gradient in the features; ``pull`` is lambda u, for K_SS as the features have it."""
+        """Return the negative gradient in the features; ``pull`` is lambda u, for K_SS as the features have it."""
         T = features.transform
         slope: Array = T.T @ on_device_of(T, self.slope) - (pull if self.pull is None else on_device_of(T, self.pull))
         return slope
@@ -259,12 +261,12 @@ class AnswerBound:
         return self.targets.means_in(self.unit)
 
     def bound_from_sums(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
-        """The answer from the sums of the fit, without a pass."""
+        """Return the answer from the sums of the fit, without a pass."""
         answer = self._answer(residuals, rounded, beta, bias)
         return replace(answer, facts=(*answer.facts, CHECKED))
 
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
-        """The answer from the sums of a pass in working precision."""
+        """Return the answer from the sums of a pass in working precision."""
         beta, bias = to_numpy(beta), to_numpy(bias)
         many = self.rows.terms if terms is None else terms
         rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
@@ -273,7 +275,7 @@ class AnswerBound:
     def carefully(
         self, before: ReducedAnswer, spectrum: ReducedSpectrum | None, beta: Array, bias: Array, weights: Array
     ) -> tuple[ReducedAnswer, Array, Array, int]:
-        """The best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
+        """Return the best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
         if best.row.relative > before.row.relative:
@@ -293,7 +295,7 @@ class AnswerBound:
         return best, beta, bias, taken
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
-        """The answer from an accurate pass."""
+        """Return the answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
         basis = self.curvature.penalty_matrix
         cut = basis if basis.n_cut else None

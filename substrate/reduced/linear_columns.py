@@ -113,7 +113,7 @@ class ColumnFactorOfLeaf:
     kernel: Kernel
 
     def __call__(self, blocks: Iterable[Block]) -> LinearColumnFactor:
-        """Over the micro-blocks of a leaf, all held at once."""
+        """Factor the columns over the micro-blocks of a leaf, all held at once."""
         blocks_with_weights = [(to_numpy(columns_of(block.X, self.numbers)), self._weigh(block)) for block in blocks]
         z, v = (
             np.concatenate([columns for columns, _ in blocks_with_weights]),

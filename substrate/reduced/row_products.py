@@ -25,7 +25,9 @@ GROUP = 32
 
 
 def terms_in_parts(n_rows: int, size: int) -> int:
-    """The number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete one."""
+    """Return the number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete
+    one.
+    """
     n_parts = -(-n_rows // size)
     return min(n_rows, size) + min(n_parts, GROUP) + -(-n_parts // GROUP)
 
@@ -106,7 +108,9 @@ class ProductSums:
             group[...] = 0.0
 
     def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
-        """Sums of features, products (upper triangle), targets, products with them, their squares; mass; probed."""
+        """Return sums of features, products (upper triangle), targets, products with them, their squares; mass;
+        probed.
+        """
         self._end_group()
         second, cross_products, checks = self._sums
         first, cross = cross_products[:, 0].copy(), np.ascontiguousarray(cross_products[:, 1 : checks.size])
@@ -144,7 +148,7 @@ class ProductSumsOnDevice:
             self._second += features[rows, :].T @ features[rows, :]
 
     def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
-        """As those in numpy; both triangles are there."""
+        """Return the same as in numpy; both triangles are there."""
         return self._first, self._second.T, self._targets, self._cross, self._squares, self._mass, self._probed
 
 

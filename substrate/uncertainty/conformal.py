@@ -78,7 +78,9 @@ def conformal_region(
 
 
 def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
-    """f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending scores."""
+    """Return f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending
+    scores.
+    """
     k = rank(coverage, int(scores.shape[0]))
     reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
     return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]

@@ -73,13 +73,17 @@ class Influence(Protocol):
         """Return what is computed of new points: kernel values with the rows, or features."""
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x, x)."""
+        """Return c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x,
+        x).
+        """
 
     def own(self, which: Any, rows: Array) -> Array:
-        """c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies, overwritten."""
+        """Return c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies,
+        overwritten.
+        """
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """p(x) alone."""
+        """Return p(x) alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ class KernelInfluence:
         return _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
-        """k - Z b, and Z(x)'b."""
+        """Return k - Z b, and Z(x)'b."""
         if self.border is None:
             b = rows @ self.share - 1.0 / self.total
             rows -= b[:, None]
@@ -306,7 +310,7 @@ class LeftOutMachines:
             yield block, f, *self.influence.at(rows, diagonal[block])
 
     def spread(self, X: Any, diagonal: Array) -> Array:
-        """p(x) of all new points."""
+        """Return p(x) of all new points."""
         spreads: Array = zeros_beside(self.residuals, int(X.shape[0]))
         for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
             spreads[block] = self.influence.spread(self.influence.represent(X[block, :]), diagonal[block])

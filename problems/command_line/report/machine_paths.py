@@ -95,7 +95,7 @@ class GammaPath(ModelPath):
         return space_geometrically(*self.ends, self.chosen)
 
     def predictions(self, points: Array) -> Affine:
-        """f(x) = mean + (k(x) - mean row)' alpha."""
+        """Return f(x) = mean + (k(x) - mean row)' alpha."""
         rows = np.asarray(self.kernel(points, self.X)) - self.mean_row
         return Affine(np.full(len(points), self.mean), rows @ self.back)
 
@@ -151,7 +151,7 @@ class ZetaPath(KnotPath):
         )
 
     def predictions(self, points: Array) -> Affine:
-        """f(x) = k(x)' a + b."""
+        """Return f(x) = k(x)' a + b."""
         rows = np.asarray(self.kernel(points, self.X[self.used])) if self.used.size else np.zeros((len(points), 0))
         count = np.zeros(len(points))
         return Affine(count, np.column_stack([rows, count + 1.0, count]))
@@ -192,20 +192,20 @@ class RhoPath(KnotPath):
         return np.hstack([rows_of_u, np.zeros((len(rows_of_u), self.used.size))])
 
     def predictions(self, points: Array) -> Affine:
-        """f = sum of components + b."""
+        """Return f = sum of components + b."""
         components = self.kernel.components(self.X.shape[1])
         rows = self.coordinates.rows_at([component(points, self.X) for component in components])
         middle = self.coordinates.parts.sum(axis=0).mean(axis=0)
         return Affine(np.full(len(points), float(self.y.mean())), self._of_u(rows - middle))
 
     def component(self, number: int, points: Array) -> Affine:
-        """f^l at the points, without bias."""
+        """Return f^l at the points, without bias."""
         kernel, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
         rows = kernel(points, self.X) @ (a[number] if self.coordinates.is_decoupled else a)
         return Affine(np.zeros(len(points)), self._of_u(rows))
 
     def component_multipliers(self, number: int) -> Affine:
-        """xi^l at the training rows."""
+        """Return xi^l at the training rows."""
         n = self.y.size
         rows = self.used - number * n
         inside = np.flatnonzero((rows >= 0) & (rows < n))

@@ -76,7 +76,9 @@ class Moving:
         return self.vectors[name].at(self.path.states(self.stops[[stop]]))[:, 0]
 
     def numbers(self) -> dict[str, Any]:
-        """State, vectors and constants in the shorter of two forms: by the formula, or by their values at the stops."""
+        """Return state, vectors and constants in the shorter of two forms: by the formula, or by their values at the
+        stops.
+        """
         vectors = dict(self.vectors)
         if isinstance(self.path, GammaPath) and self.path.eigenvalues.size <= self.stops.size:
             state: dict[str, Any] = {"eigenvalues": encode_numbers(self.path.eigenvalues)}

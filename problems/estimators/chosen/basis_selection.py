@@ -255,12 +255,12 @@ class BasisSearch(Search):
 
 
 def _given_target(block: Block) -> Any:
-    """The targets of a block as they were given, numbers or labels."""
+    """Return the targets of a block as they were given, numbers or labels."""
     return np.asarray(block.Y).reshape(block.X.shape[0])
 
 
 def _first_target(block: Block) -> Any:
-    """The targets of a regression, one number per row."""
+    """Return the targets of a regression, one number per row."""
     return block.Y[:, 0]
 
 

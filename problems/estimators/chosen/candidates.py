@@ -89,7 +89,7 @@ class EvaluatedKernel:
 
 
 def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("squared",)) -> str:
-    """The meaning of ``cv`` and ``loss``: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
+    """Return the meaning of ``cv`` and ``loss``: one of ``SMOOTH``, or the loss of leave-one-out residuals."""
     if loss not in losses:
         raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
     if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in OF_SPECTRUM):
@@ -105,7 +105,9 @@ def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("square
 
 
 def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
-    """Rows that train and rows that validate, drawn at random; for labels in proportion, where there are enough."""
+    """Return rows that train and rows that validate, drawn at random; for labels in proportion, where there are
+    enough.
+    """
     share = positive(fraction, "validation_fraction")
     if share >= 1.0:
         raise DeclarationError(f"validation_fraction must be below 1, received {fraction!r}")
@@ -152,7 +154,9 @@ def evaluate(kernel: Kernel, task: Task, slope: bool = False) -> EvaluatedKernel
 
 
 def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> EvaluatedKernel:
-    """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
+    """Evaluate the kernel with weights of mean one, for which the criterion is a plain mean; gamma is that of the given
+    weights.
+    """
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
     evaluated = _evaluate(kernel, replace(task, weights=v / size, gammas=gammas), slope)
@@ -214,7 +218,7 @@ def _slope(
     gamma: Array,
     scales: Array,
 ) -> Array:
-    """The derivatives of the score in the logarithms of the scales of the kernel."""
+    """Return the derivatives of the score in the logarithms of the scales of the kernel."""
     if gram.kernel is None:
         raise TypeError("derivatives come with a kernel")
     kernel, K, X = gram.kernel, gram.matrix, task.X
@@ -254,7 +258,7 @@ def _slope(
 
 
 def _scales(task: Task, unit: float) -> Array:
-    """The unit of each output's criterion when kernels are compared: its variance, if there are several."""
+    """Return the unit of each output's criterion when kernels are compared: its variance, if there are several."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
     spread = (to_numpy(task.Y) / unit).std(axis=0)
@@ -277,7 +281,7 @@ def _loss(task: Task) -> Callable[[Array], Array]:
 
 
 def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
+    """Return the winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
 
     What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
     """
@@ -294,7 +298,7 @@ def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) ->
 
 
 def tabulate(judged: Sequence[EvaluatedKernel], is_single: bool) -> dict[str, Any]:
-    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+    """Return the candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
     unit = judged[0].search.unit if is_single else 1.0  # several outputs are each in units of their variance
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])

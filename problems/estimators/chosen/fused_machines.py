@@ -287,7 +287,9 @@ _TWINS: dict[type, type[KernelEstimator]] = {
 def fuse_estimator(
     estimator: Any, over: Any, *, validation: Any = None, cv: Any = None, gap: float = 1e-3, data: Any = None
 ) -> Any:
-    """The Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and validated."""
+    """Return the Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and
+    validated.
+    """
     from substrate.fusion import FusedPath, Fusion  # brings cvxpy, which the classes do without
 
     name = over.name() if hasattr(over, "name") else over

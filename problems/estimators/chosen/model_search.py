@@ -53,13 +53,13 @@ class RowSplit:
     held_out: Any = None
 
     def describe(self, fit: SaddleFit, task: Task) -> SaddleFit:
-        """The fit with the method of validation among its facts."""
+        """Return the fit with the method of validation among its facts."""
         how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, self.how)
         return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
 
 
 def _recommended(cls: Any, /, **changes: Any) -> Any:
-    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+    """Return the estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
     own = {one.name for one in fields(cls) if one.init}
     return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 

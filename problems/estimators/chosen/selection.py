@@ -308,12 +308,12 @@ class LSSVMClassifierCV(LSSVMClassifier):
 
 
 def _columns(y: Any) -> Any:
-    """Targets one column per output."""
+    """Return targets one column per output."""
     return y[:, None] if y.ndim == 1 else y
 
 
 def _known_codes(labels: Any, classes: Classes) -> Array:
-    """The codes of validation rows."""
+    """Return the codes of validation rows."""
     if (strange := np.setdiff1d(labels, classes.names)).size:
         raise DataError(f"y_val has classes {strange[:5]} that y lacks")
     codes: Array = classes.codes(labels)
@@ -321,6 +321,6 @@ def _known_codes(labels: Any, classes: Classes) -> Array:
 
 
 def _share_wrong(outputs: Array, numbers: Any, coding: str, book: Array) -> float:
-    """The share of misclassified rows."""
+    """Return the share of misclassified rows."""
     scores = scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)
     return float(np.mean(winners(scores) != numbers))

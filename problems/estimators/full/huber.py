@@ -210,7 +210,7 @@ class StoredHuber:
 def _answer(
     kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
-    """The row that bounds the answer, and facts about it."""
+    """Return the row that bounds the answer, and facts about it."""
     if not np.isfinite(machine.negative):
         return (), ((NO_BOUND, INDEFINITE),)
     plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
@@ -222,7 +222,7 @@ def _answer(
 
 
 def _delta(delta: Any) -> float | None:
-    """A number, or None for ``"auto"``."""
+    """Return a number, or None for ``"auto"``."""
     if not isinstance(delta, str):
         return positive(delta, "delta")
     if delta != "auto":
@@ -231,7 +231,7 @@ def _delta(delta: Any) -> float | None:
 
 
 def _deviation(gram: Gram, y: Array, ridge: Array, weights: Array) -> float:
-    """1.345 robust deviations of the errors of the LS-SVM; where that is zero, more than any error."""
+    """Return 1.345 robust deviations of the errors of the LS-SVM; where that is zero, more than any error."""
     errors = ridge * solve_saddle_system(gram, y, ridge).support_values
     gram.release()
     return _DELTA * robust_scale(errors, "mad", weights) or 2.0 * float(np.abs(errors).max()) or 1.0

@@ -65,7 +65,9 @@ class Solving:
 def sparse_accuracy(
     kernel: Kernel, X: Any, matrix: Array, machine: SparseAnswer, how: Solving, negative: float = 0.0
 ) -> tuple[Accuracy, Facts]:
-    """The row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if indefinite."""
+    """Return the row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if
+    indefinite.
+    """
     plain = _plain_products(kernel, X, matrix)
     tolerance = Tolerance.of(machine.y, np.ones(machine.y.size), how.tolerance)
     row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance)
@@ -192,7 +194,7 @@ def fit_sparse(
 def _solve(
     gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool
 ) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-    """Coefficients in regression's sign, bias, rows and facts."""
+    """Return coefficients in regression's sign, bias, rows and facts."""
     name = None if solver in ("auto", "cvxpy") else canonical_name(solver)
     note: tuple[tuple[str, str], ...] = ()
     if solver == "auto":

@@ -46,7 +46,9 @@ class LeftOutClasses(Calibration):
         return rows[0] if self.estimator.kernel_.pairwise else None
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """In closed form; by folds where the kernel is not positive semi-definite and leaves some machine undefined."""
+        """Score in closed form; by folds where the kernel is not positive semi-definite and leaves some machine
+        undefined.
+        """
         model = self.estimator
         try:
             return self.leave_out_alone(rows)
@@ -93,7 +95,9 @@ class LeftOutClasses(Calibration):
         return self.estimator.kernel_.pairwise and self.exact_sets()
 
     def exact_sets(self) -> bool:
-        """Where all machines share their rows, the kernel is definite, and support values represent the machine."""
+        """Return whether all machines share their rows, the kernel is definite, and support values represent the
+        machine.
+        """
         model = self.estimator
         scores = self.state().scores
         split = scores is not None and scores.source == "split"
@@ -122,7 +126,7 @@ class LeftOutClasses(Calibration):
     def blocks(
         self, influence: "uncertainty.Influence", points: Any, own: Array
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Outputs, c and S of the new points, block by block."""
+        """Yield outputs, c and S of the new points, block by block."""
         model = self.estimator
         gamma = model._gammas(1)[0]
         for some in row_blocks(points.shape[0], model.support_.size):
@@ -139,7 +143,7 @@ class LeftOutClasses(Calibration):
 
 
 def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Array, codes: Array) -> Array:
-    """Left-out outputs, one column per machine; machines on the same rows share an inverse.
+    """Return left-out outputs, one column per machine; machines on the same rows share an inverse.
 
     A machine that never used a row, where its code is zero, is unchanged without it.
     """
@@ -152,5 +156,5 @@ def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Ar
 
 
 def _decode(outputs: Array, coding: str, book: Array) -> Array:
-    """Decision values from outputs, one column per machine."""
+    """Return decision values from outputs, one column per machine."""
     return scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)

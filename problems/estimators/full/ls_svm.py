@@ -240,7 +240,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error bar.
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error
+        bar.
 
         :equation [Suykens2002]_ (9): the predictor
         """
@@ -336,7 +337,7 @@ class LSSVMClassifier(Classifier):
         return (positive(self.gamma, "gamma"),) * n_machines
 
     def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
-        """Class weights multiplied in, and rows of weight zero dropped."""
+        """Multiply the class weights in, and drop rows of weight zero."""
         if self.class_weight is not None:
             weights_given = to_numpy(weights)
             factors = class_factors(self.class_weight, to_numpy(labels), weights_given)

@@ -45,7 +45,8 @@ def reweighted_fits(
     tolerance: float,
     answer: Callable[[SaddleSolution, Array], Answer] | None = None,
 ) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
-    """The plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of all.
+    """Return the plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of
+    all.
 
     ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
     weights, and refines it where needed: the errors of a fit determine the weights of the next.
@@ -238,7 +239,7 @@ class RobustLSSVMRegressor(Regressor):
 
 
 def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
-    """The worst accuracy of the fits whose errors determine the weights."""
+    """Return the worst accuracy of the fits whose errors determine the weights."""
     rows = [row for answer in answers for row in answer.rows[:1]]
     if not rows:
         return ()

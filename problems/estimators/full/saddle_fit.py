@@ -65,7 +65,7 @@ class Method:
 
     @classmethod
     def closed_form(cls, tol: float) -> "Method":
-        """The closed form, which has no iterations."""
+        """Return the closed form, which has no iterations."""
         return cls("cholesky", 1e-8, 1, tol)
 
     @property
@@ -98,7 +98,7 @@ class SaddleFit:
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
-    """One positive gamma per output, from one for all or one for each."""
+    """Return one positive gamma per output, from one for all or one for each."""
     if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
         return (positive(gamma, "gamma"),) * n_outputs
     if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
@@ -239,7 +239,7 @@ def _announce(question: AnswerProblem, method: Method) -> None:
 
 
 def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFit:
-    """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
+    """Return a fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
     reason = ""
     if iterated.reason:
         reason = (
@@ -268,7 +268,7 @@ def _unit_facts(Y: Array) -> Facts:
 
 
 def _was_refined(answer: Answer, alpha: Array, bias: Array) -> bool:
-    """Whether the answer was refined after the solution; one that was only checked again is the same."""
+    """Return whether the answer was refined after the solution; one that was only checked again is the same."""
     if answer.support_values is alpha:
         return False
     return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
@@ -277,7 +277,7 @@ def _was_refined(answer: Answer, alpha: Array, bias: Array) -> bool:
 def _refined_rows(
     gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer, border: Border
 ) -> tuple[Row, ...]:
-    """The equations of support values that were refined after the solution."""
+    """Return the equations of support values that were refined after the solution."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
@@ -289,7 +289,7 @@ def _refined_rows(
 
 
 def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
-    """The slopes of every output."""
+    """Return the slopes of every output."""
     return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
@@ -309,7 +309,7 @@ class _Solution:
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
-    """The outputs that share a gamma, and so a factorisation."""
+    """Return the outputs that share a gamma, and so a factorisation."""
     return [
         (gamma, [k for k, gamma_of_output in enumerate(gammas) if gamma_of_output == gamma])
         for gamma in dict.fromkeys(gammas)
@@ -347,7 +347,7 @@ def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weight
 
 
 def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
-    """Those of the slopes, where the solver has no factor: by one of its own."""
+    """Return the deviations of the slopes, where the solver has no factor: by one of its own."""
     if not border.slopes:
         return None
     deviations = []
@@ -448,7 +448,8 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:
-    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory.
+    """Return a negative eigenvalue among some of the rows, which is one of the whole matrix; all rows would not fit
+    memory.
 
     Some rows prove nothing about all: a user's kernel whose matrix is never formed has no bound.
     """

@@ -56,14 +56,14 @@ SOLVERS: tuple[str, ...] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
 
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
-    """The diagonal of the system, one for all outputs where their gammas agree."""
+    """Return the diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
         return ridge_of(gammas[0], weights)
     return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
 def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
-    """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+    """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
     Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
     to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
@@ -77,7 +77,7 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
 def left_out_importance(
     self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
 ) -> "LeftOutImportance":
-    """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
     Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
     Of N rows every input and repetition costs one kernel matrix, after one inverse for all of them.
@@ -167,7 +167,7 @@ class LeavesOut(Model):
         return importance_of(*arguments, n_repeats, random_state, self.rests_on())
 
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
-        """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
+        """Return the machines without a row, each for copies of that row; their outputs there; and the targets."""
         alpha, ridge, codes = self.to_columns()
         primal, system = self.primal(), self.make_system(gram)
         fitted = system.compute_fitted(alpha, self.border_columns(alpha))
@@ -228,7 +228,9 @@ class LeavesOut(Model):
         room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
 
     def to_columns(self) -> tuple[Array, Array, Array]:
-        """Support values in the sign of the expansion, diagonal of the system and codes, one column per machine."""
+        """Return support values in the sign of the expansion, diagonal of the system and codes, one column per
+        machine.
+        """
         alpha, ridge = to_numpy(self.estimator._coefficients()), to_numpy(self.ridge())
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
         codes = np.reshape(to_numpy(getattr(self.estimator, "support_codes_", np.ones(alpha.shape))), alpha.shape)
@@ -274,7 +276,7 @@ class LeavesOut(Model):
 
 
 def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
-    """Whether a model's rows are those of X."""
+    """Return whether a model's rows are those of X."""
     if is_device_array(X) or is_device_array(kept):
         X, kept = to_numpy(X), to_numpy(kept)
     X = X if is_sparse(X) else np.asarray(X)

@@ -230,7 +230,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_l f^l(x^l) + b.
+        """Predict f(x) = sum_l f^l(x^l) + b.
 
         :equation [Pelckmans2005]_ (30): the predictor
         """

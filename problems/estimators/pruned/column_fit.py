@@ -229,7 +229,7 @@ class ColumnReducedClassifier(Classifier):
         """Choose the patterns that each machine of the group keeps."""
 
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        """Least squares on the kept columns, all rows."""
+        """Solve least squares on the kept columns, all rows."""
         B = bordered_target(group.labels[:, machine])
         solved = solve_columns(group.matrix, columns, B)
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
@@ -292,7 +292,7 @@ class StoredColumns:
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
-    """Machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
+    """Yield machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
     if (Y != 0.0).all():
         yield list(range(Y.shape[1])), np.arange(Y.shape[0])
     else:
@@ -309,7 +309,7 @@ def _bounded_columns(
     solved: ColumnSolution,
     tolerance: float,
 ) -> tuple[tuple[Row, ...], Facts]:
-    """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
+    """Return the accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)
     machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)

@@ -169,7 +169,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
 
 
 def _generator(random_state: Any) -> Any:
-    """A random state as scikit-learn reads it, or one of numpy's generators."""
+    """Return a random state as scikit-learn reads it, or one of numpy's generators."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.integers(2**31))
     return check_random_state(random_state)

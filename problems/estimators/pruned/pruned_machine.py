@@ -51,7 +51,7 @@ class PrunedRows:
     given: Any
 
     def weigh_rows(self, rows: Any, robust: Array) -> Array:
-        """The weights of the errors of some rows: the given ones times the robust ones."""
+        """Return the weights of the errors of some rows: the given ones times the robust ones."""
         return robust if self.weights is None else self.weights[rows] * robust
 
 
@@ -267,7 +267,7 @@ class PrunedModel(LeavesOut):
 
 
 def _whole(step: PruningStep) -> bool:
-    """Whether rows, weights and support values of a step belong together."""
+    """Return whether rows, weights and support values of a step belong together."""
     arrays = (step.rows, step.weights, step.support_values)
     if not all(isinstance(array, np.ndarray) and array.ndim for array in arrays) or not isinstance(step.kernel, Kernel):
         return False

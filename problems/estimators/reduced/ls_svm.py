@@ -184,7 +184,7 @@ class SparseLSSVMRegressor(Regressor):
     basis_ = BASIS
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
+        """Predict f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
 
         The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
         """

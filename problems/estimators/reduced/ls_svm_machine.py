@@ -80,7 +80,7 @@ def sum_left_out(
     is_single: bool,
     wrong: Callable[[Array, Array], int | None],
 ) -> LeftOutSums:
-    """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
+    """Return sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
 
     Generalised cross-validation averages squared errors and leverages by weight; ``mass`` is the sum of the weights.
     """
@@ -168,7 +168,7 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
 
 
 def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
-    """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+    """Return outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
     The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
     row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
@@ -182,7 +182,7 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
 def left_out_importance(
     self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
 ) -> LeftOutImportance:
-    """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
     Each row is predicted by the machine fitted without it on the same basis, once as it is and once with the input
     of another row; the cost of an input and a repetition is that of :meth:`predict`.
@@ -369,7 +369,9 @@ class SparseModel(ReducedModel):
         return None if share is None else round(share * Y.shape[0])
 
     def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
-        """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
+        """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
+        host.
+        """
         K, rows = self.basis_matrix(rows), self.survey(rows)
         rest = rows.drop_row(row)
         features = eigen_features(K).beside(rows.values.columns)

@@ -82,7 +82,7 @@ def predict_to(self: Any, X: Any, out: str | os.PathLike[str]) -> None:
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
-    """Rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
+    """Return rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -101,7 +101,7 @@ class TrainingRows:
 
 
 def _basis(self: Any) -> Any:
-    """The basis vectors, one per row (absent for a precomputed kernel)."""
+    """Return the basis vectors, one per row (absent for a precomputed kernel)."""
     return self.support_vectors_
 
 
@@ -262,7 +262,9 @@ class ReducedModel(Model):
         ]
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
-        """The kernel, or that of the machine, with its width; warned about where columns are on different scales."""
+        """Return the kernel, or that of the machine, with its width; warned about where columns are on different
+        scales.
+        """
         model = self.estimator
         kernel, survey, held = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
         if held is not None:
@@ -359,7 +361,7 @@ class ReducedModel(Model):
         )
 
     def describe(self, outputs: Array) -> dict[str, Any]:
-        """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
+        """Return a column ``prediction``; for classes also outputs, ``decision``, or ``decision_CLASS`` for each."""
         model = self.estimator
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         if not model._labels:
@@ -532,7 +534,7 @@ class ReducedModel(Model):
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
     def certify(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
-        """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
+        """Check all from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
         K, rows = self.basis_matrix(rows), self.survey(rows)
         features = eigen_features(K)
         answer, checks = self.bound_answer(rows, K, features, gamma, weights)
@@ -583,7 +585,8 @@ class ReducedModel(Model):
 
 
 def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+    """Yield kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be
+    found.
 
     Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
     """

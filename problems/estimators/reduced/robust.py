@@ -192,7 +192,8 @@ class RobustSparseLSSVMRegressor(Regressor):
         return self
 
     def row_weights(self, X: Any, y: Any) -> Array:
-        """The robust weights v of the last fit for these rows, or any others: from the errors of the previous fit.
+        """Return the robust weights v of the last fit for these rows, or any others: from the errors of the previous
+        fit.
 
         They are without ``sample_weight``.
         """

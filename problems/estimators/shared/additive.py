@@ -21,7 +21,7 @@ __all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_we
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
-    """The kernel matrices of the components at the points, refused if they do not fit memory."""
+    """Return the kernel matrices of the components at the points, refused if they do not fit memory."""
     components = kernel.components(X.shape[1])
     n = X.shape[0]
     check_memory(
@@ -35,14 +35,14 @@ def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
 
 
 def component_weights(primal: PrimalWeights, components: tuple[Kernel, ...]) -> list[Array]:
-    """w_l, the weights of every component's features, one column per output."""
+    """Return w_l, the weights of every component's features, one column per output."""
     sizes = [len(component.columns) for component in components]  # type: ignore[attr-defined]
     ranks = [int(component.rank(size) or 0) for component, size in zip(components, sizes, strict=True)]
     return np.split(primal.weights, np.cumsum(ranks)[:-1])
 
 
 def _names_columns(kernel: Any) -> bool:
-    """Whether some part of a kernel uses chosen columns."""
+    """Return whether some part of a kernel uses chosen columns."""
     if isinstance(kernel, (Restricted, Componentwise)):
         return True
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
@@ -62,7 +62,7 @@ class AdditiveEstimator(SelectorMixin):
     _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
     def component_functions(self, X: Any) -> Array:
-        """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
+        """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
         points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
@@ -70,7 +70,7 @@ class AdditiveEstimator(SelectorMixin):
         return values
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
-        """The relevant inputs: a mask, or their indices.
+        """Return the relevant inputs: a mask, or their indices.
 
         ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
         zeros only, which positive definite kernels with a shared expansion never have.
@@ -122,7 +122,7 @@ class AdditiveModel(Model):
         return Componentwise(kernel)
 
     def component_values(self, X: Any) -> Array:
-        """By default one expansion for all components of ``kernel_``."""
+        """Return by default one expansion for all components of ``kernel_``."""
         model = self.estimator
         alpha = model._coefficients()
         kernel: Any = model.kernel_

@@ -130,7 +130,7 @@ class GivenFit:
     observed: Array | None = None
 
     def target_error(self, column: int) -> float:
-        """Return a bound on the error of the targets of one output, root mean square."""
+        """Bound the error of the targets of one output, root mean square."""
         if self.missing is None:
             return 0.0
         return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
@@ -270,7 +270,7 @@ def _coefficients(model: Any, fit_data: GivenFit) -> Array:
 
 
 def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
-    """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
+    """Return rows and targets as the fit checked them, one column per machine; for labels, their codes."""
     X, y, _ = clone(model)._check_data(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
@@ -287,7 +287,7 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
 
 
 def rows_of_fit(model: Any, n: int) -> Any:
-    """The rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
+    """Return the rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
     if model._chooses is None:
         return np.arange(n)
     rows = getattr(model, "training_rows_", model.support_)

@@ -66,10 +66,10 @@ def save(
 def read_model(
     path: str | os.PathLike[str], classes: Classes, max_bytes: float | None = None
 ) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
+    """Return the estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
     def count_bytes(version: int, content: dict[str, Any], names: set[str]) -> int:
-        """The bytes of a model besides its arrays, before any of it is read."""
+        """Return the bytes of a model besides its arrays, before any of it is read."""
         _, _, parameters, fitted = _parts(version, content, classes, path)
         try:
             return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
@@ -125,7 +125,7 @@ def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -
 def _parts(
     version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
 ) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
-    """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+    """Return class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
     if version == 1:
         try:
             content = content_today(content)
@@ -147,7 +147,9 @@ def _parts(
 def _own_parameters(
     name: str, parameters: dict[str, Any], names: set[str], archive: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
-    """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
+    """Return the parameters of the model itself; those that act outside it occur in files of version 1, with defaults
+    only.
+    """
     expected = names - set(OUTSIDE)
     if archive.version > 1 and not expected - NEWER <= set(parameters) <= expected:
         raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")

@@ -201,7 +201,7 @@ def predict_left_out_interval(
 def predict_left_out_region(
     self: Any, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None
 ) -> list[Any]:
-    """The exact full conformal set of every row: its pieces, ascending, one line (from, to) each.
+    """Return the exact full conformal set of every row: its pieces, ascending, one line (from, to) each.
 
     Ends may be infinite. ``rows`` and ``diagonal`` are those of :meth:`predict_interval`. The arrays are numpy's;
     of several outputs each row has a list of them.
@@ -211,7 +211,7 @@ def predict_left_out_region(
 
 
 def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, method: str, otherwise: str) -> Array:
-    """k(x, x) of new points: computed, or checked where the kernel is precomputed.
+    """Return k(x, x) of new points: computed, or checked where the kernel is precomputed.
 
     ``asked`` begins the sentence that refuses a missing one, and ``otherwise`` ends it.
     """

@@ -125,5 +125,5 @@ def part_types(estimator: type) -> tuple[type, ...]:
 
 
 def has_part(estimator: Any, *kinds: type) -> bool:
-    """Whether an estimator has a part of some kind."""
+    """Return whether an estimator has a part of some kind."""
     return any(issubclass(part, kinds) for part in part_types(type(estimator)))

@@ -315,14 +315,14 @@ _PLAIN_PARAMETERS: Mapping[Any, Allowed] = {**_PLAIN, float: _AMOUNT}
 
 
 def parameters_of(estimator: type) -> _Kinds:
-    """The parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
+    """Return the parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
     kinds = _collect_inherited(estimator, PARAMETERS)
     parameters = estimator().get_params(deep=False)
     return {name: kind for name in parameters if name not in OUTSIDE and (kind := kinds.get(name)) is not None}
 
 
 def attributes_of(estimator: type) -> _Kinds:
-    """The fitted attributes that a file may hold of an estimator."""
+    """Return the fitted attributes that a file may hold of an estimator."""
     kinds = _collect_inherited(estimator, FITTED).items()
     return {name: kind for name, kind in kinds if name.endswith("_") and kind is not None}
 
@@ -330,7 +330,7 @@ def attributes_of(estimator: type) -> _Kinds:
 def _collect_inherited(
     estimator: type, listed: Mapping[str, Mapping[str, Allowed | None]]
 ) -> dict[str, Allowed | None]:
-    """What the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
+    """Return what the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
     kinds: dict[str, Allowed | None] = {}
     for kind in kinds_of(estimator):
         kinds |= _annotations_of(kind)
@@ -357,7 +357,7 @@ def _annotations_of(base: type) -> _Kinds:
 
 
 def _kind_of_annotation(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:
-    """The kind of value that an annotation states, if it does: plain types, words, and unions of those."""
+    """Return the kind of value that an annotation states, if it does: plain types, words, and unions of those."""
     if get_origin(annotation) is Literal:
         return word(*get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):

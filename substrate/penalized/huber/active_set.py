@@ -111,7 +111,7 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
     t, d = y / unit - shift, delta / unit
 
     def misfit(point: _Point) -> float:
-        """The largest ratio of a row of the certificate to its tolerance; at most 1 where it holds."""
+        """Return the largest ratio of a row of the certificate to its tolerance; at most 1 where it holds."""
         a, b, products = unit * point.a, unit * (point.b + shift), unit * point.products
         rows = huber_solution_rows(products, gram.diagonal, y, ridge, delta, a, b)
         return max(row.relative / row.tolerance for row in rows)
@@ -138,7 +138,7 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
 
 
 def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Point], int]:
-    """Points that may solve the problem, from the interior-point method and the rows it finds linear."""
+    """Return points that may solve the problem, from the interior-point method and the rows it finds linear."""
     inner, signs, systems = _inner_point(gram, t, ridge, d)
     candidates, visited = [inner, _best_bias(inner, t, ridge, d)], set()
     for step in range(_LAST_STEPS):
@@ -155,7 +155,9 @@ def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Po
 
 
 def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, NDArray[np.int8], int]:
-    """A point of the interior-point method, the sign of every row at a bound, and the number of systems solved."""
+    """Return a point of the interior-point method, the sign of every row at a bound, and the number of systems
+    solved.
+    """
     u = d / ridge
     a, b, p, q = np.zeros(t.size), 0.0, u.copy(), u.copy()
     even = float((u * np.abs(t)).max()) or float(u.max())
@@ -193,14 +195,16 @@ def _mean_product(p: Array, z: Array, q: Array, w: Array) -> float:
 
 
 def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
-    """The LS-SVM: no row is linear."""
+    """Return the LS-SVM: no row is linear."""
     solved = solve_saddle_system(gram, t, ridge)
     gram.release()
     return _Point(solved.support_values, float(solved.bias), solved.products)
 
 
 def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
-    """The minimum or the last point, whether it is the minimum, and the number of systems including the LS-SVM's."""
+    """Return the minimum or the last point, whether it is the minimum, and the number of systems including the
+    LS-SVM's.
+    """
     plain = point = _plain(gram, t, ridge)
     noise = roundoff(t.size) * (float(np.abs(t).max(initial=0.0)) + float(np.abs(point.products).max()) + d)
     systems = 1
@@ -221,7 +225,9 @@ def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool
 
 
 def _errors(point: _Point, t: Array, ridge: Array, signs: NDArray[np.int8]) -> Array:
-    """Those of linear rows by definition; the others by alpha, more accurate than a difference of large numbers."""
+    """Return the errors, those of linear rows by definition; the others by alpha, more accurate than a difference of
+    large numbers.
+    """
     return np.where(signs == 0, ridge * point.a, t - point.products - point.b)
 
 
@@ -230,7 +236,7 @@ def _linear_rows(errors: Array, d: float) -> NDArray[np.int8]:
 
 
 def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDArray[np.int8], bias: float) -> _Point:
-    """The minimum of the objective as a quadratic, where these rows are linear with these signs.
+    """Return the minimum of the objective as a quadratic, where these rows are linear with these signs.
 
     Where all are, it is linear in b, which is then left unchanged.
     """
@@ -247,13 +253,13 @@ def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDAr
 
 
 def _best_bias(point: _Point, t: Array, ridge: Array, d: float) -> _Point:
-    """The same coefficients with the bias of the smallest cost."""
+    """Return the same coefficients with the bias of the smallest cost."""
     e = t - point.products - point.b
     return _Point(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
 
 
 def _search_line(start: _Point, end: _Point, t: Array, ridge: Array, d: float) -> _Point:
-    """The minimum of the objective on the line through both points."""
+    """Return the minimum of the objective on the line through both points."""
     a, b, products = end.a - start.a, end.b - start.b, end.products - start.products
     e = t - start.products - start.b
     share = _root(e, products + b, 1.0 / ridge, d, float(start.a @ products), float(a @ products))
@@ -261,7 +267,8 @@ def _search_line(start: _Point, end: _Point, t: Array, ridge: Array, d: float) -
 
 
 def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature: float) -> float:
-    """Where slope + curvature s - sum pulls clip(e - s move) move is zero; the middle where it is zero on a stretch.
+    """Return where slope + curvature s - sum pulls clip(e - s move) move is zero; the middle where it is zero on a
+    stretch.
 
     It never falls with s, and is linear between the values of s at which a row becomes linear or ceases to be.
     """
@@ -286,7 +293,7 @@ def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature
 def huber_solution_rows(
     products: Array, diagonal: Array, y: Array, ridge: Array, delta: float, support_values: Array, bias: float
 ) -> tuple[Row, ...]:
-    """The conditions for optimality and the duality gap, in units of the target; ``products`` is K alpha."""
+    """Return the conditions for optimality and the duality gap, in units of the target; ``products`` is K alpha."""
     unit = target_unit(y)
     p, t, alpha, b, d = products / unit, y / unit, support_values / unit, bias / unit, delta / unit
     tolerance, e = roundoff(y.size), t - p - b

@@ -83,7 +83,7 @@ class VariationErrorsOfLeaf:
     careful: bool
 
     def __call__(self, blocks: Iterable[Block]) -> VariationErrors:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         m, d = self.coefficients.shape
         none = np.zeros(d)
         total = VariationErrors(
@@ -114,7 +114,7 @@ class VariationErrorsOfLeaf:
         return self._values(self._tiles(X), X, self._rounding(X))[0]
 
     def pull(self, X: Any, multipliers: Array) -> Array:
-        """K_l'xi_l of given rows, one column per component."""
+        """Return K_l'xi_l of given rows, one column per component."""
         return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
     def _of_rows(self, X: Any, targets: Array, light: Array | None, p: Array) -> VariationErrors:
@@ -215,7 +215,7 @@ class VariationBound:
     share: float
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
-        """The row for stored coefficients, one column per component; in doubled precision where needed."""
+        """Return the row for stored coefficients, one column per component; in doubled precision where needed."""
         row = self.of(coefficients, bias, False)
         if not row.passes and not coefficients.any():
             # a constant target needs no multiplier, and those of a solver are rounding
@@ -224,7 +224,7 @@ class VariationBound:
         return row if self.values.complete else in_kept_directions(row)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
-        """The row from one pass over the rows."""
+        """Return the row from one pass over the rows."""
         components = self.values.components
         sizes = np.column_stack([component.sizes(components[0].points) for component in components])
         centre = float(self.targets.means_in(self.unit)[0])
@@ -316,7 +316,7 @@ def _terms(count: int, careful: bool) -> int:
 
 
 def _weights(T: Array, beta: Array) -> tuple[Array, Array]:
-    """Weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
+    """Return weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
     squares = np.square(T).sum(axis=0)
     weights = np.where(squares > 0.0, (T.T @ beta) / np.where(squares > 0.0, squares, 1.0), 0.0)
     remainder: Doubled = beta - Doubled.exact(np.ascontiguousarray(T)) @ weights

@@ -105,7 +105,9 @@ class PointOnRows(NamedTuple):
 
 
 def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
-    """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
+    """Return the solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not
+    zero.
+    """
     unit = float(np.linalg.norm(target))
     B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, components.shape[0])
@@ -128,7 +130,7 @@ def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> P
 
 
 def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
-    """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
+    """Return the polished point, unless its duality gap exceeds that of the point by more than rounding."""
     exact = polish(B, goal, rho, point)
     larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
     return None if larger else exact
@@ -137,7 +139,7 @@ def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint)
 def _zero_if_optimal(
     components: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
-    """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
+    """Return u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
     if min(lengths) > _NEARLY_ZERO:
         return None
@@ -153,13 +155,13 @@ def _zero_if_optimal(
 
 
 def divide_from_right(components: Array, R: Array) -> Array:
-    """B^l = C^l R^{-1}."""
+    """Return B^l = C^l R^{-1}."""
     d, n, r = components.shape
     return np.asarray(solve_triangular(R, components.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
 
 
 def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
-    """Quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
+    """Return the quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
     r = target.size
     H = np.zeros((r + d, r + d))
     H[:r, :r] = R.T @ R
@@ -250,7 +252,7 @@ def _solution(
 
 
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
-    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
+    """Return xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
 
     The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
     rounding, and the products show its cost.
@@ -260,12 +262,13 @@ def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
 
 
 def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
-    """A cheap upper bound of :func:`rho_max`."""
+    """Return a cheap upper bound of :func:`rho_max`."""
     return float(np.abs(center(y, coordinates.bias)).sum())
 
 
 def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
-    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows.
+    """Return the smallest rho at which every component vanishes, from above: a linear program in v and t, by the same
+    rows.
 
     With ``ratios``, one for each component, the smallest common factor of these weights.
     """
@@ -280,7 +283,9 @@ def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = 
 
 
 def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
-    """rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is one."""
+    """Return rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is
+    one.
+    """
     d, n, r = components.shape
     _, xi, _, _ = _generate_rows(
         components,

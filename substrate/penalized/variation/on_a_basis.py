@@ -111,7 +111,7 @@ class VariationSweep:
     most: int
 
     def __call__(self, blocks: Iterable[Block]) -> Swept:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         swept = self._nothing()
         for block, rows, tile in self.values.walk(blocks):
             light = None if block.weights is None else block.weights[rows]
@@ -175,7 +175,9 @@ class VariationRows:
     anchor: Any
 
     def sums(self) -> tuple[Array, Array, Array, float, float]:
-        """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
+        """Return scatter and correlation of the features, their means, and the mean and squares of the centred
+        targets.
+        """
         near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
         origin = Origin(near, self.targets.means_in(self.unit), self.unit)
         function = MomentsOfLeaf(self.values, origin)
@@ -186,13 +188,13 @@ class VariationRows:
         return centred.second, centred.cross[:, 0], mean + near, target_mean, float(centred.squares[0])
 
     def spread(self) -> dict[int, Array]:
-        """Numbers of rows spread over all of them, enough for every direction of a component."""
+        """Return numbers of rows spread over all of them, enough for every direction of a component."""
         wanted = min(2 * max(self.values.ranks), self.source.n_rows)
         numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
         return dict(zip(numbers.tolist(), self.values.matrix(self.source.take_rows(numbers)), strict=True))
 
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
-        """One pass with the machine v, b."""
+        """Make one pass with the machine v, b."""
         sweep = VariationSweep(values=self.values, unit=self.unit, v=v, bias=bias, bounds=bounds, most=_JOIN)
         swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
         return swept
@@ -215,7 +217,7 @@ class ReducedVariation:
     mean: Array
 
     def judge(self, rows: VariationRows, rho: float, ridge: float, share: float = ACCURATE) -> VariationBound:
-        """The judge of any coefficients, with the multipliers found here as the dual point.
+        """Return the judge of any coefficients, with the multipliers found here as the dual point.
 
         ``share`` is what is permitted of a polished point, relative to the spread of the user's y.
         """
@@ -288,7 +290,7 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
 
 
 def _join_rows(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
-    """Rows above their bounds that are not bounded yet, by number."""
+    """Return rows above their bounds that are not bounded yet, by number."""
     above = swept.above
     return {k: row for k, row in zip(above.number.tolist(), above.features, strict=True) if k not in bounded}
 
@@ -308,7 +310,7 @@ class _State:
     def checks(
         self, components: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float
     ) -> tuple[Row, ...]:
-        """The conditions (27) and the duality gap, with errors and bounds of all rows."""
+        """Return the conditions (27) and the duality gap, with errors and bounds of all rows."""
         pull, rho = np.tensordot(xi, components, 2), self.rho
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))
