@@ -8,7 +8,7 @@ accurate residual. Where double precision does not suffice, the certificate stat
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -160,19 +160,24 @@ def bound_and_refine(
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
-    a, b, slopes, careful = _refine(question, a, b, k, gram, slopes)
-    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
+    refined = _refine(question, a, b, k, gram, slopes)
+    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, refined.accuracies, strict=True)]
     if all(row.passes for row in rows):
         return Answer(
-            support_values=a,
-            bias=b,
+            support_values=refined.support_values,
+            bias=refined.bias,
             primal=None,
             rows=(accuracy_of_outputs(rows),),
             facts=(("check", "in doubled precision"),),
-            slopes=slopes,
+            slopes=refined.slopes,
         )
     return Answer(
-        support_values=a, bias=b, primal=None, rows=(accuracy_of_outputs(rows),), facts=(_UNKNOWN,), slopes=slopes
+        support_values=refined.support_values,
+        bias=refined.bias,
+        primal=None,
+        rows=(accuracy_of_outputs(rows),),
+        facts=(_UNKNOWN,),
+        slopes=refined.slopes,
     )
 
 
@@ -247,10 +252,19 @@ def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array |
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
 
 
+class _RefinedMachine(NamedTuple):
+    """Support values, biases and slopes after refinement, and the accuracy of every output."""
+
+    support_values: Array
+    bias: Array
+    slopes: Array | None
+    accuracies: list[Accuracy]
+
+
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
 def _refine(
     question: AnswerProblem, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
-) -> tuple[Array, Array, Array | None, list[Accuracy]]:
+) -> _RefinedMachine:
     """Refine iteratively by the accurate residual, of the outputs that need it, as long as the bound falls."""
     rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
     a, b = a.copy(), b.copy()
@@ -281,7 +295,7 @@ def _refine(
                 break
             a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, errors_tried
         accuracies.append(best)
-    return a, b, slopes, accuracies
+    return _RefinedMachine(support_values=a, bias=b, slopes=slopes, accuracies=accuracies)
 
 
 def _check_column(

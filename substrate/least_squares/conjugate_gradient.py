@@ -229,7 +229,15 @@ def solve_by_conjugate_gradients(
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
-    system = BorderedSystem(matrix, inverse, Y, ridge, radii, border, residual_radii)
+    system = BorderedSystem(
+        matrix=matrix,
+        inverse=inverse,
+        Y=Y,
+        ridge=ridge,
+        radii=radii,
+        border=border,
+        residual_radii=residual_radii,
+    )
     descent = Descent(system, system.a, system.residual(), system.factors())
     iterations, restarts = 0, 0
     while True:

@@ -10,6 +10,7 @@ on the executor. Where double precision does not suffice, the certificate states
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -239,6 +240,15 @@ class ReducedAnswer:
         return slope
 
 
+class CorrectedAnswer(NamedTuple):
+    """The best answer of a few accurate passes, with its coefficients and biases, and the number of steps taken."""
+
+    answer: ReducedAnswer
+    coefficients: Array
+    bias: Array
+    steps: int
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerBound:
     """The common data of the bounds of one machine.
@@ -274,8 +284,8 @@ class AnswerBound:
 
     def carefully(
         self, before: ReducedAnswer, spectrum: ReducedSpectrum | None, beta: Array, bias: Array, weights: Array
-    ) -> tuple[ReducedAnswer, Array, Array, int]:
-        """Return the best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
+    ) -> CorrectedAnswer:
+        """Return the best answer of a few accurate passes."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
         if best.row.relative > before.row.relative:
@@ -292,7 +302,7 @@ class AnswerBound:
             if not steps[0].row.relative < 0.5 * best.row.relative:
                 break
             (best, beta, bias), taken = steps, step + 1
-        return best, beta, bias, taken
+        return CorrectedAnswer(answer=best, coefficients=beta, bias=bias, steps=taken)
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
         """Return the answer from an accurate pass."""

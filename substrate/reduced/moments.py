@@ -253,7 +253,8 @@ class MomentsOfLeaf:
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
         return FoldSums(
-            tuple(Sums(sums_of_fold.count, *sums_of_fold.finish()) for sums_of_fold in sums), observations.finish()
+            tuple(Sums(sums_of_fold.count, **sums_of_fold.finish()._asdict()) for sums_of_fold in sums),
+            observations.finish(),
         )
 
     @property

@@ -205,8 +205,9 @@ def solve_reduced(
     facts = answer.facts
     if not (answer.passes or answer.lost) and passes and not rows.on_device:
         # once more with errors in doubled precision: they may pass, or show how to correct the answer
-        answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
-        facts, refinements = answer.facts, refinements + steps
+        corrected = judge.carefully(answer, spectrum, beta, bias, weights)
+        answer, beta, bias = corrected.answer, corrected.coefficients, corrected.bias
+        facts, refinements = answer.facts, refinements + corrected.steps
     return ReducedSolution(
         coefficients=unit * beta,
         bias=unit * bias,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -180,21 +180,29 @@ def fit_sparse(
     if how.is_polished and not kernel.trusted:
         gram.check_definite()  # convex for any matrix, but then without a w; the declared problem refuses it
     Phi = np.array(gram.matrix)
-    a, b, rows, facts = _solve(gram, Phi, y, zeta, ridge, how.solver, labels)
+    solved = _solve(gram, Phi, y, zeta, ridge, how.solver, labels)
+    a, b = solved.coefficients, solved.bias
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
     machine = SparseAnswer(y=y, zeta=zeta, a=a, b=b, fitted=fitted, ridge=ridge)
     answer, more = sparse_accuracy(kernel, X, Phi, machine, how, gram.negative)
     stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
-    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *facts, *more)
-    return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *rows), facts=facts)
+    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *solved.facts, *more)
+    return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *solved.rows), facts=facts)
 
 
-def _solve(
-    gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool
-) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-    """Return coefficients in regression's sign, bias, rows and facts."""
+class _SolvedSparse(NamedTuple):
+    """Coefficients in regression's sign, bias, certificate rows, and facts about the solver."""
+
+    coefficients: Array
+    bias: float
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def _solve(gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool) -> _SolvedSparse:
+    """Solve by the active set, or by the solver that is named."""
     name = None if solver in ("auto", "cvxpy") else canonical_name(solver)
     note: tuple[tuple[str, str], ...] = ()
     if solver == "auto":
@@ -204,7 +212,8 @@ def _solve(
             note = (("fallback", str(error)),)
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias, ridge=ridge)
-            return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
+            facts = (("solver", f"active set, {solved.steps} steps"),)
+            return _SolvedSparse(coefficients=solved.coefficients, bias=solved.bias, rows=checks, facts=facts)
     page = import_page("l1_substrate")
     # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
@@ -212,4 +221,9 @@ def _solve(
     declared = page.declare(gram, y - center, zeta, task, ridge).solve(name, warn=False)
     a = declared.support_values * (y if labels else 1.0)
     record = declared.solver_record.facts() if declared.solver_record is not None else ()
-    return a, center + float(declared.bias), declared.certificate().rows, (*note, *record)
+    return _SolvedSparse(
+        coefficients=a,
+        bias=center + float(declared.bias),
+        rows=declared.certificate().rows,
+        facts=(*note, *record),
+    )

@@ -24,7 +24,7 @@ from problems.estimators.full.saddle_machine import (
     left_out_importance,
     ridges_of,
 )
-from problems.estimators.shared.base import Uses
+from problems.estimators.shared.base import Uses, WeightedRows
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
@@ -336,7 +336,7 @@ class LSSVMClassifier(Classifier):
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
 
-    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+    def _weighted(self, X: Any, labels: Any, weights: Array) -> WeightedRows:
         """Multiply the class weights in, and drop rows of weight zero."""
         if self.class_weight is not None:
             weights_given = to_numpy(weights)

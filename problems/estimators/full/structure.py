@@ -2,7 +2,7 @@ r"""Structure detection by maximal variation, see :mod:`problems.maximal_variati
 
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.variation.component_coordinates import CUTOFF
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
+
+
+class RefittedMachine(NamedTuple):
+    """Support values and biases of the LS-SVM on the relevant components, with its certificate rows and facts."""
+
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
 
 
 class MaximalVariationModel(VariationModel):
@@ -91,8 +100,9 @@ class MaximalVariationModel(VariationModel):
             facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {model.gamma:g}"),)
             if parts:
                 kernel = Componentwise(parts)
-                a, bias, more, further = self.refit(X, Y, kernel)
-                facts += further
+                refitted = self.refit(X, Y, kernel)
+                a, bias, more = refitted.support_values, refitted.bias, refitted.rows
+                facts += refitted.facts
             else:  # only the bias is relevant
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, model._labels), support[:0]
                 more = (mean_row(Y, bias, model._labels, model._tolerance()),)
@@ -108,9 +118,7 @@ class MaximalVariationModel(VariationModel):
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         model._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
 
-    def refit(
-        self, X: Any, Y: Array, kernel: Componentwise
-    ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    def refit(self, X: Any, Y: Array, kernel: Componentwise) -> RefittedMachine:
         model = self.estimator
         gram, method = Gram.of(kernel, X), Method.closed_form(model._tolerance())
         machines, fits = list(each_machine(Y, model._labels)), []
@@ -119,7 +127,12 @@ class MaximalVariationModel(VariationModel):
             fits.append(fit_saddle(kernel, *known, method, gram=gram.restrict(one.rows), primal=False))
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
-        return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
+        return RefittedMachine(
+            support_values=a,
+            bias=np.array([fit.bias[0] for fit in fits]),
+            rows=worst_rows([fit.rows for fit in fits]),
+            facts=tuple(facts),
+        )
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         model = self.estimator

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -32,12 +32,21 @@ from substrate.namespaces import device_points, is_device_array, namespace_of, t
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "Uses", "import_page"]
+__all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
+
+
+class WeightedRows(NamedTuple):
+    """Rows of positive weight with their targets and weights, and their numbers among the rows given."""
+
+    X: Any
+    y: Any
+    weights: Array
+    numbers: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -313,8 +322,8 @@ class KernelEstimator(BaseEstimator):
             )
         return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), targets
 
-    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
-        """Return the rows of positive weight, their targets and weights, and their row numbers."""
+    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
+        """Return the rows of positive weight."""
         if self._selector_type is not None:
             weights = self._selector.training_weights(weights)
         (rows,) = np.nonzero(to_numpy(weights))
@@ -324,9 +333,9 @@ class KernelEstimator(BaseEstimator):
                 "give more rows a positive sample_weight"
             )
         if rows.size == weights.shape[0]:
-            return X, y, weights, rows
+            return WeightedRows(X=X, y=y, weights=weights, numbers=rows)
         kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
-        return kept, take_rows(y, rows), take_rows(weights, rows), rows
+        return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
     def _refuse_device(self) -> None:
         """Raise for arrays that are not numpy's, with the remedy."""

@@ -11,7 +11,7 @@ as they were: names that have changed since are replaced, and parameters that ar
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, check_kernels, decode, encode
 from problems.estimators.shared.release_0_1 import content_today
@@ -70,9 +70,9 @@ def read_model(
 
     def count_bytes(version: int, content: dict[str, Any], names: set[str]) -> int:
         """Return the bytes of a model besides its arrays, before any of it is read."""
-        _, _, parameters, fitted = _parts(version, content, classes, path)
+        encoded = _parts(version, content, classes, path)
         try:
-            return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+            return bytes_needed((encoded.parameters, encoded.fitted), names, encoded.fitted.get("n_features_in_"))
         except DataError as error:
             raise DataError(f"{path} is refused: {error}") from error
 
@@ -122,10 +122,17 @@ def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -
     return model, notes
 
 
-def _parts(
-    version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
-) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
-    """Return class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+class _EncodedModel(NamedTuple):
+    """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+
+    estimator: Any
+    name: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+def _parts(version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]) -> _EncodedModel:
+    """Return what a file holds of a model, refused where it names what no fit sets."""
     if version == 1:
         try:
             content = content_today(content)
@@ -141,7 +148,7 @@ def _parts(
     attributes = attributes_of(estimator)
     if refused := [key for key in fitted if key not in attributes]:
         raise DataError(f"{path} sets attributes {_short(refused)}, which no fit sets")
-    return estimator, name, parameters, fitted
+    return _EncodedModel(estimator=estimator, name=name, parameters=parameters, fitted=fitted)
 
 
 def _own_parameters(

@@ -112,21 +112,22 @@ def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> P
     B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, components.shape[0])
     guess = components @ solve_triangular(R, target)
-    x, xi, rounds, rows = _generate_rows(components, H, c, guess)
-    point = VariationPoint(R @ x[: target.size], xi)
+    minimum = _generate_rows(components, H, c, guess)
+    point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
     exact = _accept_polished(B, goal, weight, point)
     if exact is None:
         try:
-            x, xi, rounds, rows = _generate_rows(components, H, c, guess, tolerance=_REFINED)
+            minimum = _generate_rows(components, H, c, guess, tolerance=_REFINED)
         except SolverError:  # the solver cannot reach this tolerance; its best point is kept
             pass
         else:
-            point = VariationPoint(R @ x[: target.size], xi)
+            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
             exact = _accept_polished(B, goal, weight, point)
     if exact is None or exact.u.any():
         exact = _zero_if_optimal(components, R, goal, weight, point, exact) or exact
     chosen = point if exact is None else exact
-    return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
+    scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
+    return PointOnRows(scaled, minimum.rounds, minimum.n_rows, exact is not None)
 
 
 def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
@@ -168,6 +169,15 @@ def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Arra
     return H, np.append(-(R.T @ target), np.full(d, rho))
 
 
+class _MinimumOnRows(NamedTuple):
+    """x = (v, t), the net multipliers of the bounds, the rounds taken and the number of rows in the last one."""
+
+    x: Array
+    multipliers: Array
+    rounds: int
+    n_rows: int
+
+
 def _generate_rows(
     components: Array,
     H: Array,
@@ -176,11 +186,10 @@ def _generate_rows(
     extra: Array | None = None,
     limit: float = 0.0,
     tolerance: float = _TOLERANCE,
-) -> tuple[Array, Array, int, int]:
+) -> _MinimumOnRows:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
-    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` holds
-    component values whose largest and smallest entries give the first rows.
+    ``guess`` holds component values whose largest and smallest entries give the first rows.
     """
     d, n, r = components.shape
     order = np.argsort(guess, axis=1)
@@ -210,7 +219,7 @@ def _generate_rows(
         if not joining.any():
             xi = np.zeros((d, n))
             np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
-            return x, xi, rounds, int(at_part.size)
+            return _MinimumOnRows(x=x, multipliers=xi, rounds=rounds, n_rows=int(at_part.size))
         which, column = np.nonzero(joining)
         rows = worst[which, column]
         positive = values[which, rows] > 0.0
@@ -248,7 +257,16 @@ def _solution(
     t = np.abs(values).max(axis=1)
     if exact:
         t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
-    return VariationSolution(v, t, *sides_of(point.xi, rho), rounds, rows, exact)
+    xi_minus, xi_plus = sides_of(point.xi, rho)
+    return VariationSolution(
+        v=v,
+        maximal_variation=t,
+        xi_minus=xi_minus,
+        xi_plus=xi_plus,
+        rounds=rounds,
+        rows=rows,
+        polished=exact,
+    )
 
 
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
@@ -287,14 +305,14 @@ def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array
     one.
     """
     d, n, r = components.shape
-    _, xi, _, _ = _generate_rows(
+    xi = _generate_rows(
         components,
         np.zeros((r + d, r + d)),
         np.append(-(R.T @ target), np.zeros(d)),
         components @ solve_triangular(R, target),
         np.append(np.zeros(r), ratios),
         1.0,
-    )
+    ).multipliers
     B = divide_from_right(components, R).reshape(d * n, r)
     for _ in range(2):  # the residuals of the solver, then of the factorisation
         missing = target - B.T @ xi.ravel()

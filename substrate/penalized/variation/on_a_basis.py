@@ -23,7 +23,7 @@ bounds the distance from the minimum.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,10 +174,8 @@ class VariationRows:
     unit: float
     anchor: Any
 
-    def sums(self) -> tuple[Array, Array, Array, float, float]:
-        """Return scatter and correlation of the features, their means, and the mean and squares of the centred
-        targets.
-        """
+    def sums(self) -> "FeatureSums":
+        """Return the sums over all rows, of one pass."""
         near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
         origin = Origin(near, self.targets.means_in(self.unit), self.unit)
         function = MomentsOfLeaf(self.values, origin)
@@ -185,7 +183,13 @@ class VariationRows:
         mean, target = total.first / total.mass, total.targets / total.mass
         centred = total.shift_to(mean, target)
         target_mean = float(target[0] + origin.targets[0])
-        return centred.second, centred.cross[:, 0], mean + near, target_mean, float(centred.squares[0])
+        return FeatureSums(
+            scatter=centred.second,
+            correlation=centred.cross[:, 0],
+            mean=mean + near,
+            target_mean=target_mean,
+            target_squares=float(centred.squares[0]),
+        )
 
     def spread(self) -> dict[int, Array]:
         """Return numbers of rows spread over all of them, enough for every direction of a component."""
@@ -198,6 +202,16 @@ class VariationRows:
         sweep = VariationSweep(values=self.values, unit=self.unit, v=v, bias=bias, bounds=bounds, most=_JOIN)
         swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
         return swept
+
+
+class FeatureSums(NamedTuple):
+    """Sums over all rows: scatter and correlation of the centred features, their mean, and those of the targets."""
+
+    scatter: Array
+    correlation: Array
+    mean: Array
+    target_mean: float
+    target_squares: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +256,9 @@ class ReducedVariation:
 def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
     """Solve for one rho and ridge, both positive, in the units of y."""
     inside = rho / rows.unit
-    scatter, cross, mean, target_mean, squares = rows.sums()
+    totals = rows.sums()
+    scatter, cross, mean = totals.scatter, totals.correlation, totals.mean
+    target_mean, squares = totals.target_mean, totals.target_squares
     try:
         R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
     except np.linalg.LinAlgError as error:
