@@ -142,8 +142,8 @@ class DeviceGram(Gram):
             if smallest < -ROUNDED_SINGLE * largest:
                 warnings.warn(
                     f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the "
-                    "machine is fitted where K + I/gamma is positive definite, but no w stands behind it; use a "
-                    "positive semi-definite kernel",
+                    "machine is fitted where K + I/gamma is positive definite, but no weight vector w has this "
+                    "kernel; use a positive semi-definite kernel",
                     IndefiniteKernelWarning,
                     stacklevel=5,
                 )

@@ -281,8 +281,8 @@ class Gram(SystemMatrix):
         if smallest < -ROUNDED_SINGLE * float(np.abs(values).max()) and not recorded:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
-                "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "
-                "point, not a minimum; use a positive semi-definite kernel",
+                "fitted, but it is not the minimum of a penalized problem: no weight vector w has this kernel, and the "
+                "solution of the linear system is a saddle point; use a positive semi-definite kernel",
                 IndefiniteKernelWarning,
                 stacklevel=stacklevel,
             )

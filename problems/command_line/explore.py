@@ -1,4 +1,4 @@
-"""``substrate explore``: one page on which a model moves along its weight, for a table or for a model file.
+"""``substrate explore``: one interactive page that shows a model at every weight, for a table or for a model file.
 
 A model file of an LS-SVM brings its rows and, by :math:`y_i = f(x_i) + e_i` with :math:`e_i = \\alpha_i / \\gamma`, its
 targets. Other files do not, and need the table that they were fitted to.

@@ -47,7 +47,7 @@ class CompiledSubstrate:
         if substrate.cutoff is not None and self.frame.kind == "coefficients":
             raise DeclarationError(
                 f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
-                "itself, of which nothing is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
+                "itself, so no direction is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
             )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}

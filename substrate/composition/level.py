@@ -211,7 +211,7 @@ class Substrate(Term):
         """Return the values of one component, without bias."""
         count = len(self.components)
         if not -count <= part < count:
-            raise DeclarationError(f"component {part} was asked for, there are {count}")
+            raise DeclarationError(f"there is no component {part}; the kernel has {count}, numbered from 0")
         return self._values("component", points, part % count)
 
     def gradient(self, points: Any, column: int) -> Any:

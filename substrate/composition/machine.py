@@ -85,7 +85,8 @@ class Trials:
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
             solvers = [solver for solver, status in self._words.items() if status in accepted]
             if len(solvers) >= among:
-                raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
+                verb = "reports" if len(solvers) == 1 else "report"
+                raise SolverError(f"{' and '.join(solvers)} {verb} that the machine is {word}: {why}") from None
 
 
 #: Attributes of a variable that do not depend on its unit.

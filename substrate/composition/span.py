@@ -208,7 +208,7 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
     if "alpha" in roles:
         return "the machine mentions alpha, one per row"
     if not penalises(substrate, roles):
-        return "the machine does not penalise w, so other points that it mentions do not join"
+        return "the machine does not penalise w, so other points that it mentions are not part of its expansion"
     if substrate.kernel.pairwise:
         return "a precomputed matrix has no kernel values between other points"
     return ""

@@ -63,7 +63,7 @@ class _Pair(Kernel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.left, Kernel) or not isinstance(self.right, Kernel):
-            raise DeclarationError(f"{type(self).__name__} joins two kernels, received {self.left!r}, {self.right!r}")
+            raise DeclarationError(f"{type(self).__name__} needs two kernels, received {self.left!r}, {self.right!r}")
 
     @property
     def pairwise(self) -> bool:  # type: ignore[override]

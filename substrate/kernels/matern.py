@@ -75,7 +75,7 @@ class Matern(KernelOfDistance):
         """Return the kernel values as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
         if self.nu not in (0.5, 1.5, 2.5):
             raise DeclarationError(
-                f"{self!r} needs a Bessel function that only numpy's road has; take nu = 0.5, 1.5 or 2.5, or pass "
+                f"{self!r} needs a Bessel function that only the numpy backend has; take nu = 0.5, 1.5 or 2.5, or pass "
                 "numpy arrays (X.cpu().numpy(), X.get())"
             )
         xp = namespace_of(X)

@@ -106,7 +106,7 @@ class FactoredPart:
         found_slope: Slope | None = None
         if self.kind == "validation":
             if below is None or self.offsets is None:
-                raise TypeError("validation rows come with their kernel rows and targets")
+                raise TypeError("internal error: validation rows need their kernel rows and targets")
             root = np.ones(n) if self.root is None else self.root
             C = (below - mean_row) * root
             C = C if self.check_root is None else self.check_root[:, None] * C

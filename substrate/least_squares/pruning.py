@@ -116,7 +116,7 @@ class DownDating:
     def _remove(self, row: int) -> None:
         place = self._place[row]
         if place < 0 or self._kept[place] == 0.0:
-            raise SolverError(f"row {row} has left already")
+            raise SolverError(f"row {row} was removed before")
         panel = self._panel[: self._pending, : self._frame.size]
         column = self._C[place] - panel[:, place] @ panel
         pivot = float(column[place])

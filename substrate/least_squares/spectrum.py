@@ -283,7 +283,7 @@ def centred_spectrum(
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
     if n <= border.count:
-        raise DataError(f"{border.count} columns that are not penalised leave nothing of {n} rows to a kernel matrix")
+        raise DataError(f"{border.count} unpenalised columns fit all {n} rows, which leaves none to the kernel")
     if weights is None:
         K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
         root = direction = None

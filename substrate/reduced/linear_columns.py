@@ -153,8 +153,8 @@ def survey_linear_columns(
     """
     if source.n_rows <= len(numbers) + 1:
         raise DataError(
-            f"{len(numbers)} linear columns and the bias leave nothing of {source.n_rows} rows to the kernel; use "
-            "fewer linear columns or more rows"
+            f"{len(numbers)} linear columns and the bias fit all {source.n_rows} rows, which leaves none to the "
+            "kernel; use fewer linear columns or more rows"
         )
     surveyed: LinearColumnFactor = passes.without_checkpoint().sums(
         source, ColumnFactorOfLeaf(numbers, kernel), "linear columns"

@@ -487,7 +487,7 @@ class MatrixColumns(BasisValues):
 
     def scaling_kernel(self) -> Kernel:
         """Refuse: a matrix has no scales."""
-        raise TypeError("derivatives come with a kernel")
+        raise TypeError("these values have no kernel to differentiate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class SquaredWeightsOfLeaf:
         features = LinearFeatures(self.values, self.origin.kernel_values, self.directions, self.mean)
         for block, rows, z in features.walk(blocks):
             if block.weights is None:
-                raise TypeError("squares of weights come with weights")
+                raise TypeError("internal error: squares of weights need weights")
             v = block.weights[rows]
             heavy = v[:, None] * z
             sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)

@@ -230,7 +230,7 @@ def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
         ridge = to_numpy(estimator.ridge_)
         ridge = ridge if ridge.ndim == 1 else ridge[:, 0]
         if np.ptp(ridge) > 1e-12 * float(ridge.max()):
-            raise DeclarationError(f"the rows of this {name} have weights, and a page that moves knows none")
+            raise DeclarationError(f"the rows of this {name} have weights, which an interactive page does not support")
         return GammaPath.of(estimator, X, y, 1.0 / float(ridge[0]))
     if has_part(estimator, L1Model):
         if estimator._model.ridge_of_w() != 0.0:

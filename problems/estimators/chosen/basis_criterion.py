@@ -142,7 +142,7 @@ def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate
 def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:
     """Return the root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
     if fit.factor is None:
-        raise TypeError("a selection without leverages")
+        raise TypeError("internal error: a selection needs leverages")
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
     for block in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):

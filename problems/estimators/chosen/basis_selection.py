@@ -125,7 +125,7 @@ class BasisSearch(Search):
             best = one if best is None or one.judged.score < best.judged.score else best
             first = one if first is None or one.judged is best_to_search(judged) else first
         if best is None or first is None:
-            raise TypeError("a search without a kernel")
+            raise TypeError("internal error: a search needs a kernel")
         if model.search is None:
             return judged, best
         basis, most = first.prepared.basis, most_evaluations(model.search, model.max_evaluations)

@@ -98,7 +98,9 @@ def judged_by(cv: Any, loss: Any = "squared", losses: tuple[str, ...] = ("square
             f"validation rows; received {cv!r}"
         )
     if loss != "squared" and cv != "loo":
-        raise DeclarationError(f"loss={loss!r} is taken of leave-one-out residuals: use cv='loo', received cv={cv!r}")
+        raise DeclarationError(
+            f"loss={loss!r} is computed from leave-one-out residuals: use cv='loo', received cv={cv!r}"
+        )
     if loss != "squared":
         return str(loss)
     return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
@@ -220,7 +222,7 @@ def _slope(
 ) -> Array:
     """Return the derivatives of the score in the logarithms of the scales of the kernel."""
     if gram.kernel is None:
-        raise TypeError("derivatives come with a kernel")
+        raise TypeError("internal error: derivatives need a kernel")
     kernel, K, X = gram.kernel, gram.matrix, task.X
     if not kernel.scales():
         return np.zeros(0)

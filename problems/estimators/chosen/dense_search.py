@@ -68,7 +68,7 @@ class DenseSearch(Search):
             return None, None
         if model.loss != "squared":
             asked = "class_weight" if by_class else "sample_weight"
-            raise DeclarationError(f"loss={model.loss!r} counts rows; {asked} goes with loss='squared'")
+            raise DeclarationError(f"{asked} needs loss='squared': loss={model.loss!r} counts rows")
         return take_rows(weights, part.rows), None if part.held_out is None else weights[part.held_out]
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:

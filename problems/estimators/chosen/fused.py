@@ -135,7 +135,7 @@ class FusedSearch(Selector):
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val come together; one of them is missing")
         if X_val is not None and self.estimator.cv is not None:
-            raise DataError(f"X_val and y_val judge where cv is None, received cv={self.estimator.cv!r}")
+            raise DataError(f"X_val and y_val are used only with cv=None, received cv={self.estimator.cv!r}")
 
     def rounds(self, X: Any, Y: Array, labels: Any, X_val: Any, Y_val: Array | None, classifier: bool) -> Rounds:
         """Return the split of the rows: a validation set, folds, or a fraction."""

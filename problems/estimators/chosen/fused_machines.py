@@ -301,9 +301,9 @@ def fuse_estimator(
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
     _refuse_more_weights(estimator, name)
     if data is None:
-        raise DeclarationError("an estimator is fused on data=(X, y)")
+        raise DeclarationError("give data=(X, y) to fuse an estimator")
     if (validation is None) == (cv is None):
-        raise DeclarationError("an estimator is fused with validation=(X, y) or with cv, one of them")
+        raise DeclarationError("give either validation=(X, y) or cv to fuse an estimator")
     fused: Any = twin(gap=gap, cv=cv)
     parameters = fused.get_params(deep=False)
     parameters_given = estimator.get_params(deep=False)

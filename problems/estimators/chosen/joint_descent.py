@@ -141,7 +141,7 @@ class Trail:
     def evaluate_end(self) -> EvaluatedKernel:
         """Return the end, at its best gamma."""
         if not isinstance(self.space.task, Task):
-            raise TypeError("a descent by factors is that of a task")
+            raise TypeError("internal error: a descent by factors needs a task")
         return self.of_end(evaluate(self.kernel, self.space.task))
 
     def of_end(self, judged: EvaluatedKernel) -> EvaluatedKernel:

@@ -271,7 +271,7 @@ def _run(
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
         if judged.slope is None:
-            raise TypeError("a search by slopes starts from a kernel that was judged with them")
+            raise TypeError("internal error: a search by slopes needs a kernel evaluated with its slopes")
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
         return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
@@ -288,10 +288,10 @@ def _run(
 
 
 def kernels_fact(judged: Sequence[EvaluatedKernel], local: bool) -> str:
-    """Return how many kernels a search judged, and how many more it tried."""
+    """Return how many kernels a search evaluated, and how many more it tried."""
     tried = sum(evaluated.tried for evaluated in judged)
     more = f", {tried} more tried on the way" if tried else ""
-    return f"{len(judged)} judged{more}{'; the search among them is local' if local else ''}"
+    return f"{len(judged)} evaluated{more}{'; the search among them is local' if local else ''}"
 
 
 def _logarithm(score: float) -> float:

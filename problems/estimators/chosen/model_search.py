@@ -138,7 +138,7 @@ class Search(Selector):
         rows = np.arange(X.shape[0])
         if self.criterion != "validation":
             if X_val is not None or y_val is not None:
-                raise DataError(f"X_val and y_val judge where cv is None, received cv={model.cv!r}")
+                raise DataError(f"X_val and y_val are used only with cv=None, received cv={model.cv!r}")
             return RowSplit(rows, X, y)
         if is_device_array(X):
             raise DeclarationError(_NUMPY)
@@ -186,7 +186,7 @@ class Search(Selector):
         if best.widths is not None:
             search = best.search
             rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
-            kernels = f"{len(judged)} judged near the best point of all widths"
+            kernels = f"{len(judged)} evaluated near the best point of all widths"
         ranges: tuple[tuple[str, str], ...] = ()
         if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])

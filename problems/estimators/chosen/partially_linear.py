@@ -24,7 +24,7 @@ class PartiallyLinearSearch(DenseSearch):
         super().check_rules()
         if np.size(model.linear_columns) and model.search in ("gradient", "certified"):
             raise DeclarationError(
-                f"search={model.search!r} knows a bias and no other columns that are not penalised; use a "
+                f"search={model.search!r} supports a bias, but no other unpenalised columns; use a "
                 "list of kernels, search='nelder-mead', or linear_columns=()"
             )
 

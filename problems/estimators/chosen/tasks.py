@@ -157,7 +157,7 @@ def _sum_parts(shares: list[CriterionShare]) -> tuple[CriterionSum, tuple[Criter
 def _checked_parts(gram: Gram, task: Task) -> list[CriterionShare]:
     """Return the criterion on validation rows, whose kernel values are computed here."""
     if task.check is None or gram.kernel is None:
-        raise TypeError("validation rows come with a kernel")
+        raise TypeError("internal error: validation rows need a kernel")
     kernel, (X_check, Y_check) = gram.kernel, task.check
     below = np.empty((Y_check.shape[0], task.Y.shape[0]))
     kernel.fill(X_check, None if kernel.pairwise else task.X, below)

@@ -32,8 +32,8 @@ class PartiallyLinearModel(LinearPart, LSSVMModel):
             return super().border(X, weights)
         if int(X.shape[0]) <= len(columns) + 1:
             raise DataError(
-                f"{len(columns)} linear columns and the bias leave nothing of {int(X.shape[0])} rows to the kernel; "
-                "use fewer linear columns or more rows"
+                f"{len(columns)} linear columns and the bias fit all {int(X.shape[0])} rows, which leaves none to "
+                "the kernel; use fewer linear columns or more rows"
             )
         return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 

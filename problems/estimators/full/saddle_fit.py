@@ -361,7 +361,7 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
 
 def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     """Solve without a kernel matrix."""
-    # for few, who ask for it
+    # imported here, since few fits use it: only where the solver was chosen by name, or for its cost
     from substrate.least_squares.conjugate_gradient import IterationLimits
     from substrate.least_squares.iterated_fit import solve_groups
     from substrate.least_squares.preconditioner import LowRankInverse, pivoted_columns, preconditioner_rank

@@ -106,7 +106,7 @@ class PrunedModel(LeavesOut):
             raise DataError("X_val and y_val come together; one of them is missing")
         if (model.cv is None) != (X_val is not None):
             raise DataError(
-                "cv=None judges by X_val and y_val, and only it does: "
+                "cv=None needs X_val and y_val, and no other cv takes them: "
                 f"received cv={model.cv!r} {'without' if X_val is None else 'with'} them"
             )
 

@@ -260,8 +260,8 @@ class SparseModel(ReducedModel):
         path = Passes.of(model.passes).checkpoint
         if model.solver == "cg" and path is not None:
             raise DeclarationError(
-                f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
-                "passes.checkpoint at None, or use solver='direct'"
+                f"passes.checkpoint={path!r} stores sums over rows, and solver='cg' has none that last longer "
+                "than an iteration: leave passes.checkpoint at None, or use solver='direct'"
             )
 
     def check_device_means(self) -> None:

@@ -334,7 +334,7 @@ class ReducedModel(Model):
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""
         if streams(X):
-            raise DataError("predictions of rows that are read in passes go to a file: predict_to(rows, 'out.parquet')")
+            raise DataError("write predictions of rows read in passes to a file: predict_to(rows, 'out.parquet')")
 
     def move(self, model: Any) -> None:
         """Take the points of a basis that were given to numpy."""

@@ -43,7 +43,7 @@ class SparsePartiallyLinearModel(LinearPart, SparseModel):
         super().check_solver()
         if self.estimator.solver == "cg" and np.size(self.estimator.linear_columns):
             raise DeclarationError(
-                "solver='cg' knows a bias and no other columns that are not penalised; use solver='direct', which is "
+                "solver='cg' supports a bias, but no other unpenalised columns; use solver='direct', which is "
                 "'auto' too, or linear_columns=()"
             )
 

@@ -226,7 +226,7 @@ class KernelEstimator(BaseEstimator):
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """Fit the class that chooses ``over`` for this one; :func:`substrate.fuse` calls it."""
         if self._fuser is None:
-            raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
+            raise DeclarationError(f"import {type(self).__name__} from problems, which has the classes that choose")
         return self._fuser(self, over, **choices)
 
     def _further_attributes(self) -> dict[str, Any]:

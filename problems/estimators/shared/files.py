@@ -88,8 +88,8 @@ def read_model(
     elif not archive.as_written:
         _disown(model)
         warnings.warn(
-            f"{path} was changed after it was written (its digest does not fit), so its certificate is not its own and "
-            "does not hold; certify the model on its training data, or save it again from its source",
+            f"{path} was changed after it was written (its digest does not match), so its certificate does not "
+            "hold; certify the model on its training data, or save it again from its source",
             ModelFileWarning,
             stacklevel=3,
         )
@@ -211,5 +211,5 @@ def _disown(model: Any) -> None:
                 tolerance=0.0,
                 formula="digest of the contents = digest in the file",
             ),
-            record=(("file", "changed after it was written; this certificate is not its own"),),
+            record=(("file", "changed after it was written; its certificate does not hold"),),
         )
