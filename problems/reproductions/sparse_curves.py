@@ -34,6 +34,7 @@ from problems.reproductions.study import (
 )
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.choice import independent_vectors
@@ -125,7 +126,7 @@ def _prune_to_size(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: 
     """Return the basis of a given size that the improved pruning keeps of some rows."""
     candidates = Candidates(KernelBlocks(full.kernel_, X), rows, np.arange(y.size))
     every = KernelRows.of(full.kernel_, X, X[rows], y[:, None])
-    return select_by_pruning(candidates, every, size, 1.0 / float(full.gamma_)).rows
+    return select_by_pruning(candidates, every, size, Regularization(float(full.gamma_)).lam).rows
 
 
 def _lower(measured: Measured) -> Claim:

@@ -22,6 +22,7 @@ from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import FORMULA as PRIMAL_FORMULA
 from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import (
     CAREFUL_FORMULA,
     FORMULA,
@@ -32,7 +33,6 @@ from substrate.least_squares.saddle_certificate import (
     bound_plainly,
     kernel_roots,
 )
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["Answer", "AnswerProblem", "bound_and_refine", "bound_answer", "kernel_rounding"]
@@ -276,7 +276,7 @@ def _refine(
             # a residual that is the smaller part of the bound cannot halve it
             if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
                 break
-            gram.factorize(ridge_of(gamma, question.weights))
+            gram.factorize(Regularization(gamma).ridge(question.weights))
             right = residual[:, None]
             solved = gram.solve(np.concatenate([right, border.matrix(right)], axis=1))
             eliminate = border.eliminate(solved[:, 1:])

@@ -33,6 +33,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed, sum_rounding
 from substrate.kernels import Kernel
+from substrate.least_squares.regularization import Regularization
 
 __all__ = [
     "CAREFUL_FORMULA",
@@ -68,7 +69,7 @@ class ColumnMachine:
         """Return the columns of the bordered system from kernel values of all rows against the kept ones."""
         C = np.empty((self.y.size + 1, self.columns.size + 1))
         C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = 0.0, 1.0, 1.0, values
-        C[self.columns + 1, np.arange(self.columns.size) + 1] += 1.0 / self.gamma
+        C[self.columns + 1, np.arange(self.columns.size) + 1] += Regularization(self.gamma).lam
         return C
 
 
@@ -183,7 +184,7 @@ class ColumnValues:
             norms = np.linalg.norm(self.values, axis=0)
         else:
             norms = self.roots[self.columns] * float(np.linalg.norm(self.roots))
-        diagonal = Double.exact(self.values[self.columns, kept]) + 1.0 / machine.gamma
+        diagonal = Double.exact(self.values[self.columns, kept]) + Regularization(machine.gamma).lam
         return float(np.linalg.norm((self.rounding * norms + 2.0 * diagonal.radius) / length[1:]))
 
 

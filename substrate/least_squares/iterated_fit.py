@@ -20,8 +20,9 @@ from substrate.least_squares.answer import AnswerProblem, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.preconditioner import KernelSample
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of, target_unit
+from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.solver_choice import (
     Plan,
     Way,
@@ -96,7 +97,7 @@ def solve_groups(
     border, groups = question.border, []
     for gamma in dict.fromkeys(question.gammas):
         columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
-        ridge = ridge_of(gamma, question.weights)
+        ridge = Regularization(gamma).ridge(question.weights)
         targets = np.ascontiguousarray(question.Y[:, columns])
         across = products = np.empty((ridge.size, 0))
         if border.slopes:
@@ -210,7 +211,7 @@ def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why:
 def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
     """Choose the plan by cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
-    ridge = ridge_of(max(question.gammas), question.weights)
+    ridge = Regularization(max(question.gammas)).ridge(question.weights)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
         return plan(kernel, X, systems, ridge, question.share)
@@ -242,7 +243,7 @@ def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -
             bound = bound_plainly(machine, PlainRows(p, roots, rounding))
             answers[column] = question.row(column, bound, FORMULA)
             allowed = max(share, roundoff(a.size))
-            system = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
+            system = (p, diagonal, machine.y, Regularization(machine.gamma).ridge(machine.weights), a, b)
             equations.append(saddle_rows(*system, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]
     return (accuracy_of_outputs(in_order), *worst_rows(equations))

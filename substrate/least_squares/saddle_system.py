@@ -40,8 +40,8 @@ import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
-from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of
 from substrate.operators import SystemMatrix
 
@@ -87,19 +87,8 @@ def target_unit(y: Array) -> float:
 
 
 def ridge_of(gamma: float, weights: Array) -> Array:
-    """Return the diagonal 1/(gamma v) that the error term adds to K.
-
-    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
-    """
-    xp = namespace_of(weights)
-    with np.errstate(over="ignore", divide="ignore"):
-        ridge: Array = 1.0 / (gamma * weights)
-    if not bool(xp.all(xp.isfinite(ridge) & (ridge > 0.0))):
-        raise DataError(
-            f"1/(gamma v) leaves the range of floating point: gamma = {gamma:g}, weights between "
-            f"{float(xp.min(weights)):g} and {float(xp.max(weights)):g}; rescale the weights or gamma"
-        )
-    return ridge
+    """Return the diagonal 1/(gamma v), as :meth:`~substrate.least_squares.regularization.Regularization.ridge`."""
+    return Regularization(gamma).ridge(weights)
 
 
 def solve_saddle_system(

@@ -22,6 +22,7 @@ from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.namespaces import to_numpy
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
@@ -231,7 +232,7 @@ def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
         ridge = ridge if ridge.ndim == 1 else ridge[:, 0]
         if np.ptp(ridge) > 1e-12 * float(ridge.max()):
             raise DeclarationError(f"the rows of this {name} have weights, which an interactive page does not support")
-        return GammaPath.of(estimator, X, y, 1.0 / float(ridge[0]))
+        return GammaPath.of(estimator, X, y, Regularization.from_lambda(float(ridge[0])).gamma)
     if has_part(estimator, L1Model):
         if estimator._model.ridge_of_w() != 0.0:
             raise DeclarationError(f"this {name} has a ridge beside zeta, and two weights have no path in one number")

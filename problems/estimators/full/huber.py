@@ -21,8 +21,9 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.penalized.huber.accuracy import HuberMachine, huber_accuracy
 from substrate.penalized.huber.active_set import huber_solution_rows, solve_huber
 from substrate.proof import Proof, tolerance_in_balls
@@ -143,7 +144,7 @@ class HuberLSSVMRegressor(Regressor):
         X, y, weights, rows = self._keep_weighted(X, y, weights)
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         delta = _deviation(gram, y, ridge, weights) if delta_given is None else delta_given
         solved = solve_huber(gram, y, ridge, delta)
         alpha, bias = solved.support_values, solved.bias
@@ -194,7 +195,12 @@ class StoredHuber:
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
         gram, machine = self.gram, self.machine
-        system = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
+        system = (
+            gram.product(machine.a),
+            gram.diagonal,
+            machine.y,
+            Regularization(machine.gamma).ridge(machine.weights),
+        )
         rows = huber_solution_rows(*system, machine.delta, machine.a, machine.b)
         answer, facts = _answer(self.kernel, self.points, gram, machine, self.tolerance)
         return (*answer, *rows), (*gram.record(), *facts)

@@ -18,6 +18,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.kernels.base import row_blocks
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["LeftOutClasses"]
@@ -132,7 +133,7 @@ class LeftOutClasses(Calibration):
         for some in row_blocks(points.shape[0], model.support_.size):
             outputs = model._evaluate(points[some])
             c, p = influence.at(influence.represent(points[some]), own[some])
-            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
+            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + Regularization(gamma).lam
 
     def exact_guarantee(self, coverage: float) -> Guarantee | None:
         """Return what exact sets guarantee; None where sets are not exact."""

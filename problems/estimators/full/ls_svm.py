@@ -35,8 +35,8 @@ from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
@@ -330,7 +330,7 @@ class LSSVMClassifier(Classifier):
         fit = model.fit_codes(kernel, X, Y, gamma, weights, method)
         self._keep_classes(classes, on_device_of(X, Y))
         signed = replace(fit, support_values=Y * fit.support_values)
-        model.keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        model.keep(X, rows, kernel, signed, Regularization(gamma).ridge(weights), Y.shape[1] == 1)
         return self
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:

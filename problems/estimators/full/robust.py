@@ -27,9 +27,10 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system
 
 __all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
 
@@ -55,7 +56,7 @@ def reweighted_fits(
     history: list[Reweighting] = []
     answers: list[Answer] = []
     while True:
-        ridge = ridge_of(gamma, weights * v)
+        ridge = Regularization(gamma).ridge(weights * v)
         solved = solve_saddle_system(gram, y, ridge)
         alpha, bias, change = solved.support_values, float(solved.bias), np.inf
         if answer is not None:
@@ -209,7 +210,7 @@ class RobustLSSVMRegressor(Regressor):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        ridge = ridge_of(gamma, weights * last.weights)
+        ridge = Regularization(gamma).ridge(weights * last.weights)
         alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
         checks = answers[-1].rows
         if primal is None:  # the equations of the support values do not apply to primal weights

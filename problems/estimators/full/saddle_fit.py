@@ -19,8 +19,9 @@ from substrate.kernels import Componentwise, Kernel
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine, kernel_rounding
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
+from substrate.least_squares.saddle_system import FACTORED_ROWS, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.operators import SystemMatrix
 
@@ -282,7 +283,7 @@ def _refined_rows(
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
         [
-            saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b), border=border, slopes=c)
+            saddle_rows(p, diagonal, y, Regularization(gamma).ridge(weights), a, float(b), border=border, slopes=c)
             for (p, y, gamma, a, b), c in zip(outputs, _each_slope(answer.slopes, Y.shape[1]), strict=True)
         ]
     )
@@ -322,7 +323,7 @@ def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weight
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
         slopes[:, columns] = solved.slopes
         if border.slopes and solved.schur is not None:
@@ -352,7 +353,7 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
         return None
     deviations = []
     for gamma in gammas:
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         gram.factorize(ridge)
         deviations.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
     gram.release()
@@ -403,7 +404,7 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for group in solved:
-        solution, columns, ridge = group.solution, group.columns, ridge_of(group.gamma, question.weights)
+        solution, columns, ridge = group.solution, group.columns, Regularization(group.gamma).ridge(question.weights)
         slopes[:, columns], deviations[:, columns] = solution.slopes, group.deviations[:, None]
         alpha[:, columns], bias[columns], products[:, columns] = (
             solution.support_values,

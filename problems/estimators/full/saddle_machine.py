@@ -28,7 +28,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
-from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import (
     device_points,
     is_device_array,
@@ -58,8 +58,8 @@ SOLVERS: tuple[str, ...] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     """Return the diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
-        return ridge_of(gammas[0], weights)
-    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+        return Regularization(gammas[0]).ridge(weights)
+    return namespace_of(weights).stack([Regularization(gamma).ridge(weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
 def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:

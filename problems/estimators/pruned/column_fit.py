@@ -33,8 +33,9 @@ from substrate.least_squares.column_accuracy import (
     kept_values,
 )
 from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
@@ -183,7 +184,7 @@ class ColumnReducedClassifier(Classifier):
         measured: dict[str, float] = {}
         for machines, members in _groups(Y):
             gram_of_members = gram if members.size == gram.n else gram.restrict(members)
-            ridge = ridge_of(gamma, np.ones(members.size))
+            ridge = Regularization(gamma).ridge(np.ones(members.size))
             codes = np.ascontiguousarray(Y[np.ix_(members, machines)])
             points = points_of(X, members, kernel.pairwise)
             group = MachineGroup(

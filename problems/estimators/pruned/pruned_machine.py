@@ -26,8 +26,9 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.leave_one_out import checked_splits
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["PrunedModel", "PrunedRows"]
 
@@ -159,7 +160,7 @@ class PrunedModel(LeavesOut):
         step = path[chosen]
         part, Y = pruned.gram.restrict(step.rows), task.Y[step.rows]
         weights = task.weigh_rows(step.rows, step.weights)
-        ridge = ridge_of(step.gamma, weights)
+        ridge = Regularization(step.gamma).ridge(weights)
         solved = solve_saddle_system(part, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerances = (step.gamma,) * Y.shape[1], tolerances_of(Y, weights, self.estimator._tolerance())
@@ -196,7 +197,7 @@ class PrunedModel(LeavesOut):
             model.certificate_ = certificate
         model.pruning_path_ = tuple(replace(step, rows=known.numbers[step.rows]) for step in path)
         model.step_, model.gamma_, model.weights_ = chosen, step.gamma, step.weights
-        model.ridge_ = ridge_of(step.gamma, known.weigh_rows(step.rows, step.weights))
+        model.ridge_ = Regularization(step.gamma).ridge(known.weigh_rows(step.rows, step.weights))
         own = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
         model._keep_expansion(own, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
 
@@ -253,7 +254,8 @@ class PrunedModel(LeavesOut):
         """Refuse a path that no fit leaves."""
         model = self.estimator
         if not hasattr(model, "ridge_"):
-            model.ridge_ = ridge_of(model.gamma_, model.weights_)  # release 0.1 took no weights but the robust ones
+            # release 0.1 took no weights but the robust ones
+            model.ridge_ = Regularization(model.gamma_).ridge(model.weights_)
         super().check_loaded()
         if model.ridge_.shape != model.support_.shape:
             raise DataError("the diagonal of the system and the support do not belong together")

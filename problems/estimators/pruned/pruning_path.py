@@ -23,7 +23,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.pruning import DownDating
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["Pruned", "PruningLine", "PruningSetting", "prune"]
 
@@ -68,7 +69,7 @@ def _fit_snapshot(task: Pruning, setting: PruningSetting, rows: Rows, weights: A
         return PruningLine(task, setting, rows, weights).machine
     gram = setting.gram.restrict(rows)
     alpha, bias, v = _robust_fit(task, gram, setting.gamma, rows)
-    ridge = ridge_of(setting.gamma, task.weigh_rows(rows, v))
+    ridge = Regularization(setting.gamma).ridge(task.weigh_rows(rows, v))
     B = projected_inverse(gram, ridge) if task.index.leaves_out else np.ones((1, 1))
     outputs = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
     return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=v, outputs=outputs)
@@ -88,7 +89,7 @@ class PruningLine:
     def __init__(self, task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> None:
         self._task, self._base, self._weights = task, rows, weights[rows]
         self._part = setting.gram.restrict(rows)
-        self._ridge = ridge_of(setting.gamma, task.weigh_rows(rows, self._weights))
+        self._ridge = Regularization(setting.gamma).ridge(task.weigh_rows(rows, self._weights))
         solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
         self._alpha, self._bias = solved.support_values, solved.bias
         self._engine: DownDating | None = None

@@ -14,6 +14,7 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import HOST, namespace_of, own_copy, room_on_device, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
@@ -250,7 +251,7 @@ def fit_reduced(
 
     ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
-    lam = 1.0 / gamma
+    lam = Regularization(gamma).lam
     solved = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
     return _keep(resolve(solved, lam, tolerance), gamma)
 
@@ -277,7 +278,7 @@ def _keep(solved_at: SolvedAt, gamma: float) -> ReducedFit:
         solved_at.spectrum,
         solved_at.solution,
     )
-    lam = 1.0 / gamma
+    lam = Regularization(gamma).lam
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
@@ -362,16 +363,16 @@ def solve_at(prepared: PreparedRows, lam: float, tolerance: float, weights: RowW
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def one_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
     """Return the statistic and solution at one gamma."""
-    lam = 1.0 / gamma
+    lam = Regularization(gamma).lam
     with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
         return _keep(resolve(solve_at(prepared, lam, tolerance), lam, tolerance), gamma)
 
 
 def iterated_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
     """Return the solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
-    rows, features = prepared.rows, prepared.features
+    rows, features, lam = prepared.rows, prepared.features, Regularization(gamma).lam
     solved = solve_by_gradients(
-        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_share=tolerance
+        rows, features, prepared.origin, lam, prepared.K, targets=prepared.targets, answer_share=tolerance
     )
     reason = ""
     if not solved.is_converged:

@@ -9,6 +9,7 @@ from problems.estimators.shared.guarantees import chosen_on_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import eigen_features
 from substrate.reduced.rows import BasisValues
@@ -73,13 +74,16 @@ class ReducedIntervals(LeftOutIntervals):
         if fit.noise is not None and fit.factor is not None:
             noise = fit.noise * fit.prepared.weighed.unit  # of a row of weight one, not of the mean weight
             model.noise_variance_ = float(noise[0]) if one else noise
-            model.unit_ridge_, model.mass_ = 1.0 / model._model.fitted_gamma(), float(fit.factor.mass)
+            model.unit_ridge_ = Regularization(model._model.fitted_gamma()).lam
+            model.mass_ = float(fit.factor.mass)
             model.weighted_ = fit.prepared.rows.weights is not None
 
     def gamma(self) -> float:
         """Return that of the fit; a file of release 0.1 has the parameter only."""
         model = self.estimator
-        return float(1.0 / model.unit_ridge_ if hasattr(model, "unit_ridge_") else model._model.fitted_gamma())
+        if hasattr(model, "unit_ridge_"):
+            return Regularization.from_lambda(float(model.unit_ridge_)).gamma
+        return float(model._model.fitted_gamma())
 
     def check_factor(self) -> None:
         """Refuse a fit without leverages."""

@@ -24,6 +24,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.proof import Proof
@@ -158,7 +159,7 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     model.check_solver()
     with model.read(X, y, sample_weight) as data:
         kernel = model.data_kernel(data)
-        prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=model.linear_part(kernel, data))
+        prepared = prepare(kernel, data, choice, Regularization(gamma).lam, linear=model.linear_part(kernel, data))
         solve = iterated_fit if estimator.solver == "cg" else one_fit
         fit = solve(prepared, gamma, estimator._tolerance())
         model.keep_of_rows(fit)
@@ -372,17 +373,17 @@ class SparseModel(ReducedModel):
         """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
         host.
         """
-        K, rows = self.basis_matrix(rows), self.survey(rows)
+        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
         rest = rows.drop_row(row)
         features = eigen_features(K).beside(rows.values.columns)
         origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
-        statistic = accumulate(rest, features, origin, 1.0 / gamma)
+        statistic = accumulate(rest, features, origin, lam)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
-        weights = spectrum.weights(1.0 / gamma)
+        weights = spectrum.weights(lam)
         predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
         explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
-        tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
+        tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(lam)
         difference = float(np.abs(explicit - residuals[row]).max())
         return Row(
             name=f"refit without row {row}",

@@ -33,6 +33,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import HOST, is_device_array, on_device_of, own_copy, to_numpy, where_it_lives
@@ -551,7 +552,7 @@ class ReducedModel(Model):
         self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
     ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
         """Return the bound on the answer in some features, and the other rows of every output."""
-        lam, known = 1.0 / gamma, rows.target_summary()
+        lam, known = Regularization(gamma).lam, rows.target_summary()
         unit = target_unit(known.extremes)
         beta, shift = (part / unit for part in self.columns())
         beta, features = rows.values.scale(beta), features.beside(rows.values.columns)

@@ -29,6 +29,7 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
@@ -52,7 +53,7 @@ class RobustReducedModel(ReducedModel):
     def fits(self, prepared: PreparedRows, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """Return all fits on one basis, the plain one first."""
         model = self.estimator
-        lam, accurate = 1.0 / gamma, model._tolerance()
+        lam, accurate = Regularization(gamma).lam, model._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
             found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
@@ -162,7 +163,7 @@ class RobustSparseLSSVMRegressor(Regressor):
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         with model.read(X, y, sample_weight) as data:
-            prepared = prepare(model.data_kernel(data), data, choice, 1.0 / gamma)
+            prepared = prepare(model.data_kernel(data), data, choice, Regularization(gamma).lam)
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
                 fits = tuple(model.fits(prepared, gamma, most, tolerance))
         last = fits[-1]

@@ -36,8 +36,8 @@ from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class StoredSaddle:
         rows = add_target_error(answer.rows, self.target_error)
         if self.primal is None and self.has_equations:
             system = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
-            stored, ridge = (a, self.b), ridge_of(self.gamma, self.weights)
+            stored, ridge = (a, self.b), Regularization(self.gamma).ridge(self.weights)
             how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
             rows += saddle_rows(*system, ridge, *stored, **how)
         return rows, answer.facts
