@@ -48,7 +48,7 @@ _RANDOM, _ALL = "drawn at random, all errors", "all rows"
 _ERRATUM = "[Cawley2002] section 3"
 
 
-class _Case(NamedTuple):
+class _CurveData(NamedTuple):
     """A data set, its candidate widths, and the sizes drawn, largest first."""
 
     load: Callable[[], tuple[Array, Array]]
@@ -58,14 +58,14 @@ class _Case(NamedTuple):
     reported: tuple[int, ...]
 
 
-_MOTORCYCLE = _Case(
+_MOTORCYCLE = _CurveData(
     load=motorcycle,
     sigmas=(6.6, 10.0, 15.0),
     sizes=(100, 60, 40, 25, 15, 9, 7, 5),
     quick_sizes=(60, 9, 5),
     reported=(9, 5),
 )
-_BOSTON = _Case(
+_BOSTON = _CurveData(
     load=boston,
     sigmas=(3.0, 4.5, 7.0),
     sizes=(400, 300, 200, 150, 100, 70, 45, 30),
@@ -74,7 +74,7 @@ _BOSTON = _Case(
 )
 
 
-def _one(case: _Case, seed: int, quick: bool) -> Round:
+def _one(case: _CurveData, seed: int, quick: bool) -> Round:
     X, y = case.load()
     if X.shape[1] > 1:
         X = standardise(X)[0]

@@ -65,7 +65,7 @@ def _prove_l1(
     proofs: list[Proof] = []
     for many in (bits, 4 * bits):
         with precision(many):
-            bound = bound_l1(machine, Balls, _BallColumns(BallTable.of(values()), v, groups))
+            bound = bound_l1(machine, Balls, _WeightedBallColumns(BallTable.of(values()), v, groups))
             proofs.append(proof_of(bound.value, tolerance, many))
         if proofs[-1].proved:
             break
@@ -73,7 +73,7 @@ def _prove_l1(
 
 
 @dataclass(frozen=True, slots=True)
-class _BallColumns:
+class _WeightedBallColumns:
     """Columns of kernel values in balls, and weights of their rows."""
 
     table: BallTable

@@ -222,14 +222,14 @@ def prove_kept_columns(
     with precision(bits):
         values = Balls(_values(kernel, X, columns))
         try:
-            bound = bound_columns(machine, Balls, _BallColumns(values), _BallInverse.of(machine, values), fitted)
+            bound = bound_columns(machine, Balls, _KeptBallColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
         return proof_of(bound.value, tolerance, bits)
 
 
 @dataclass(frozen=True, slots=True)
-class _BallColumns:
+class _KeptBallColumns:
     """K_S in balls."""
 
     values: Balls

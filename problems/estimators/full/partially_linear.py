@@ -7,7 +7,7 @@ import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.shared.linear_part import LinearPart
+from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.least_squares.border import Border
@@ -16,7 +16,7 @@ from substrate.namespaces import to_numpy
 __all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor", "PartiallyLinearModel"]
 
 
-class PartiallyLinearModel(LinearPart, LSSVMModel):
+class PartiallyLinearModel(LinearColumnsModel, LSSVMModel):
     """The LS-SVM with a linear part, on all rows."""
 
     @property

@@ -17,7 +17,7 @@ import numpy as np
 from problems.estimators.reduced.fit import FitData, ReducedFit
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseModel
-from problems.estimators.shared.linear_part import LinearPart
+from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class SparsePartiallyLinearModel(LinearPart, SparseModel):
+class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
     """The linear part of a machine on a reduced basis."""
 
     plain_page = "reduced_basis_ls_svm"

@@ -15,10 +15,10 @@ from substrate.least_squares.primal_weights import LinearTerm, PrimalWeights
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
-__all__ = ["LinearPart"]
+__all__ = ["LinearColumnsModel"]
 
 
-class LinearPart(Model):
+class LinearColumnsModel(Model):
     """The linear part: its columns, which the kernel does not see, their coefficients, and where they are measured.
 
     The estimator has a parameter ``linear_columns``; the coefficients of a regression have standard errors.

@@ -152,7 +152,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "ComponentwiseModel": _NORMS,
-    "LinearPart": {
+    "LinearColumnsModel": {
         "coef_": _EACH,
         "linear_bias_": either(_NUMBER, _VECTOR),
         "linear_center_": _VECTOR,
@@ -265,7 +265,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
-    "LinearPart": {"linear_columns": either(many(_COLUMN), array("iu"))},
+    "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "Search": {

@@ -287,7 +287,7 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         joining = _join_rows(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
         rounds += 1
     components = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
-    state = _State(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
+    state = _OptimalityData(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
     checks = state.checks(components, v, t, solution.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
@@ -312,7 +312,7 @@ def _join_rows(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _OptimalityData:
     """The data of the optimality conditions."""
 
     R: Array
