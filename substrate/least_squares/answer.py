@@ -190,8 +190,16 @@ def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
     a, b = support_values_of(found.weights, *data, border, found.slopes)
     rows = _primal_rows(question, found.weights, found.slopes)
-    linear = (found.slopes, found.deviations) if border.slopes else (None, None)
-    return _add_rows(Answer(a, b, found.weights, rows, (fact,), *linear))
+    answer = Answer(
+        support_values=a,
+        bias=b,
+        primal=found.weights,
+        rows=rows,
+        facts=(fact,),
+        slopes=found.slopes if border.slopes else None,
+        deviations=found.deviations if border.slopes else None,
+    )
+    return _add_rows(answer)
 
 
 def bound_answer(

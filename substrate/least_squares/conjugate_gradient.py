@@ -118,7 +118,7 @@ class Descent:
         while (active := self.active).any():
             if iterations >= limits.most:
                 return iterations, "no more were allowed"
-            if iterations and iterations % limits.judged == 0 and (needed := self.needed()) > limits.most:
+            if iterations and iterations % limits.judged == 0 and (needed := self.estimate_iterations()) > limits.most:
                 return iterations, f"by the eigenvalues that these show, {needed:.0f} would be needed"
             if progress is not None:
                 progress.piece(f"conjugate gradients, iteration {iterations + 1} of at most {limits.most}")
@@ -147,7 +147,7 @@ class Descent:
             self.ratios[column].append(float(renewed[k] / energy[k]))
         return ""
 
-    def needed(self) -> float:
+    def estimate_iterations(self) -> float:
         """Estimate the iterations of the slowest column, by the eigenvalues that its steps so far have shown."""
         worst = 0.0
         factors = np.ones(len(self.lengths)) if self.factors is None else self.factors
@@ -200,11 +200,18 @@ class GradientSolution:
 
     def part(self, columns: slice) -> "GradientSolution":
         """Return some of the outputs, with the reason if one of them is not finished."""
-        a, products, slopes = (array[:, columns] for array in (self.support_values, self.products, self.slopes))
         unfinished = self.unfinished[columns]
-        reason = self.reason if unfinished.any() else ""
-        facts = (self.iterations, self.reached[columns], unfinished, reason, slopes, self.indefinite)
-        return GradientSolution(a, self.bias[columns], products, *facts)
+        return GradientSolution(
+            support_values=self.support_values[:, columns],
+            bias=self.bias[columns],
+            products=self.products[:, columns],
+            iterations=self.iterations,
+            reached=self.reached[columns],
+            unfinished=unfinished,
+            reason=self.reason if unfinished.any() else "",
+            slopes=self.slopes[:, columns],
+            indefinite=self.indefinite,
+        )
 
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged

@@ -265,7 +265,7 @@ class OfMachine(Criterion):
             raise TypeError("derivatives in all kernel values are those of a dense spectrum")
         alpha = spectrum.basis @ (g[:, None] * z)
         slope = self._response(spectrum, g, z, alpha).spectral_slope(spectrum.basis, g, alpha)
-        return slope.weighted(spectrum.root)
+        return slope.with_weights(spectrum.root)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
         """Return the response of the mean criterion of outputs with the coordinates z and these support values."""

@@ -119,7 +119,7 @@ class FactoredPart:
             response = self._response(B, alpha, log_factor)
             value, found_slope = response.value, response.slope(B, alpha) if slope else None
         if found_slope is not None:
-            found_slope = found_slope.weighted(self.root).scale(self.share)
+            found_slope = found_slope.with_weights(self.root).scale(self.share)
         return self.share * value, found_slope
 
     def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:

@@ -198,8 +198,17 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("choice", plan.fact)] if plan.fact else []
-    linear = (slopes, deviations) if border.slopes else (None, None)
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+    return IteratedFit(
+        way=plan.way,
+        facts=tuple(facts),
+        support_values=alpha,
+        bias=bias,
+        rows=rows,
+        iterations=iterations,
+        reason=failed,
+        slopes=slopes if border.slopes else None,
+        deviations=deviations if border.slopes else None,
+    )
 
 
 def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:

@@ -61,7 +61,7 @@ class Slope:
             return Slope(self.within + other.within)
         return Slope(self.within + other.within, self.below + other.below)
 
-    def weighted(self, root: Array | None) -> "Slope":
+    def with_weights(self, root: Array | None) -> "Slope":
         """Return the slope in the entries of K, from that of V^(1/2) K V^(1/2); ``root`` is the diagonal of V^(1/2)."""
         if root is None:
             return self

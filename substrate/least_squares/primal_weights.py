@@ -114,7 +114,7 @@ class LinearTerm:
     center: Array
     slopes: Array
 
-    def centred(self, X: Array) -> Array:
+    def center_columns(self, X: Array) -> Array:
         """Return the columns of the rows of X, less the center."""
         centred: Array = X[:, list(self.numbers)] - self.center
         return centred
@@ -149,7 +149,7 @@ class PrimalWeights:
         """Return the outputs for the rows of X, one column per output."""
         points = X.toarray() if hasattr(X, "toarray") else X
         values: Array = (self.kernel.features(points) - self.center) @ self.weights + self.bias
-        return values if self.linear is None else values + self.linear.centred(points) @ self.linear.slopes
+        return values if self.linear is None else values + self.linear.center_columns(points) @ self.linear.slopes
 
 
 @dataclass(frozen=True, slots=True)

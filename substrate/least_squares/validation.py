@@ -111,7 +111,7 @@ class ValidationCriterion(Criterion):
         errors = self.offsets[:, columns] - self.directions @ weights
         pulled = spectrum.basis @ (g[:, None] * (self.directions.T @ errors))
         slope = validation_slope(spectrum.basis @ weights, errors, pulled, root / float(root @ root), self.roots)
-        return slope.weighted(spectrum.root)
+        return slope.with_weights(spectrum.root)
 
 
 @dataclass(frozen=True, slots=True)

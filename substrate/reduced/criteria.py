@@ -73,11 +73,18 @@ class ReducedFold(Criterion):
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
         """Build the fold from the spectrum of the other rows and the moments of the fold about the same origin."""
         held_out = fold.shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
-        host_spectrum, sums = (
-            spectrum.on_host(),
-            (to_numpy(array) for array in (held_out.second, held_out.cross, held_out.squares)),
+        host_spectrum = spectrum.on_host()
+        return cls(
+            spectrum=host_spectrum,
+            targets=host_spectrum.targets(),
+            lift=0.0,
+            pooled=pooled,
+            count=held_out.count,
+            mass=held_out.mass,
+            scatter=to_numpy(held_out.second),
+            cross=to_numpy(held_out.cross),
+            squares=to_numpy(held_out.squares),
         )
-        return cls(host_spectrum, host_spectrum.targets(), 0.0, pooled, held_out.count, held_out.mass, *sums)
 
     def sample(self, t: Array) -> Samples:
         """Compute quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""

@@ -27,7 +27,7 @@ from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 from substrate.streaming.survey import order_statistics
 
-__all__ = ["ErrorsOfRows", "Reweighted", "WeightsOfRows", "reweighted", "scale_of_errors"]
+__all__ = ["ErrorsOfRows", "Reweighted", "WeightsOfRows", "iterate_weights", "scale_of_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: fl
 Solve = Callable[[WeightsOfRows | None], tuple[ReducedSolution, float]]
 
 
-def reweighted(
+def iterate_weights(
     rows: KernelRows, K_basis: Array, unit: float, solve: Solve, weighting: str, scale: str, most: int, tolerance: float
 ) -> Iterable[Reweighted]:
     """Yield the plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""

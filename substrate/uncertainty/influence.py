@@ -216,18 +216,19 @@ def kernel_influence(
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
     total = float(eliminated.schur[0, 0]) if border.constant else 0.0
-    root = None if entries else gram.inverse_factor()
-    if root is None:
-        inverse = gram.inverse()
-        inverse_parts = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
-    else:
-        inverse_parts = (root, True, column_squares(root))
-    share = eliminated.share
-    diagonal = border.without_rows(inverse_parts[2] - eliminated.diagonal, ridge)
-    if border.plain:
-        return KernelInfluence(represent, *inverse_parts[:2], share[:, 0], total, diagonal)
-    inverse = on_device_of(Z, eliminated.inverse)
-    return KernelInfluence(represent, *inverse_parts[:2], share, total, diagonal, (border, Z, inverse))
+    factor = None if entries else gram.inverse_factor()
+    root = gram.inverse() if factor is None else factor
+    triangular = factor is not None
+    inverse_diagonal = column_squares(root) if triangular else namespace_of(root).linalg.diagonal(root)
+    return KernelInfluence(
+        represent=represent,
+        root=root,
+        triangular=triangular,
+        share=eliminated.share[:, 0] if border.plain else eliminated.share,
+        total=total,
+        diagonal=border.without_rows(inverse_diagonal - eliminated.diagonal, ridge),
+        border=None if border.plain else (border, Z, on_device_of(Z, eliminated.inverse)),
+    )
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
@@ -250,29 +251,29 @@ def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border
     def dense(points: Any) -> Array:
         return points.toarray() if hasattr(points, "toarray") else points  # type: ignore[no-any-return]
 
-    def centred(points: Any) -> Array:
+    def center_features(points: Any) -> Array:
         return np.asarray(primal.kernel.features(dense(points)) - primal.center)
 
     if primal.linear is None or not border.slopes:
-        features = centred(X)
+        features = center_features(X)
         sizes, R = feature_root(features, pulls)
 
         def represent(points: Any) -> Array:
-            return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
+            return np.asarray(solve_triangular(R, (center_features(points) / sizes).T, trans="T")).T
 
         return FeatureInfluence(represent, represent(X), pulls)
     linear, mass = primal.linear, float(pulls.sum())
 
     def line(points: Any) -> Array:
-        return border.line(linear.centred(dense(points)))[:, int(border.constant) :]
+        return border.line(linear.center_columns(dense(points)))[:, int(border.constant) :]
 
-    features, q = centred(X), line(X)
+    features, q = center_features(X), line(X)
     C = q.T @ (pulls[:, None] * features) / mass
     sizes, R = feature_root(features - q @ C, pulls)
 
     def represent_beside(points: Any) -> Array:
         here = line(points)
-        psi = np.asarray(solve_triangular(R, ((centred(points) - here @ C) / sizes).T, trans="T")).T
+        psi = np.asarray(solve_triangular(R, ((center_features(points) - here @ C) / sizes).T, trans="T")).T
         return np.concatenate([psi, here / math.sqrt(mass)], axis=1)
 
     return FeatureInfluence(represent_beside, represent_beside(X), pulls)

@@ -263,8 +263,17 @@ def _draw(
         else:
             vectors[f"curve{k}"] = path.predictions(at)
     start = int(np.argmin(np.abs(stops - path.chosen)))
+    curves, lines = extras
     return Moving(
-        path, stops, start, vectors, constants, *extras, inputs, _notes(subject, path, rows, rows_val, inputs)
+        path=path,
+        stops=stops,
+        start=start,
+        vectors=vectors,
+        constants=constants,
+        curves=curves,
+        lines=lines,
+        inputs=inputs,
+        notes=_notes(subject, path, rows, rows_val, inputs),
     )
 
 

@@ -58,9 +58,18 @@ class HuberModel(LeavesOut):
         alpha = model.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
-        gram, gamma = definite_gram(model.kernel_, X), positive(model.gamma, "gamma")
-        data, stored = (y, gamma, weights, model.delta_), (alpha, float(model.bias_), model._fitted_values(X))
-        machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
+        gram = definite_gram(model.kernel_, X)
+        machine = HuberMachine(
+            y=y,
+            gamma=positive(model.gamma, "gamma"),
+            weights=weights,
+            delta=model.delta_,
+            a=alpha,
+            b=float(model.bias_),
+            fitted=model._fitted_values(X),
+            diagonal=gram.diagonal,
+            negative=gram.negative,
+        )
         return nullcontext(
             StoredFit(
                 (StoredHuber(kernel=model.kernel_, points=X, gram=gram, machine=machine, tolerance=model._tolerance()),)

@@ -105,8 +105,14 @@ class L1Model(Model):
         fitted = np.reshape(self.evaluate(X), Y.shape)
         for one in each_machine(Y[rows], model._labels):
             here = (rows[one.rows], one.column)
-            stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseAnswer(one.y, self.zeta(), *stored, ridge)
+            machine = SparseAnswer(
+                y=one.y,
+                zeta=self.zeta(),
+                a=coefficients[here],
+                b=float(biases[one.column]),
+                fitted=fitted[here],
+                ridge=ridge,
+            )
             yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
 
     def zeta(self) -> float:

@@ -248,9 +248,12 @@ def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFi
             f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
-    fields = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
     return SaddleFit(
-        *fields,
+        support_values=iterated.support_values,
+        bias=iterated.bias,
+        rows=iterated.rows,
+        facts=facts,
+        iterations=max(iterated.iterations, 1),
         reason=reason,
         way=iterated.way,
         border=question.border,

@@ -356,11 +356,19 @@ class VariationModel(DecoupledModel):
         choices = self.recall_choices(Y)
         for one in each_machine(Y, model._labels):
             coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
-            own = np.ascontiguousarray(a[one.rows, one.column])
             fit = choices.fit(coordinates, one.y)
-            stored = (own, float(biases[one.column]), fitted[one.rows, one.column])
-            data = (kernel, one.points(X, False), coordinates, one.y, choices.rho)
-            yield StoredVariation(*data, fit, *stored, self.tolerance_of(fit))
+            yield StoredVariation(
+                kernel=kernel,
+                points=one.points(X, False),
+                coordinates=coordinates,
+                y=one.y,
+                rho=choices.rho,
+                fit=fit,
+                a=np.ascontiguousarray(a[one.rows, one.column]),
+                b=float(biases[one.column]),
+                fitted=fitted[one.rows, one.column],
+                tolerance=self.tolerance_of(fit),
+            )
 
     def recall_choices(self, Y: Array) -> Variation:
         """Return the choices of the fit, by the fast path."""

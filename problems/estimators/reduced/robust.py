@@ -33,7 +33,7 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
-from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
+from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, iterate_weights
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
@@ -60,7 +60,7 @@ class RobustReducedModel(ReducedModel):
             return found.solution, float(found.statistic.total.mass)
 
         unit = prepared.origin.unit
-        return reweighted(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
+        return iterate_weights(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
 
     def weights(self, unit: float) -> WeightsOfRows | None:
         """Return the weights of the last fit, for targets in a unit."""

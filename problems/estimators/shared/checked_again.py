@@ -185,10 +185,17 @@ class StoredSaddle:
         """Bound the answer, and check the equations of the support values."""
         gram, a = self.gram(), to_numpy(self.a)
         observed = self.y if self.observed is None else self.observed
-        permitted = (Tolerance.of(observed, self.weights, self.tolerance),)
-        data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights, permitted)
         linear = None if self.slopes is None else self.slopes[:, None]
-        question = AnswerProblem(*data, gram.negative, self.border)
+        question = AnswerProblem(
+            kernel=self.kernel,
+            X=self.points,
+            Y=self.y[:, None],
+            gammas=(self.gamma,),
+            weights=self.weights,
+            tolerances=(Tolerance.of(observed, self.weights, self.tolerance),),
+            negative=gram.negative,
+            border=self.border,
+        )
         answer = bound_answer(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
         rows = add_target_error(answer.rows, self.target_error)
         if self.primal is None and self.has_equations:

@@ -321,7 +321,19 @@ def _record(trace: Trace, target: Array, row_space: Array | None, rows: NDArray[
     up, eta = knots.rows < rows.size, knots.eta
     places = rows[np.where(up, knots.rows, knots.rows - rows.size)]
     xi = SparseRows(knots.starts.copy(), places, np.where(up, eta, -eta), p)
-    stop = "all components have vanished" if trace.finished else trace.stop
-    rho, ends, none = knots.rho.copy(), trace.finished, np.zeros(u.shape[0])
-    taken = (trace.steps, trace.restarts, trace.holes)
-    return Path("rho", rho, u, xi, none, ends, False, ends, stop, *taken, rounding=BALL * float(rho[-1]))
+    rho = knots.rho.copy()
+    return Path(
+        parameter="rho",
+        values=rho,
+        primal=u,
+        dual=xi,
+        bias=np.zeros(u.shape[0]),
+        finished=trace.finished,
+        constant_below=False,
+        constant_above=trace.finished,
+        stop="all components have vanished" if trace.finished else trace.stop,
+        steps=trace.steps,
+        restarts=trace.restarts,
+        holes=trace.holes,
+        rounding=BALL * float(rho[-1]),
+    )

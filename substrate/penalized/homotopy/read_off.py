@@ -115,9 +115,19 @@ def read_off(
     top = np.inf if all(path.constant_above for path in paths) else high
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
-    best, knots = float(squares[k]) / rows, at_knots / rows
-    further = (beyond / rows, least_squares_seen / rows)
-    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest, *further)
+    return ReadOff(
+        value=value,
+        error=float(squares[k]) / rows,
+        lower_bound=lower / rows,
+        values=values,
+        errors=at_knots / rows,
+        coverage=(low, top),
+        holes=holes,
+        minima=inner,
+        ended=low > lowest,
+        beyond=beyond / rows,
+        least_squares_seen=least_squares_seen / rows,
+    )
 
 
 def _estimate_beyond(values: Array, errors: Array, least: float) -> float:

@@ -102,8 +102,14 @@ class SparseAnswer:
 
     def divide(self, unit: float) -> "SparseAnswer":
         """Return the machine in another unit of y, in which the ridge is the same number."""
-        inside = (self.zeta / unit, self.a / unit, self.b / unit, self.fitted / unit)
-        return SparseAnswer(self.y / unit, *inside, self.ridge, self.weights, self.zero_sum)
+        return replace(
+            self,
+            y=self.y / unit,
+            zeta=self.zeta / unit,
+            a=self.a / unit,
+            b=self.b / unit,
+            fitted=self.fitted / unit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +290,11 @@ class ComputedColumns(ComputedKernel):
         Where nu is free and M alone is not known to be regular, as with as many columns as rows, the differences of its
         columns to the first one may be: w = M x has the given products with these, and nu is what the first leaves.
         """
-        lengths = self._known("lengths", self._lengths)
+        lengths = self._recall("lengths", self._lengths)
         if point.ridge > 0.0:
             diagonal = Double(self._diagonal, self.plain.rounding * self._diagonal)
             lengths = (lengths * lengths + diagonal * point.ridge).bound_root()
-        factor = self._known((some.tobytes(), point.ridge), lambda: self._factor(some, point.ridge))
+        factor = self._recall((some.tobytes(), point.ridge), lambda: self._factor(some, point.ridge))
         nu: Any = 0.0
         if factor is not None:
             pulls = factor.T.T @ np.column_stack([left.middle, np.ones(some.size)])
@@ -296,14 +302,14 @@ class ComputedColumns(ComputedKernel):
                 nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
             size = factor.bound_inverse_norm(left - nu)
         else:
-            factor = self._known(some.tobytes(), lambda: self._factor_of_differences(some, point))
+            factor = self._recall(some.tobytes(), lambda: self._factor_of_differences(some, point))
             if factor is None:
                 return None
             size = factor.bound_inverse_norm(left.take(slice(1, None)) - left.take(0))
             nu = left.take(0) + _about_zero(lengths.take(some[0]) * size)
         return nu, size, _about_zero(lengths * size)
 
-    def _known(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _recall(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self.cache:
             self.cache[key] = make()
         return self.cache[key]
@@ -312,7 +318,7 @@ class ComputedColumns(ComputedKernel):
         """Return that of M = [C; sqrt(tau) R], K_AA = R'R up to a matrix whose norm is counted."""
         if some.size >= self._diagonal.size and tau == 0.0:  # centred columns, as many as rows
             return None
-        K, C = self._centred(some)
+        K, C = self._center_columns(some)
         if tau == 0.0:
             return GramFactor.of(C)
         inner = K.take(some)
@@ -328,10 +334,10 @@ class ComputedColumns(ComputedKernel):
         """Return that of the differences of centred columns to the first one."""
         if not 1 < some.size <= self._diagonal.size or point.ridge > 0.0 or not point.zero_sum:
             return None
-        _, C = self._centred(some)
+        _, C = self._center_columns(some)
         return GramFactor.of((C.T.take(slice(1, None)) - C.T.take(slice(0, 1))).T)
 
-    def _centred(self, some: Any) -> tuple[Double, Double]:
+    def _center_columns(self, some: Any) -> tuple[Double, Double]:
         """Return some columns, and without their means."""
         roots, n = np.sqrt(self._diagonal), self._diagonal.size
         radius = 0.0 if self.plain.rounding == 0.0 else self.plain.rounding * roots[:, None] * roots[some]

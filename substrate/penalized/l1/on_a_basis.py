@@ -104,9 +104,17 @@ def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
     # a constant target minus its mean is rounding: it has no correlations
     rounding = (relative_rounding(total.count)) ** 2 * (total.mass / total.count)
     cross = np.where(centred.squares > rounding, centred.cross, 0.0)
-    means, target_means = mean + origin.kernel_values, target + origin.targets
-    sums = (centred.second, cross, means, target_means, centred.squares)
-    return L1Sums(total.count, total.mass, *sums, origin.unit, mean)
+    return L1Sums(
+        count=total.count,
+        mass=total.mass,
+        gram=centred.second,
+        cross=cross,
+        means=mean + origin.kernel_values,
+        target_means=target + origin.targets,
+        squares=centred.squares,
+        unit=origin.unit,
+        offsets=mean,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,9 +240,9 @@ class VariationBound:
         errors: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, errors, coefficients, sizes).upper() * self.unit / math.sqrt(errors.mass)
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        return self._permitted(errors).row(bound, formula)
+        return self._tolerance_of(errors).row(bound, formula)
 
-    def _permitted(self, found: VariationErrors) -> Tolerance:
+    def _tolerance_of(self, found: VariationErrors) -> Tolerance:
         """Return the absolute error that is permitted, from the sums over the user's targets."""
         largest = float(np.abs(self.targets.extremes).max())
         sums = (found.count, found.mass, found.shifts, found.spreads)
