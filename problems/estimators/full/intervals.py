@@ -55,9 +55,9 @@ class DenseIntervals(LeftOutIntervals):
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
         model = self.estimator
-        known = getattr(model, "noise_variance_", None)
-        if known is not None:
-            return np.atleast_1d(known)
+        variance = getattr(model, "noise_variance_", None)
+        if variance is not None:
+            return np.atleast_1d(variance)
         # a file of release 0.1, which does not have it: the system gives the targets back
         alpha, ridge, _ = model._model.to_columns()
         if model.kernel_.pairwise:

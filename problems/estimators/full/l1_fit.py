@@ -99,21 +99,21 @@ class L1Model(Model):
         if model.support_.size and model.support_.max() >= Y.shape[0]:
             raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros(Y.shape)
-        held = model._coefficients()
-        coefficients[model.support_] = held[:, None] if held.ndim == 1 else held
+        stored = model._coefficients()
+        coefficients[model.support_] = stored[:, None] if stored.ndim == 1 else stored
         biases, ridge = np.atleast_1d(model.bias_), self.ridge_of_w()
         fitted = np.reshape(self.evaluate(X), Y.shape)
-        for one in each_machine(Y[rows], model._labels):
-            here = (rows[one.rows], one.column)
+        for machine_rows in each_machine(Y[rows], model._labels):
+            places = (rows[machine_rows.rows], machine_rows.column)
             machine = SparseAnswer(
-                y=one.y,
+                y=machine_rows.y,
                 zeta=self.zeta(),
-                a=coefficients[here],
-                b=float(biases[one.column]),
-                fitted=fitted[here],
+                a=coefficients[places],
+                b=float(biases[machine_rows.column]),
+                fitted=fitted[places],
                 ridge=ridge,
             )
-            yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
+            yield StoredSparse(model.kernel_, points_of(X, places[0], model.kernel_.pairwise), machine, self.solving())
 
     def zeta(self) -> float:
         """Return the zeta of the fit: given, or chosen."""

@@ -55,14 +55,14 @@ class LSSVMModel(LeavesOut):
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
         labels = model._labels
-        given = type(model)(model.kernel)._check_data(
+        checked = type(model)(model.kernel)._check_data(
             X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
         )
         if labels:
-            X, y, weights, _ = model._weighted(*given)
+            X, y, weights, _ = model._weighted(*checked)
             Y = model._codes_again(y)
         else:
-            X, y, weights, _ = model._keep_weighted(*given)
+            X, y, weights, _ = model._keep_weighted(*checked)
             Y = y[:, None] if y.ndim == 1 else y
         tolerance, equations = self.tolerances()
         return GivenFit(
@@ -82,11 +82,16 @@ class LSSVMModel(LeavesOut):
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
         gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
-        for one in machines:
-            part = None if gram is None else gram.restrict(one.rows)
-            known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
-            own = border.take(one.rows, take_rows(weights, one.rows))
-            fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))
+        for machine_rows in machines:
+            gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
+            data = (
+                machine_rows.points(X, kernel.pairwise),
+                machine_rows.y[:, None],
+                (gamma,),
+                take_rows(weights, machine_rows.rows),
+            )
+            border_of_machine = border.take(machine_rows.rows, take_rows(weights, machine_rows.rows))
+            fits.append(fit_saddle(kernel, *data, method, gram=gram_of_machine, border=border_of_machine))
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)

@@ -381,7 +381,9 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     progress = LateProgress()
     matrix = KernelBlocks(kernel, X, progress)
     limits = IterationLimits.plain(method.max_iter)
-    permitted = tuple(replace(one, share=max(method.cg_tol, one.share)) for one in question.tolerances)
+    permitted = tuple(
+        replace(tolerance, share=max(method.cg_tol, tolerance.share)) for tolerance in question.tolerances
+    )
     try:
         progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
         L = pivoted_columns(kernel, X)

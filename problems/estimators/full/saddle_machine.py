@@ -173,13 +173,13 @@ class LeavesOut(Model):
         fitted = system.compute_fitted(alpha, self.border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
-            here, on_rows = np.ix_(rows, columns), system.on(rows, d)
+            block, on_rows = np.ix_(rows, columns), system.on(rows, d)
             influence = on_rows.influence(entries=True)
             gram.release()
-            residuals = leave_one_out_residuals(alpha[here], on_rows.diagonal_of(influence))
-            outputs[here] = targets[here] - residuals
-            some, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
-            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, some, linear))
+            residuals = leave_one_out_residuals(alpha[block], on_rows.diagonal_of(influence))
+            outputs[block] = targets[block] - residuals
+            kept_rows, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
+            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, kept_rows, linear))
         truth = codes if self.estimator._labels else targets
         if primal is not None:
             return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
@@ -187,8 +187,10 @@ class LeavesOut(Model):
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
         bias = np.atleast_1d(to_numpy(self.bias()))
-        known = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
-        machines = uncertainty.OwnRows(tuple(groups), self.kernel_rows, lambda values: values @ known[0] + known[1])
+        coefficients = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
+        machines = uncertainty.OwnRows(
+            tuple(groups), self.kernel_rows, lambda values: values @ coefficients[0] + coefficients[1]
+        )
         return machines, outputs, truth
 
     def make_system(self, gram: Gram) -> LeftOutSystem:

@@ -346,27 +346,27 @@ class VariationModel(DecoupledModel):
         model = self.estimator
         rows = rows_of_fit(model, Y.shape[0])
         X, Y = X[rows], Y[rows]
-        held = model._coefficients()
-        if held.shape[0] != rows.size:
-            raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
-        a = held[:, None] if held.ndim == (2 if self.decoupled else 1) else held
+        stored = model._coefficients()
+        if stored.shape[0] != rows.size:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {rows.size} rows")
+        a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
         fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
         kernel: Any = model.kernel_
         matrices = kernel_matrices(kernel, X)
         choices = self.recall_choices(Y)
-        for one in each_machine(Y, model._labels):
-            coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
-            fit = choices.fit(coordinates, one.y)
+        for machine_rows in each_machine(Y, model._labels):
+            coordinates = choices.coordinates([machine_rows.square(matrix) for matrix in matrices])
+            fit = choices.fit(coordinates, machine_rows.y)
             yield StoredVariation(
                 kernel=kernel,
-                points=one.points(X, False),
+                points=machine_rows.points(X, False),
                 coordinates=coordinates,
-                y=one.y,
+                y=machine_rows.y,
                 rho=choices.rho,
                 fit=fit,
-                a=np.ascontiguousarray(a[one.rows, one.column]),
-                b=float(biases[one.column]),
-                fitted=fitted[one.rows, one.column],
+                a=np.ascontiguousarray(a[machine_rows.rows, machine_rows.column]),
+                b=float(biases[machine_rows.column]),
+                fitted=fitted[machine_rows.rows, machine_rows.column],
                 tolerance=self.tolerance_of(fit),
             )
 

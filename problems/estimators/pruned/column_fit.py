@@ -123,7 +123,7 @@ class ColumnModel(Model):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        machines = (self.recall_machine(held) for held in self.check_rows(*self.recall_codes(X, y)))
+        machines = (self.recall_machine(stored) for stored in self.check_rows(*self.recall_codes(X, y)))
         facts = (("kernel", repr(self.estimator.kernel_)),)
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
@@ -136,16 +136,16 @@ class ColumnModel(Model):
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
         bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
-        for one in each_machine(Y, True):
-            members, column = one.rows, one.column
+        for machine_rows in each_machine(Y, True):
+            members, column = machine_rows.rows, machine_rows.column
             used = np.flatnonzero(a[:, column])
             # a coefficient on a row outside this machine is not one of its columns
             place = np.searchsorted(members, model.support_[used])
             inside = place < members.size
             inside[inside] = members[place[inside]] == model.support_[used][inside]
             yield ColumnMachineData(
-                points=one.points(X, model.kernel_.pairwise),
-                y=one.y,
+                points=machine_rows.points(X, model.kernel_.pairwise),
+                y=machine_rows.y,
                 columns=place[inside],
                 gamma=positive(model.gamma, "gamma"),
                 bias=float(bias[column]),

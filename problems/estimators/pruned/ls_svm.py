@@ -37,8 +37,8 @@ class PrunedCalibration(Calibration):
         model = self.estimator
         most = int(0.8 * X.shape[0]) - model.classes_.size  # the rows of the smallest fold's machine
         kept = {"n_support": max(2, min(round(0.8 * model.support_.size), most)), "cv": "training"}
-        own = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
-        return super().fold_machine(X).set_params(**kept, **own)
+        parameters = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
+        return super().fold_machine(X).set_params(**kept, **parameters)
 
 
 @dataclass(eq=False, repr=False)

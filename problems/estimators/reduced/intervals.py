@@ -31,10 +31,10 @@ class ReducedIntervals(LeftOutIntervals):
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
                 "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
             )
-        given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
-        with model._model.read_again(*given) as data:
-            known = model._model.training_rows(data)
-            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(known, self.gamma())
+        data_given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
+        with model._model.read_again(*data_given) as data:
+            training_rows = model._model.training_rows(data)
+            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(training_rows, self.gamma())
         return machines
 
     def spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:

@@ -88,18 +88,18 @@ class ReducedL1Model(ReducedModel):
         model = self.estimator
         beta, _ = self.columns()
         if model.basis_indices_ is None:
-            others = np.setdiff1d(np.arange(model.candidates_.shape[0]), model.support_)
+            unused = np.setdiff1d(np.arange(model.candidates_.shape[0]), model.support_)
         else:
-            others = np.flatnonzero(~np.isin(model.basis_indices_, model.support_))
-        zeros = np.zeros((others.size, beta.shape[1]))
+            unused = np.flatnonzero(~np.isin(model.basis_indices_, model.support_))
+        zeros = np.zeros((unused.size, beta.shape[1]))
         whole = np.concatenate([beta, zeros])
         if model.kernel_.pairwise:
-            return weighed.own_numbers(np.concatenate([model.support_, model.basis_indices_[others]])), whole
+            return weighed.own_numbers(np.concatenate([model.support_, model.basis_indices_[unused]])), whole
         if is_sparse(model.candidates_):
             from scipy.sparse import vstack
 
-            return vstack([model.support_vectors_, model.candidates_[others]]).tocsr(), whole
-        return np.concatenate([model.support_vectors_, model.candidates_[others]]), whole
+            return vstack([model.support_vectors_, model.candidates_[unused]]).tocsr(), whole
+        return np.concatenate([model.support_vectors_, model.candidates_[unused]]), whole
 
     def keep_path(self, solved: "_Solved") -> None:
         """Keep the path of a regression; machines of classes have a path each, and keep none."""

@@ -63,10 +63,17 @@ class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
     def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
         values = rows.values
-        if not isinstance(values, KernelValues) or (held := values.linear) is None:
+        if not isinstance(values, KernelValues) or (linear := values.linear) is None:
             return rows
-        known = (rows.source, rows.passes, self.estimator.kernel_, held.numbers, self.column_names(), held.center)
-        return replace(rows, values=replace(values, linear=survey_linear_columns(*known)))
+        arguments = (
+            rows.source,
+            rows.passes,
+            self.estimator.kernel_,
+            linear.numbers,
+            self.column_names(),
+            linear.center,
+        )
+        return replace(rows, values=replace(values, linear=survey_linear_columns(*arguments)))
 
     def columns(self) -> tuple[Array, Array]:
         """Return coefficients, those of the linear part last, and biases at its center."""

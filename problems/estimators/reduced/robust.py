@@ -56,8 +56,8 @@ class RobustReducedModel(ReducedModel):
         lam, accurate = Regularization(gamma).lam, model._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
-            return found.solution, float(found.statistic.total.mass)
+            solution = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
+            return solution.solution, float(solution.statistic.total.mass)
 
         unit = prepared.origin.unit
         return iterate_weights(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
@@ -73,8 +73,8 @@ class RobustReducedModel(ReducedModel):
     def facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
         last = fits[-1]
         settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
-        given = "" if rows.weights is None else "with those given "
-        light = f"{given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
+        weights_given = "" if rows.weights is None else "with those given "
+        light = f"{weights_given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
         if len(fits) > 1 and last.scale == 0.0:
             light = "all left at one: the robust scale of the errors is zero, so no error is large"
         return (

@@ -104,8 +104,8 @@ class AdditiveModel(Model):
 
     def component_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return the inputs of each component."""
-        parts = self.own_kernel().components(self.estimator.n_features_in_)
-        return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
+        components = self.own_kernel().components(self.estimator.n_features_in_)
+        return tuple(component.columns for component in components)  # type: ignore[attr-defined]
 
     def own_kernel(self) -> Componentwise:
         """Return the sum of one kernel per component."""
@@ -126,16 +126,18 @@ class AdditiveModel(Model):
         model = self.estimator
         alpha = model._coefficients()
         kernel: Any = model.kernel_
-        parts = kernel.components(X.shape[1])
-        values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
+        components = kernel.components(X.shape[1])
+        values = np.zeros((X.shape[0], len(components), *alpha.shape[1:]))
         if (primal := self.primal()) is not None:
             points = X.toarray() if hasattr(X, "toarray") else X
-            for part, (component, weights) in enumerate(zip(parts, component_weights(primal, parts), strict=True)):
-                values[:, part] = np.reshape(component.features(points) @ weights, values[:, part].shape)
+            for number, (component, weights) in enumerate(
+                zip(components, component_weights(primal, components), strict=True)
+            ):
+                values[:, number] = np.reshape(component.features(points) @ weights, values[:, number].shape)
             return values
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for part, component in enumerate(parts):
-                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha
+            for number, component in enumerate(components):
+                values[rows, number] = component(X[rows], model.support_vectors_) @ alpha
         return values
 
 
@@ -161,8 +163,8 @@ class DecoupledModel(AdditiveModel):
         kernel: Any = model.kernel_
         values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for part, component in enumerate(kernel.components(X.shape[1])):
-                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha[..., part]
+            for number, component in enumerate(kernel.components(X.shape[1])):
+                values[rows, number] = component(X[rows], model.support_vectors_) @ alpha[..., number]
         return values
 
     def evaluate(self, X: Any) -> Array:

@@ -164,19 +164,19 @@ class Classifier(ClassifierMixin, KernelEstimator):
 
     def to_numpy(self) -> Self:
         """Return a copy of this model with its arrays in numpy, wherever it was fitted."""
-        moved = super().to_numpy()
-        self._calibration.move(moved)
-        return moved
+        copied = super().to_numpy()
+        self._calibration.move(copied)
+        return copied
 
     def _begin_fit(self) -> None:
         super()._begin_fit()
         self._calibration.begin()
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        found = super()._check_data(X, y, sample_weight, **rules)
+        checked = super()._check_data(X, y, sample_weight, **rules)
         if self._calibration.keeps_rows() and not self.__sklearn_is_fitted__():
-            self._calibration.state().rows = (found[0], found[1], None if sample_weight is None else found[2])
-        return found
+            self._calibration.state().rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
+        return checked
 
     def _check_coding(self) -> None:
         """Refuse an unknown coding before any work."""

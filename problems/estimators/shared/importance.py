@@ -170,7 +170,7 @@ def _certify(
 ) -> Certificate:
     """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
-    scales = np.array([one.scale for one in tolerances_of(targets, np.ones(n))])
+    scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
     for block in blocks_beside(X, n, n):
         which = np.arange(n)[block]
         distance = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])

@@ -49,13 +49,13 @@ class Regressor(RegressorMixin, KernelEstimator):
         fitted = self.predict(X)
         if is_device_array(fitted):
             same_home(X=X, y=y)
-        known = real_array(to_numpy(y), "y", ndim=fitted.ndim)
-        if known.shape != tuple(fitted.shape):
+        targets = real_array(to_numpy(y), "y", ndim=fitted.ndim)
+        if targets.shape != tuple(fitted.shape):
             raise DataError(
                 f"y must have the targets of the rows of X: expected shape {tuple(fitted.shape)}, received "
-                f"{known.shape}"
+                f"{targets.shape}"
             )
-        self.calibration_scores_ = np.sort(np.abs(known - to_numpy(fitted)), axis=0)
+        self.calibration_scores_ = np.sort(np.abs(targets - to_numpy(fitted)), axis=0)
         return self
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:

@@ -341,9 +341,9 @@ def _collect_inherited(
 @cache
 def kinds_of(estimator: type) -> tuple[type, ...]:
     """Return the classes that an estimator is made of: bases that estimators share, its parts, then its own class."""
-    own = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
+    own_bases = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
     shared = [base for base in reversed(estimator.__mro__) if base.__module__.startswith(_SHARED)]
-    return (*shared, *(kind for part in part_types(estimator) for kind in reversed(part.__mro__)), *own)
+    return (*shared, *(kind for part_type in part_types(estimator) for kind in reversed(part_type.__mro__)), *own_bases)
 
 
 @cache
