@@ -244,8 +244,8 @@ class Product(_Pair):
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
         """Return the product of both, as for one integral."""
-        both = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
-        return np.asarray(both / np.multiply.outer(volumes(boxes), volumes(others)))
+        product_of_sides = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
+        return np.asarray(product_of_sides / np.multiply.outer(volumes(boxes), volumes(others)))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Differentiate by the rule of Leibniz in both arguments."""

@@ -62,13 +62,13 @@ def checked_orders(orders: Any, n_features: int) -> dict[int, int]:
     """Return the order in every input that has one, from a mapping such as ``{0: 2, 1: 1}``."""
     if not isinstance(orders, Mapping):
         raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
-    found: dict[int, int] = {}
+    by_column: dict[int, int] = {}
     for column, order in orders.items():
         if isinstance(order, bool) or not hasattr(order, "__index__") or operator.index(order) < 0:
             raise DeclarationError(f"the order in column {column!r} must be an integer >= 0, received {order!r}")
         if operator.index(order):
-            found[checked_column(column, n_features)] = operator.index(order)
-    return dict(sorted(found.items()))
+            by_column[checked_column(column, n_features)] = operator.index(order)
+    return dict(sorted(by_column.items()))
 
 
 def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int, int]]]:
@@ -153,11 +153,11 @@ class Derivatives:
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
-        rows, others = self._check_points(X, Z)
+        rows, other_points = self._check_points(X, Z)
         a, b = checked_orders(left, rows.shape[1]), checked_orders({} if right is None else right, rows.shape[1])
         for orders in (a, b):
             self.refuse_orders(orders)
-        return self._derivative(rows, others, a, b)
+        return self._derivative(rows, other_points, a, b)
 
     def gradient(self, X: Any, Z: Any, column: int) -> Array:
         """Return the derivatives of k(x_i, z_j) in input ``column`` of x_i."""

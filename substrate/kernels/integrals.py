@@ -55,16 +55,16 @@ _MOST_POINTS = 20_000
 
 def checked_boxes(boxes: Any, n_features: int) -> Array:
     """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several."""
-    given = real_array(boxes, "box", ndim=(2, 3))
-    found = given[None] if given.ndim == 2 else given
-    if found.shape[1:] != (n_features, 2):
+    numbers = real_array(boxes, "box", ndim=(2, 3))
+    stacked = numbers[None] if numbers.ndim == 2 else numbers
+    if stacked.shape[1:] != (n_features, 2):
         raise DataError(
             f"a box has a lower and an upper end for each of the {n_features} columns: expected shape "
-            f"({n_features}, 2), received {given.shape if given.ndim == 2 else given.shape[1:]}"
+            f"({n_features}, 2), received {numbers.shape if numbers.ndim == 2 else numbers.shape[1:]}"
         )
-    if not (found[..., 0] < found[..., 1]).all():
+    if not (stacked[..., 0] < stacked[..., 1]).all():
         raise DataError("every lower end of a box must be below its upper end")
-    return found
+    return stacked
 
 
 def volumes(boxes: Array) -> Array:
@@ -146,7 +146,7 @@ def integrate_exactly(
             "take a smaller degree, or kernels on fewer columns"
         )
     grid = np.array(list(product(nodes, repeat=boxes.shape[1])))
-    mass = np.array([np.prod(some) for some in product(weights, repeat=boxes.shape[1])])
+    mass = np.array([np.prod(factors) for factors in product(weights, repeat=boxes.shape[1])])
 
     def over(box: Array, values: Callable[[Array], Array]) -> Array:
         half = 0.5 * (box[:, 1] - box[:, 0])

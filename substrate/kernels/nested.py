@@ -259,14 +259,18 @@ class Restricted(Nested, node="restricted"):
         if not set(orders) <= set(self.columns):
             return np.zeros((X.shape[0], boxes.shape[0]))
         inside = {self.columns.index(column): order for column, order in orders.items()}
-        own = boxes[:, list(self.columns)]
-        return np.asarray(self.kernel._integral(self._take(X), own, inside) * (volumes(boxes) / volumes(own)))
+        inner_boxes = boxes[:, list(self.columns)]
+        return np.asarray(
+            self.kernel._integral(self._take(X), inner_boxes, inside) * (volumes(boxes) / volumes(inner_boxes))
+        )
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
         """Return that of the inner kernel, times the lengths of all other columns."""
         inner = [each[:, list(self.columns)] for each in (boxes, others)]
-        rest = [volumes(each) / volumes(own) for each, own in zip((boxes, others), inner, strict=True)]
-        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*rest))
+        ratios = [
+            volumes(each) / volumes(inner_boxes) for each, inner_boxes in zip((boxes, others), inner, strict=True)
+        ]
+        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*ratios))
 
     def largest_order(self, columns: Collection[int]) -> float:
         """Return that of the inner kernel; derivatives in any other column are zero, and all of them exist."""

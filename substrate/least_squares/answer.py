@@ -66,12 +66,12 @@ class AnswerProblem:
     @property
     def largest_radii(self) -> Array:
         """The absolute error that is permitted for every output."""
-        return np.array([one.largest_radius for one in self.tolerances])
+        return np.array([tolerance.largest_radius for tolerance in self.tolerances])
 
     @property
     def share(self) -> float:
         """The permitted error of the strictest output as a share of its spread: by it costs are estimated."""
-        return min(one.share for one in self.tolerances)
+        return min(tolerance.share for tolerance in self.tolerances)
 
     def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
         """Return one output as it is stored; ``slopes`` has one column per output."""
@@ -186,18 +186,18 @@ def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
     digits.
     """
     data, border = (question.X, question.Y, question.gammas, question.weights), question.border
-    found = solve_primal(question.kernel, *data, border)
+    solved = solve_primal(question.kernel, *data, border)
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
-    a, b = support_values_of(found.weights, *data, border, found.slopes)
-    rows = _primal_rows(question, found.weights, found.slopes)
+    a, b = support_values_of(solved.weights, *data, border, solved.slopes)
+    rows = _primal_rows(question, solved.weights, solved.slopes)
     answer = Answer(
         support_values=a,
         bias=b,
-        primal=found.weights,
+        primal=solved.weights,
         rows=rows,
         facts=(fact,),
-        slopes=found.slopes if border.slopes else None,
-        deviations=found.deviations if border.slopes else None,
+        slopes=solved.slopes if border.slopes else None,
+        deviations=solved.deviations if border.slopes else None,
     )
     return _add_rows(answer)
 

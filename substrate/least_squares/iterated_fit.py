@@ -104,14 +104,16 @@ def solve_groups(
             across, products = _average_products(matrix, ridge, border)
             targets = np.concatenate([targets, products], axis=1)
         # the systems of the deviations are no user's: they are solved to the same share of their own spread
-        own = [one.largest_radius for one in tolerances_of(products, 1.0 / ridge, question.share)]
+        radii_of_slopes = [
+            tolerance.largest_radius for tolerance in tolerances_of(products, 1.0 / ridge, question.share)
+        ]
         residual_radii = None if relative_residual is None else relative_residual * _plain_sizes(targets)
         solution = solve_by_conjugate_gradients(
             matrix,
             inverse(ridge),
             targets,
             ridge,
-            np.append(question.largest_radii[columns], own),
+            np.append(question.largest_radii[columns], radii_of_slopes),
             limits,
             progress=progress,
             border=border,

@@ -32,8 +32,8 @@ _NOT_FINITE = "the model holds numbers that are not finite"
 
 def prove_sparse(kernel: Kernel, X: Any, machine: SparseAnswer, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for one output of an L1 substrate with a coefficient for every row."""
-    given = kernel.pairwise or not kernel.trusted
-    keys = given_values(kernel, X).T if given else _dense(X)
+    is_given = kernel.pairwise or not kernel.trusted
+    keys = given_values(kernel, X).T if is_given else _dense(X)
     return _prove_l1(lambda: _kernel_values(kernel, X), keys, machine, tolerance, bits)
 
 
@@ -108,7 +108,7 @@ class _WeightedBallColumns:
         except ZeroDivisionError:
             return None
         x, nu = solved[:k], solved[k] if point.zero_sum else zero
-        size = root_of(sum(((one - nu) * other for one, other in zip(d[:k], x, strict=True)), zero))
+        size = root_of(sum(((entry - nu) * factor for entry, factor in zip(d[:k], x, strict=True)), zero))
         change = self.table.T @ Balls((pulled * flint().arb_mat(k, 1, x)).entries())
         if point.ridge > 0.0:
             change = change + self.table @ (Balls(x).place(some, matrix.ncols()) * point.ridge)

@@ -336,7 +336,7 @@ def _bound_at(
     turned = Doubled.exact(np.ascontiguousarray(T.T))
     product = np.column_stack([turned.high @ column for column in pull.high.T]) if level else None
     if not reach.is_known:  # there is no bound, whatever the gradient is
-        rows = [one.row(math.inf, FORMULA) for one in tolerances]
+        rows = [tolerance.row(math.inf, FORMULA) for tolerance in tolerances]
         return ReducedBound(rows, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, product)
     g = turned @ s.without_radius() + Doubled.exact(mean[:, None]) * sums.total.without_radius()
     gradient = g.round()
@@ -357,7 +357,7 @@ def _bound_at(
         if outside > 0.0:
             distance = distance + change_by_cut(outside / lam, length + distance)
         radii = at_most(1.0) * unit * distance / root_mass
-        rows = [one.row(float(radius), FORMULA) for one, radius in zip(tolerances, radii, strict=True)]
+        rows = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
         if all(row.passes for row in rows):
             break
     failing = np.array([not row.passes for row in rows])

@@ -272,9 +272,9 @@ def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border
     sizes, R = feature_root(features - q @ C, pulls)
 
     def represent_beside(points: Any) -> Array:
-        here = line(points)
-        psi = np.asarray(solve_triangular(R, ((center_features(points) - here @ C) / sizes).T, trans="T")).T
-        return np.concatenate([psi, here / math.sqrt(mass)], axis=1)
+        border_values = line(points)
+        psi = np.asarray(solve_triangular(R, ((center_features(points) - border_values @ C) / sizes).T, trans="T")).T
+        return np.concatenate([psi, border_values / math.sqrt(mass)], axis=1)
 
     return FeatureInfluence(represent_beside, represent_beside(X), pulls)
 

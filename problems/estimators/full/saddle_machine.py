@@ -206,9 +206,9 @@ class LeavesOut(Model):
         kernel: Kernel = model.kernel_
         if is_device_array(X):
             xp = namespace_of(X)
-            given = take_columns(X, model.support_) if kernel.pairwise else X
-            points = given if kernel.pairwise else model.support_vectors_
-            values: Array = kernel.evaluate(given, points, xp.float64)
+            new_points = take_columns(X, model.support_) if kernel.pairwise else X
+            points = new_points if kernel.pairwise else model.support_vectors_
+            values: Array = kernel.evaluate(new_points, points, xp.float64)
             return self.append_linear(values, X)
         out = np.empty((X.shape[0], model.support_.size))
         if kernel.pairwise:

@@ -302,8 +302,8 @@ class ReducedModel(Model):
         with self.passes() as passes:
             rows = self.rows_to_predict(X, passes)
             function = self.outputs_of_rows()
-            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
-                for outputs in parts:
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as blocks:
+                for outputs in blocks:
                     write(self.describe(outputs))
 
     def refuse_passes(self) -> None:

@@ -193,9 +193,9 @@ class L1Check:
             residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
             rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
         sums = self.sums
-        known = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
+        column_sums = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
         spread = float(np.sqrt(residuals.diagonal))
-        columns = SummedColumns(*known, residuals.mass, rounded.kernel, spread)
+        columns = SummedColumns(*column_sums, residuals.mass, rounded.kernel, spread)
         tolerances = residuals.tolerances(unit, self.targets, self.share)
         answers = l1_accuracy_of_sums(residuals, rounded, columns, self.zeta, beta, unit, tolerances)
         further_rows = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)

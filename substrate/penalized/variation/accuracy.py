@@ -293,8 +293,8 @@ def _spare(numbers: type[N], xi: Array, rho: float) -> Any:
 
 def _bound_behind(values: Any, xi: Array, rows: Any, largest: Any, drift: Any) -> Any:
     """Bound the sum over some rows of what each is behind the largest value, times its multiplier."""
-    some = values.take(rows)
-    behind = (largest - some.select(xi[rows] > 0.0, -some)).round() + drift
+    chosen = values.take(rows)
+    behind = (largest - chosen.select(xi[rows] > 0.0, -chosen)).round() + drift
     return (behind.positive_part() * np.abs(xi[rows])).sum()
 
 
